@@ -1,0 +1,61 @@
+# Two commands do everything, set-up included:   make demo    make test
+# The environment lives in .venv; `make help` lists the rest.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format lint types layers tests bench bench-large study docs clean
+
+help:  ## what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: .venv/ready  ## generate visits to 3,000 sources, estimate how often they change, draw a picture
+	$(BIN)/observant demo
+
+test: check tests  ## everything CI asks for: format, lint, types, layers, tests, documentation
+
+check: format lint types layers
+
+format: .venv/ready
+	$(BIN)/ruff format --check .
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+
+types: .venv/ready
+	$(BIN)/mypy
+
+layers: .venv/ready
+	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+
+tests: .venv/ready  ## the tests alone
+	$(BIN)/pytest -n auto
+
+bench: .venv/ready  ## the performance claims, small enough for a coffee break
+	$(BIN)/python -m benchmarks
+
+bench-large: .venv/ready  ## the same at 100 million visits (about ten minutes, 8 GB of disk)
+	$(BIN)/python -m benchmarks --large
+
+study: .venv/ready  ## the accuracy claims: estimators compared on populations and on real traces
+	$(BIN)/python -m benchmarks.accuracy
+
+docs: .venv/ready  ## the documentation site, in site/
+	$(BIN)/zensical build --clean
+
+# Debian's python3 comes without venv; as root we can fetch it ourselves.
+.venv/ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "observant needs Python 3.11 or newer; say which with PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { test "$$(id -u)" = 0 \
+		&& apt-get update -qq && apt-get install -y -qq python3-venv; } \
+		|| { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@touch $@
+
+clean:  ## remove the environment and everything that was built
+	rm -rf .venv site dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

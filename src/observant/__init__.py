@@ -1,0 +1,1 @@
+"""observant: how often your sources change, how current your copy is, when to look again."""

@@ -1,0 +1,46 @@
+"""Parquet: columnar, typed, compressed; the format to keep a visit log in."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, BinaryIO
+
+from observant.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+__all__ = ["read", "write"]
+
+_ROWS_PER_BATCH = 1 << 18
+
+
+def read(file: BinaryIO, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the wanted columns that the file has, row group by row group."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    source = file if file.seekable() else io.BytesIO(file.read())
+    try:
+        parquet = pq.ParquetFile(source)
+        present = [column for column in parquet.schema_arrow.names if column in columns]
+        if "source" not in present or "time" not in present:
+            present = parquet.schema_arrow.names  # the visit log's door says what is missing
+        if parquet.metadata.num_rows == 0:
+            yield pa.RecordBatch.from_pylist([], schema=parquet.schema_arrow)
+        yield from parquet.iter_batches(batch_size=_ROWS_PER_BATCH, columns=present)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"cannot be read as Parquet: {error}", file=name) from error
+
+
+def write(batches: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
+    """Write all batches as one Parquet file."""
+    import pyarrow.parquet as pq
+
+    first = next(batches)
+    with pq.ParquetWriter(file, first.schema, compression="zstd") as writer:
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch)

@@ -1,0 +1,154 @@
+"""Durations, rates and budgets, as people write them: ``90s``, ``6h``, ``1/7d``, ``1000/day``.
+
+Inside observant a duration is a number of days and a rate a number per day, both float64.
+
+>>> parse_duration("36h"), parse_rate("1/7d"), parse_budget("2/s")
+(1.5, 0.14285714285714285, 172800.0)
+>>> format_duration(1.5), format_duration(20 / 86400), format_rate(1 / 7)
+('1.5d', '20s', '1/7d')
+"""
+
+import math
+import re
+
+from observant.errors import UnitError
+
+__all__ = [
+    "format_duration",
+    "format_rate",
+    "parse_budget",
+    "parse_duration",
+    "parse_rate",
+]
+
+SECOND = 1.0 / 86_400.0
+MICROSECONDS_PER_DAY = 86_400_000_000
+
+# A month and a year are the mean ones of the Gregorian calendar.
+_DAYS = {
+    "us": 1e-6 * SECOND,
+    "ms": 1e-3 * SECOND,
+    "s": SECOND,
+    "min": 60 * SECOND,
+    "h": 1 / 24,
+    "d": 1.0,
+    "w": 7.0,
+    "mo": 365.2425 / 12,
+    "y": 365.2425,
+}
+_ALIASES = {
+    **{name: name for name in _DAYS},
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("m", "mins", "minute", "minutes"), "min"),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("day", "days"), "d"),
+    **dict.fromkeys(("wk", "week", "weeks"), "w"),
+    **dict.fromkeys(("month", "months"), "mo"),
+    **dict.fromkeys(("yr", "year", "years"), "y"),
+}
+_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_DURATION = re.compile(rf"({_NUMBER})?\s*([a-zA-Z]+)")
+_RATE = re.compile(rf"\s*({_NUMBER})\s*(?:/\s*({_NUMBER})?\s*([a-zA-Z]+)\s*)?")
+_EXAMPLES = "write for example 90s, 30min, 6h, 8.5d, 2w, or 1d12h"
+
+
+def parse_duration(text: str | float) -> float:
+    """Days in a duration. A bare number is taken as days; parts add up.
+
+    >>> parse_duration("1d12h"), parse_duration("8.5"), parse_duration("week")
+    (1.5, 8.5, 7.0)
+    """
+    if isinstance(text, int | float):
+        return _finite(float(text), text)
+    stripped = text.strip()
+    if re.fullmatch(_NUMBER, stripped):
+        return _finite(float(stripped), text)
+    days, end = 0.0, 0
+    for part in _DURATION.finditer(stripped):
+        if stripped[end : part.start()].strip():
+            break
+        number, unit = part.groups()
+        if unit.lower() not in _ALIASES:
+            raise UnitError(f"unknown unit {unit!r} in the duration {text!r}; {_EXAMPLES}")
+        days += float(number or 1) * _DAYS[_ALIASES[unit.lower()]]
+        end = part.end()
+    if end == 0 or stripped[end:].strip():
+        raise UnitError(f"this is not a duration: {text!r}; {_EXAMPLES}")
+    return _finite(days, text)
+
+
+def parse_rate(text: str | float) -> float:
+    """Events per day in a rate such as ``0.3`` (per day), ``1/7d``, ``2/week``.
+
+    >>> parse_rate("0.3"), parse_rate("2/week"), parse_rate("3/2h")
+    (0.3, 0.2857142857142857, 36.0)
+    """
+    if isinstance(text, int | float):
+        return _finite(float(text), text)
+    match = _RATE.fullmatch(text)
+    if match is None:
+        raise UnitError(f"this is not a rate: {text!r}; write for example 0.3, 1/7d or 2/week")
+    count, number, unit = match.groups()
+    if unit is None:
+        return _finite(float(count), text)
+    if unit.lower() not in _ALIASES:
+        raise UnitError(f"unknown unit {unit!r} in the rate {text!r}; {_EXAMPLES}")
+    days = float(number or 1) * _DAYS[_ALIASES[unit.lower()]]
+    if not days:
+        raise UnitError(f"the rate {text!r} divides by a duration of zero")
+    return _finite(float(count) / days, text)
+
+
+def parse_budget(text: str | float) -> float:
+    """Visits per day in a budget such as ``1000/day`` or ``2/s``; a bare number is per day."""
+    budget = parse_rate(text)
+    if budget == 0:
+        raise UnitError(f"a budget must be more than zero: {text!r}")
+    return budget
+
+
+def format_duration(days: float) -> str:
+    """Write a duration with the unit a person would choose and three significant digits.
+
+    >>> [format_duration(d) for d in (0.0, 0.5 / 24, 1 / 24, 3.0, 45.0, 400.0, float("inf"))]
+    ['0s', '30min', '1h', '3d', '45d', '1.1y', 'never']
+    """
+    if math.isnan(days):
+        return "?"
+    if math.isinf(days):
+        return "never"
+    if days == 0:
+        return "0s"
+    for unit, up_to in (("ms", "s"), ("s", "min"), ("min", "h"), ("h", "d")):
+        # 0.9995 of the next unit would print as 1000 ms or 60.0 s: let the next unit have it.
+        if abs(days) < _DAYS[up_to] * 0.9995:
+            return f"{_three_digits(days / _DAYS[unit])}{unit}"
+    if abs(days) < _DAYS["y"]:
+        return f"{_three_digits(days)}d"
+    return f"{_three_digits(days / _DAYS['y'])}y"
+
+
+def format_rate(per_day: float) -> str:
+    """Write a rate as ``2.5/d`` when there is one a day or more, else as one per so long.
+
+    >>> format_rate(2.5), format_rate(0.1), format_rate(0.0)
+    ('2.5/d', '1/10d', '0')
+    """
+    if math.isnan(per_day):
+        return "?"
+    if per_day == 0 or math.isinf(per_day):
+        return "0" if per_day == 0 else "∞"
+    if per_day >= 1:
+        return f"{_three_digits(per_day)}/d"
+    return f"1/{format_duration(1 / per_day)}"
+
+
+def _three_digits(value: float) -> str:
+    text = f"{value:.3g}"
+    return f"{float(text):.0f}" if "e" in text and abs(value) < 1e9 else text
+
+
+def _finite(value: float, text: object) -> float:
+    if not math.isfinite(value) or value < 0:
+        raise UnitError(f"must be a finite number, not negative: {text!r}")
+    return value
