@@ -10,6 +10,7 @@ Inside observant a duration is a number of days and a rate a number per day, bot
 
 import math
 import re
+from numbers import Real
 
 from observant.errors import UnitError
 
@@ -47,9 +48,11 @@ _ALIASES = {
     **dict.fromkeys(("yr", "year", "years"), "y"),
 }
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
-_DURATION = re.compile(rf"({_NUMBER})?\s*([a-zA-Z]+)")
+_UNSIGNED = _NUMBER.removeprefix("[+-]?")
+_DURATION = re.compile(rf"({_UNSIGNED})?\s*([a-zA-Z]+)")
 _RATE = re.compile(rf"\s*({_NUMBER})\s*(?:/\s*({_NUMBER})?\s*([a-zA-Z]+)\s*)?")
 _EXAMPLES = "write for example 90s, 30min, 6h, 8.5d, 2w, or 1d12h"
+_RATE_EXAMPLES = "write for example 0.3, 1/7d or 2/week"
 
 
 def parse_duration(text: str | float) -> float:
@@ -58,23 +61,26 @@ def parse_duration(text: str | float) -> float:
     >>> parse_duration("1d12h"), parse_duration("8.5"), parse_duration("week")
     (1.5, 8.5, 7.0)
     """
-    if isinstance(text, int | float):
-        return _finite(float(text), text)
+    number = _as_number(text)
+    if number is not None:
+        return _finite(number, text)
+    if not isinstance(text, str):
+        raise UnitError(f"this is not a duration: {text!r}; {_EXAMPLES}")
     stripped = text.strip()
-    if re.fullmatch(_NUMBER, stripped):
-        return _finite(float(stripped), text)
+    sign = -1 if stripped.startswith("-") else 1
+    stripped = stripped[1:] if stripped[:1] in ("+", "-") else stripped
     days, end = 0.0, 0
     for part in _DURATION.finditer(stripped):
         if stripped[end : part.start()].strip():
             break
-        number, unit = part.groups()
+        count, unit = part.groups()
         if unit.lower() not in _ALIASES:
             raise UnitError(f"unknown unit {unit!r} in the duration {text!r}; {_EXAMPLES}")
-        days += float(number or 1) * _DAYS[_ALIASES[unit.lower()]]
+        days += float(count or 1) * _DAYS[_ALIASES[unit.lower()]]
         end = part.end()
     if end == 0 or stripped[end:].strip():
         raise UnitError(f"this is not a duration: {text!r}; {_EXAMPLES}")
-    return _finite(days, text)
+    return _finite(sign * days, text)
 
 
 def parse_rate(text: str | float) -> float:
@@ -83,17 +89,16 @@ def parse_rate(text: str | float) -> float:
     >>> parse_rate("0.3"), parse_rate("2/week"), parse_rate("3/2h")
     (0.3, 0.2857142857142857, 36.0)
     """
-    if isinstance(text, int | float):
-        return _finite(float(text), text)
-    match = _RATE.fullmatch(text)
+    number = _as_number(text)
+    if number is not None:
+        return _finite(number, text)
+    match = _RATE.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise UnitError(f"this is not a rate: {text!r}; write for example 0.3, 1/7d or 2/week")
-    count, number, unit = match.groups()
-    if unit is None:
-        return _finite(float(count), text)
+        raise UnitError(f"this is not a rate: {text!r}; {_RATE_EXAMPLES}")
+    count, span, unit = match.groups()
     if unit.lower() not in _ALIASES:
-        raise UnitError(f"unknown unit {unit!r} in the rate {text!r}; {_EXAMPLES}")
-    days = float(number or 1) * _DAYS[_ALIASES[unit.lower()]]
+        raise UnitError(f"unknown unit {unit!r} in the rate {text!r}; {_RATE_EXAMPLES}")
+    days = float(span or 1) * _DAYS[_ALIASES[unit.lower()]]
     if not days:
         raise UnitError(f"the rate {text!r} divides by a duration of zero")
     return _finite(float(count) / days, text)
@@ -120,8 +125,11 @@ def format_duration(days: float) -> str:
     if days == 0:
         return "0s"
     for unit, up_to in (("ms", "s"), ("s", "min"), ("min", "h"), ("h", "d")):
-        # 0.9995 of the next unit would print as 1000 ms or 60.0 s: let the next unit have it.
-        if abs(days) < _DAYS[up_to] * 0.9995:
+        printed = abs(float(f"{days / _DAYS[unit]:.3g}"))
+        whole = round(_DAYS[up_to] / _DAYS[unit])
+        if printed == whole:  # 60 s is 1 min
+            return f"{math.copysign(1, days):.0f}{up_to}"
+        if printed < whole:
             return f"{_three_digits(days / _DAYS[unit])}{unit}"
     if abs(days) < _DAYS["y"]:
         return f"{_three_digits(days)}d"
@@ -136,8 +144,10 @@ def format_rate(per_day: float) -> str:
     """
     if math.isnan(per_day):
         return "?"
-    if per_day == 0 or math.isinf(per_day):
-        return "0" if per_day == 0 else "∞"
+    if math.isinf(per_day):
+        return "∞"
+    if per_day == 0 or math.isinf(1 / per_day):
+        return "0"
     if per_day >= 1:
         return f"{_three_digits(per_day)}/d"
     return f"1/{format_duration(1 / per_day)}"
@@ -145,10 +155,32 @@ def format_rate(per_day: float) -> str:
 
 def _three_digits(value: float) -> str:
     text = f"{value:.3g}"
-    return f"{float(text):.0f}" if "e" in text and abs(value) < 1e9 else text
+    return f"{float(text):.0f}" if "e+" in text and abs(value) < 1e9 else text
+
+
+def _as_number(text: object) -> float | None:
+    """Read a number of any type, or a text that is nothing but a number."""
+    if isinstance(text, bool):
+        return None
+    if isinstance(text, Real):
+        try:
+            return float(text)
+        except OverflowError:
+            return math.inf
+    if isinstance(text, str) and re.fullmatch(_NUMBER, text.strip()):
+        return float(text)
+    return None
 
 
 def _finite(value: float, text: object) -> float:
     if not math.isfinite(value) or value < 0:
-        raise UnitError(f"must be a finite number, not negative: {text!r}")
-    return value
+        raise UnitError(f"must be a finite number, not negative: {_shown(text)}")
+    return abs(value)  # of minus zero the zero
+
+
+def _shown(text: object) -> str:
+    try:
+        shown = repr(text) if isinstance(text, str) else f"{text}"
+    except ValueError:  # Python does not write whole numbers of thousands of digits
+        return "a number too large to write"
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."

@@ -6,22 +6,22 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import tempfile
+import zlib
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from observant.errors import InputError
-from observant.visits import LogReader
+from observant.visits import LogReader, VisitLog
 from observant.visits.parsing import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
-
-    from observant.visits import VisitLog
 
 __all__ = ["FORMATS", "format_of", "read_visits", "write_table"]
 
@@ -77,7 +77,8 @@ def read_visits(
     Parameters
     ----------
     files
-        Paths, or open binary files (then `format` is needed).
+        Paths, or open binary files (then `format` is needed, unless they have a name that tells
+        it; they are read as they are, whatever compression the name tells of).
     format
         ``parquet``, ``csv`` or ``jsonl``; found from the file's name when not given.
     group
@@ -105,9 +106,10 @@ def read_visits(
             )
         else:
             reader.begin_file(name)
-        module = _module(format or format_of(name))
         with _opened(file) as stream:
-            for batch in module.read(stream, name, (*wanted, *([group] if group else []))):
+            module = _module(format or format_of(name))
+            columns = (*wanted, *([group] if group else []))
+            for batch in _batches(module, stream, name, columns):
                 reader.add(batch)
                 if progress is not None:
                     progress(batch.num_rows)
@@ -122,27 +124,50 @@ def write_table(
 ) -> None:
     """Write a visit log, an answer, or anything that speaks Arrow, to a file.
 
-    A file appears whole or not at all: it is written beside its place and moved there.
+    A file appears whole or not at all: it is written beside its place and moved there. An open
+    binary file is written to as it is, whatever compression its name tells of.
     """
     module = _module(format or format_of(_name_of(file)))
-    batches = table.to_batches() if hasattr(table, "to_batches") else batches_of(table)
+    batches = table.to_batches() if isinstance(table, VisitLog) else batches_of(table)
     if not isinstance(file, str | os.PathLike):
-        module.write(iter(batches), file)
+        _refuse_text(file)
+        module.write(batches, file)
         return
-    path = Path(file)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise InputError(f"cannot write here: {error.strerror}", file=str(path)) from error
+        with _replacing(Path(file)) as stream, _compressed(stream, os.fspath(file)) as sink:
+            module.write(batches, sink)
+    except (OSError, ValueError, NotImplementedError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot be written: {reason}", file=os.fspath(file)) from error
+    except InputError as error:
+        raise InputError(error.message, file=os.fspath(file), column=error.column) from error
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a new file that takes the place of the old one when all is well."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:  # a pipe or a device stays what it is
+            yield stream
+        return
+    path = path.resolve()
+    handle, temporary = tempfile.mkstemp(prefix=".observant-", dir=path.parent)
     try:
-        with os.fdopen(handle, "wb") as stream, _compressed(stream, path.name) as sink:
-            module.write(iter(batches), sink)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)  # as an ordinary file would be
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+        Path(temporary).chmod(_mode(path))
         Path(temporary).replace(path)
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+def _mode(path: Path) -> int:
+    """Permissions of the file that is replaced, or of one that anybody would make."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 def format_of(name: str) -> str:
@@ -170,7 +195,7 @@ def _module(name: str) -> Format:
     return module  # type: ignore[no-any-return]
 
 
-def _name_of(file: str | os.PathLike[str] | BinaryIO) -> str:
+def _name_of(file: object) -> str:
     if isinstance(file, str | os.PathLike):
         return os.fspath(file)
     return str(getattr(file, "name", "<stream>"))
@@ -179,12 +204,14 @@ def _name_of(file: str | os.PathLike[str] | BinaryIO) -> str:
 @contextmanager
 def _opened(file: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
     if not isinstance(file, str | os.PathLike):
+        _refuse_text(file)
         yield file
         return
     try:
         stream: BinaryIO = Path(file).open("rb")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=os.fspath(file)) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot be read: {reason}", file=os.fspath(file)) from error
     with stream, _compressed(stream, os.fspath(file)) as plain:
         yield plain
 
@@ -199,6 +226,27 @@ def _compressed(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
         yield stream
         return
     codec = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}[ending]
-    through = pa.CompressedInputStream if stream.readable() else pa.CompressedOutputStream
-    with through(stream, codec) as plain:
-        yield plain
+    if stream.readable():
+        # Arrow's own stream knows no lines.
+        with io.BufferedReader(pa.CompressedInputStream(stream, codec), 1 << 20) as plain:
+            yield plain
+    else:
+        with pa.CompressedOutputStream(stream, codec) as sink:
+            yield sink
+
+
+def _batches(
+    module: Format, stream: BinaryIO, name: str, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """What the format yields, with every trouble of the file told as one."""
+    import pyarrow as pa
+
+    try:
+        yield from module.read(stream, name, columns)
+    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+        raise InputError(f"cannot be read: {error}", file=name) from error
+
+
+def _refuse_text(file: object) -> None:
+    if isinstance(file, io.TextIOBase):
+        raise InputError("is open as text; open it in binary mode", file=_name_of(file))

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING, Any, BinaryIO
+import re
+from typing import TYPE_CHECKING, BinaryIO
 
-from observant.errors import InputError
+from observant.errors import InputError, VisitLogError
+from observant.visits.parsing import plain_column, text_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-__all__ = ["as_text", "read", "write"]
+__all__ = ["as_text", "digest_text", "read", "write"]
+
+_BYTES_PER_BLOCK = 1 << 23
+_LONGEST_HEADER = 1 << 20
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
+_COMPRESSED = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"BZh": ".bz2"}
 
 
 def read(file: BinaryIO, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -20,61 +27,110 @@ def read(file: BinaryIO, name: str, columns: Sequence[str]) -> Iterator[pa.Recor
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    header = file.readline()
-    try:
-        line = header.decode("utf-8-sig").strip("\r\n")
-    except UnicodeDecodeError as error:
-        raise InputError("is not text in UTF-8", file=name, row=0) from error
-    if not line.strip():
-        raise InputError("is empty; the first line must name the columns", file=name)
-    delimiter = max(",\t;|", key=line.count)
-    names = [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter))]
+    names, delimiter = _header(file, name)
     doubled = {cell for cell in names if cell in columns and names.count(cell) > 1}
     if doubled:
         raise InputError(f"names the column {doubled.pop()!r} twice", file=name)
     wanted = [cell for cell in names if cell in columns]
-
-    def refuse(row: Any) -> str:
-        raise InputError(
-            f"{row.actual_columns} cells where the header names {row.expected_columns}: "
-            f"{row.text!r}",
-            file=name,
-            row=row.number,
-        )
-
+    if not {"source", "time"} <= set(wanted):
+        wanted = names  # the visit log's door says what is missing
+    rows = 0
     try:
         batches = arrow_csv.open_csv(
             file,
             read_options=arrow_csv.ReadOptions(
-                use_threads=False, block_size=1 << 23, column_names=names
+                use_threads=False, block_size=_BYTES_PER_BLOCK, column_names=names
             ),
-            parse_options=arrow_csv.ParseOptions(
-                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=refuse
-            ),
+            parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
-                include_columns=wanted if {"source", "time"} <= set(wanted) else names,
+                column_types=dict.fromkeys(names, pa.binary()),
+                include_columns=wanted,
                 strings_can_be_null=False,
             ),
         )
-        yield from batches
+        for batch in batches:
+            yield _decoded(batch, name, rows)
+            rows += batch.num_rows
     except pa.ArrowInvalid as error:
-        if "Empty CSV file" in str(error):
-            return
-        raise InputError(f"cannot be read as CSV: {error}", file=name) from error
+        if "Empty CSV file" not in str(error):
+            raise _refusal(str(error), name) from error
+    if not rows:
+        yield pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(wanted), wanted)
+
+
+def _header(file: BinaryIO, name: str) -> tuple[list[str], str]:
+    """Names of the columns, and what stands between them."""
+    header = file.readline(_LONGEST_HEADER)
+    try:
+        line = header.decode("utf-8-sig").strip("\r\n")
+    except UnicodeDecodeError as error:
+        packed = [ending for sign, ending in _COMPRESSED.items() if header.startswith(sign)]
+        hint = f"; it looks compressed, so end its name in {packed[0]}" if packed else ""
+        raise InputError(f"the first line is not text in UTF-8{hint}", file=name) from error
+    if not line.strip():
+        raise InputError("is empty; the first line must name the columns", file=name)
+    delimiter = max(",\t;|", key=line.count)
+    try:
+        cells = next(csv.reader([line], delimiter=delimiter))
+    except csv.Error as error:
+        raise InputError(
+            f"the first line must name the columns, and cannot be read ({error})", file=name
+        ) from error
+    return [cell.strip() for cell in cells], delimiter
+
+
+def _decoded(batch: pa.RecordBatch, name: str, rows_before: int) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    names = batch.schema.names
+    try:
+        texts = [text_in(column, of) for of, column in zip(names, batch.columns, strict=True)]
+    except VisitLogError as error:
+        row = None if error.row is None else rows_before + error.row + 1
+        raise InputError(error.message, file=name, row=row, column=error.column) from error
+    return pa.RecordBatch.from_arrays(texts, names)
+
+
+def _refusal(told: str, name: str) -> InputError:
+    ragged = _RAGGED.search(told)
+    if ragged is None:
+        return InputError(f"cannot be read as CSV: {told}", file=name)
+    row, expected, found, text = ragged.groups()
+    shown = text if len(text) <= 80 else f"{text[:80]}..."
+    quote = "; is a quotation mark never closed?" if text.count('"') % 2 else ""
+    cells = "1 cell" if found == "1" else f"{found} cells"
+    return InputError(
+        f"{cells} where the header names {expected}: {shown!r}{quote}", file=name, row=int(row)
+    )
 
 
 def write(batches: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
     """Write all batches with one header line."""
+    import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    first = as_text(next(batches))
-    with arrow_csv.CSVWriter(
-        file, first.schema, write_options=arrow_csv.WriteOptions(quoting_style="needed")
-    ) as writer:
-        writer.write(first)
-        for batch in batches:
-            writer.write(as_text(batch))
+    first = _cells(as_text(next(batches)))
+    try:
+        with arrow_csv.CSVWriter(
+            file, first.schema, write_options=arrow_csv.WriteOptions(quoting_style="needed")
+        ) as writer:
+            writer.write(first)
+            for batch in batches:
+                writer.write(_cells(as_text(batch)))
+    except pa.ArrowException as error:
+        raise InputError(f"cannot be written as CSV: {error}") from error
+
+
+def _cells(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Refuse what has no place in a cell."""
+    import pyarrow as pa
+
+    for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
+        if pa.types.is_nested(kind):
+            raise InputError(
+                f"CSV cannot hold values of type {kind}; write Parquet or JSON Lines", column=name
+            )
+    return batch
 
 
 def as_text(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -85,19 +141,33 @@ def as_text(batch: pa.RecordBatch) -> pa.RecordBatch:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    columns = {}
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        text = column
-        if pa.types.is_timestamp(column.type):
-            text = pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ")
-        elif pa.types.is_binary(column.type):
-            text = pa.array([_digest_text(value) for value in column.to_pylist()], pa.string())
-        columns[name] = text
-    return pa.RecordBatch.from_pydict(columns)
+    columns = []
+    for column in map(plain_column, batch.columns):
+        kind, text = column.type, column
+        if pa.types.is_timestamp(kind):
+            utc = column.view(pa.timestamp(kind.unit))
+            text = pc.strftime(utc, format="%Y-%m-%dT%H:%M:%SZ")
+        elif pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_decimal(kind):
+            text = column.cast(pa.string())
+        elif pa.types.is_duration(kind):
+            text = column.cast(pa.int64())
+        elif (
+            pa.types.is_binary(kind)
+            or pa.types.is_large_binary(kind)
+            or pa.types.is_fixed_size_binary(kind)
+        ):
+            text = pa.array([digest_text(value) for value in column.to_pylist()], pa.string())
+        columns.append(text)
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
-def _digest_text(value: bytes | None) -> str | None:
+def digest_text(value: bytes | None) -> str | None:
+    """Write a digest as text: itself if it is letters and digits, else in hexadecimal.
+
+    >>> digest_text(b"a1b2"), digest_text(bytes([0, 255]))
+    ('a1b2', 'hex:00ff')
+    """
     if value is None:
         return None
-    plain = value.isascii() and value.isalnum() and not value.startswith(b"hex:")
+    plain = value.isascii() and value.isalnum()
     return value.decode() if plain else f"hex:{value.hex()}"

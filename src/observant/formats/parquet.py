@@ -6,6 +6,7 @@ import io
 from typing import TYPE_CHECKING, BinaryIO
 
 from observant.errors import InputError
+from observant.visits.parsing import plain_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,10 +38,25 @@ def read(file: BinaryIO, name: str, columns: Sequence[str]) -> Iterator[pa.Recor
 
 def write(batches: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
     """Write all batches as one Parquet file."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    first = next(batches)
-    with pq.ParquetWriter(file, first.schema, compression="zstd") as writer:
-        writer.write_batch(first)
-        for batch in batches:
-            writer.write_batch(batch)
+    first = _storable(next(batches))
+    try:
+        with pq.ParquetWriter(file, first.schema, compression="zstd") as writer:
+            writer.write_batch(first)
+            for batch in batches:
+                writer.write_batch(_storable(batch))
+    except pa.ArrowException as error:
+        raise InputError(f"cannot be written as Parquet: {error}") from error
+
+
+def _storable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Write out dictionaries of views, which Parquet's writer does not take."""
+    import pyarrow as pa
+
+    columns = [
+        plain_column(column) if pa.types.is_dictionary(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)

@@ -33,8 +33,12 @@ def compare_visits(
     this order: what the log says; 304 Not Modified; two digests that are equal or not; a date of
     modification after the last successful visit, or not. Content that goes from A to B and back
     to A is a change each time a visit sees it; between visits it stays hidden, as it must.
+
+    An unchanged visit without a digest of its own (a 304 has none) saw the content of the visit
+    before, so it has that digest. A date that a visit repeats from the visit before tells of no
+    change, even where the source's clock runs ahead and the date lies between the two.
     """
-    given_to_first = 0
+    given_to_first = given_to_failed = 0
     codes = None if digests is None else _digest_codes(digests)
     outcome = None if status is None else numbers_in(status, 200)
     for first, last in blocks_of_sources(offsets):
@@ -42,7 +46,9 @@ def compare_visits(
         seen = np.arange(start, stop)
         if outcome is not None:
             good = succeeded(outcome[start:stop])
-            changed[start:stop][~good] = -1
+            failed = seen[~good]
+            given_to_failed += int(np.count_nonzero(changed[failed] >= 0))
+            changed[failed] = -1
             seen = seen[good]
         if not len(seen):
             continue
@@ -56,19 +62,47 @@ def compare_visits(
         now, before = seen[open_], seen[open_ - 1]
         if outcome is not None:
             changed[now[outcome[now] == _NOT_MODIFIED]] = 0
+        dated = None if last_modified is None else _by_date(now, before, time, last_modified)
         if codes is not None:
-            known = (changed[now] < 0) & (codes[now] >= 0) & (codes[before] >= 0)
-            changed[now[known]] = codes[now[known]] != codes[before[known]]
-        if last_modified is not None:
-            known = (changed[now] < 0) & (last_modified[now] != MISSING)
-            changed[now[known]] = last_modified[now[known]] > time[before[known]]
-    if not given_to_first:
-        return []
-    note = (
-        f"{given_to_first:,} sources begin with a visit marked changed or unchanged; what it was "
-        "compared with is not in the log, so it counts as a first visit"
-    )
-    return [note]
+            if dated is not None:
+                alone = (changed[now] < 0) & (codes[now] < 0)
+                changed[now[alone]] = dated[alone]
+            inherits = (changed[seen] == 0) & (codes[seen] < 0)
+            places = np.where(inherits, 0, np.arange(len(seen)))
+            content = codes[seen[np.maximum.accumulate(places)]]
+            known = (changed[now] < 0) & (content[open_] >= 0) & (content[open_ - 1] >= 0)
+            changed[now[known]] = (content[open_] != content[open_ - 1])[known]
+        if dated is not None:
+            rest = changed[now] < 0
+            changed[now[rest]] = dated[rest]
+    notes = []
+    if given_to_first:
+        notes.append(
+            f"{_sources(given_to_first)} with a visit marked changed or unchanged; what it was "
+            "compared with is not in the log, so it counts as a first visit"
+        )
+    if given_to_failed:
+        notes.append(
+            f"{given_to_failed:,} failed visits were marked changed or unchanged; a failed visit "
+            "observes nothing, so their marks were set aside"
+        )
+    return notes
+
+
+def _by_date(
+    now: NDArray[np.int64],
+    before: NDArray[np.int64],
+    time: NDArray[np.int64],
+    last_modified: NDArray[np.int64],
+) -> NDArray[np.int8]:
+    """1, 0 or -1 (no date) for each visit and the one before it."""
+    date = last_modified[now]
+    changed = (date > time[before]) & (date != last_modified[before])
+    return np.where(date == MISSING, -1, changed).astype(np.int8)
+
+
+def _sources(count: int) -> str:
+    return "1 source begins" if count == 1 else f"{count:,} sources begin"
 
 
 def _digest_codes(digests: pa.Array) -> NDArray[np.int64]:

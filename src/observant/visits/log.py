@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from observant.errors import VisitLogError
+from observant.errors import InputError, VisitLogError
 from observant.units import MICROSECONDS_PER_DAY, format_duration
-from observant.visits.parsing import MISSING, numbers_in
+from observant.visits.parsing import MISSING, column_of, numbers_in, plain_column, text_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,8 +87,6 @@ class VisitLog:
         unless `on_duplicate` says to keep the ``first`` or the ``last`` given.
         """
         import pyarrow as pa
-
-        from observant.visits.parsing import column_of
 
         given = {
             "source": source,
@@ -180,13 +178,22 @@ class VisitLog:
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        if isinstance(sources, str):
+            sources = [sources]
         wanted = np.asarray(sources)
         if wanted.dtype != bool:
-            ids = pa.array(wanted.tolist(), self.sources.type)
+            given = pa.chunked_array([column_of(sources, "source")]).combine_chunks()
+            ids = text_in(plain_column(given), "source").cast(self.sources.type)
             unknown = ids.filter(pc.invert(pc.is_in(ids, self.sources)))
             if len(unknown):
-                raise VisitLogError("not in this log", source=unknown[0].as_py())
+                raise VisitLogError("not in this log", source=str(unknown[0].as_py()))
             wanted = np.asarray(pc.is_in(self.sources, ids))
+        elif wanted.shape != (len(self.sources),):
+            raise VisitLogError(
+                f"the mask has {wanted.size} entries and the log {len(self.sources)} sources"
+            )
+        if not wanted.any():
+            raise VisitLogError("no source is selected, and a log cannot be empty")
         rows = np.repeat(wanted, self.visits_per_source)
         kept = pa.array(rows)
         return VisitLog(
@@ -206,6 +213,8 @@ class VisitLog:
         """Yield the log as Arrow record batches, with the columns of the visit log table."""
         import pyarrow as pa
 
+        if rows < 1:
+            raise InputError(f"a batch has at least one row, not {rows}")
         for start in range(0, len(self), rows):
             stop = min(start + rows, len(self))
             which = np.searchsorted(self.offsets, np.arange(start, stop), side="right") - 1

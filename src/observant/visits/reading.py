@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from observant.errors import InputError, VisitLogError
-from observant.units import MICROSECONDS_PER_DAY, format_duration
+from observant.units import MICROSECONDS_PER_DAY, format_duration, parse_duration
 from observant.visits.comparing import compare_visits
 from observant.visits.grouping import SourceIndex, blocks_of_sources, sort_rows
 from observant.visits.log import VisitLog
-from observant.visits.parsing import MISSING, bytes_in, flags_in, times_in, typed_column
+from observant.visits.parsing import (
+    MISSING,
+    bytes_in,
+    first_bad,
+    flags_in,
+    plain_column,
+    text_in,
+    times_in,
+    typed_column,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +30,17 @@ if TYPE_CHECKING:
 
 __all__ = ["LogReader"]
 
+_COLUMNS = (
+    "source",
+    "time",
+    "changed",
+    "last_modified",
+    "digest",
+    "magnitude",
+    "status",
+    "bytes",
+)
+_LARGE = 2**31 - 1  # bytes in an Arrow array of texts with offsets of 32 bits
 _HOST = r"^[a-zA-Z][a-zA-Z0-9+.\-]*://(?:[^/?#@]*@)?(?P<host>\[[^\]]*\]|[^/?#:]*)"
 
 
@@ -51,7 +72,8 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
         if on_duplicate not in {"error", "first", "last"}:
             raise InputError(f"on_duplicate is error, first or last, not {on_duplicate!r}")
         self._group, self._time_unit, self._on_duplicate = group, time_unit, on_duplicate
-        self._skew = round(skew * MICROSECONDS_PER_DAY)
+        # A century allows everything, and stays within int64.
+        self._skew = round(min(parse_duration(skew), 36_525.0) * MICROSECONDS_PER_DAY)
         self._file_starts: list[int] = [0]
         self._file_names: list[str | None] = [name]
         self._rows = 0
@@ -67,8 +89,13 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Check one batch of rows and keep what the log needs of it."""
+        import pyarrow as pa
+
         try:
-            columns = self._parse(batch)
+            try:
+                columns = self._parse(batch)
+            except pa.ArrowException as error:
+                raise _what_arrow_could_not_read(batch, error) from error
         except VisitLogError as error:
             file, row = self._place(self._rows + (error.row or 0))
             raise VisitLogError(
@@ -85,8 +112,11 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
     def finish(self) -> VisitLog:
         """Group by source, sort by time, compare visits, and refuse what breaks the rules."""
         if self._rows == 0:
-            raise VisitLogError("no visits: the log is empty", file=self._file_names[0])
+            more = len(self._file_names) - 1
+            others = f", and so are {more} more files" if more else ""
+            raise VisitLogError(f"no visits: the log is empty{others}", file=self._file_names[0])
         codes, sources = self._sources.finish()
+        self._refuse_broken_text(sources, codes)
         time = self._numbers("time")
         order, offsets = sort_rows(codes, time, len(sources))
         del codes
@@ -108,6 +138,9 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
         notes += compare_visits(
             offsets, time, changed, last_modified, digests, extras.get("status")
         )
+        if last_modified is not None:
+            # Within the allowance the two clocks differ: the source changed just now.
+            np.minimum(last_modified, time, out=last_modified)
         groups = self._groups(sources, offsets, order)
         return VisitLog(
             sources=sources,
@@ -132,41 +165,48 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
                 raise VisitLogError(
                     f"there is no column {needed!r}; the columns are {', '.join(names)}{near}"
                 )
+        for name in (*_COLUMNS, self._group):
+            if names.count(name) > 1:
+                raise VisitLogError(f"there are {names.count(name)} columns {name!r}")
         columns: dict[str, Any] = {"source": _ids(batch.column("source"))}
-        time = times_in(_plain(batch.column("time")), "time", unit=self._time_unit)
+        time = times_in(plain_column(batch.column("time")), "time", unit=self._time_unit)
         if (time == MISSING).any():
             row = int(np.argmax(time == MISSING))
             raise VisitLogError("the visit has no time", row=row, column="time")
         columns["time"] = time
         if "changed" in names:
-            columns["changed"] = flags_in(_plain(batch.column("changed")), "changed")
+            columns["changed"] = flags_in(plain_column(batch.column("changed")), "changed")
         if "last_modified" in names:
             columns["last_modified"] = times_in(
-                _plain(batch.column("last_modified")),
+                plain_column(batch.column("last_modified")),
                 "last_modified",
                 unit=self._time_unit,
                 refuse_out_of_range=False,
             )
         if "digest" in names:
-            columns["digest"] = bytes_in(_plain(batch.column("digest")), "digest")
+            columns["digest"] = bytes_in(plain_column(batch.column("digest")), "digest")
         for name, kind, low, high in (
             ("magnitude", pa.float64(), 0, 1),
             ("status", pa.int16(), -(2**15), 2**15),
             ("bytes", pa.int64(), 0, 2**63 - 1),
         ):
             if name in names:
-                column = typed_column(_plain(batch.column(name)), kind, name)
+                column = typed_column(plain_column(batch.column(name)), kind, name)
                 _refuse_outside(column, low, high, name)
                 columns[name] = column
         if self._group is not None:
             if self._group in names:
-                columns["group"] = _plain(batch.column(self._group)).cast(pa.string())
-            elif self._group == "host":
+                columns["group"] = text_in(plain_column(batch.column(self._group)), self._group)
+            elif self._group == "host" and "group" not in self._pieces:
                 self._group_is_host = True
             else:
                 raise VisitLogError(
                     f"there is no column {self._group!r} to group by; the columns are "
-                    f"{', '.join(names)} ('host' is derived from URLs)"
+                    f"{', '.join(names)} ('host' is derived from URLs where no file has it)"
+                )
+            if self._group_is_host and "group" in columns:
+                raise VisitLogError(
+                    "there is a column 'host' here and none in the rows before", column="host"
                 )
         return columns
 
@@ -182,13 +222,19 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
         import pyarrow as pa
 
         pieces, chunks, row = self._pieces.pop(name), [], 0
+        kind, size = pieces[0][1].type, sum(values.nbytes for _, values in pieces)
+        small = {pa.large_binary(): pa.binary(), pa.large_string(): pa.string()}
+        large = {few: many for many, few in small.items()}
+        if size > _LARGE or any(values.type in small for _, values in pieces):
+            kind = large.get(kind, kind)
         for start, values in [*pieces, (self._rows, pieces[0][1].slice(0, 0))]:
             if start > row:
-                chunks.append(pa.nulls(start - row, values.type))
-            chunks.append(values)
+                chunks.append(pa.nulls(start - row, kind))
+            chunks.append(values.cast(kind))
             row = start + len(values)
         taken = pa.chunked_array(chunks).take(pa.array(order))
-        return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+        taken = taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+        return taken.cast(small.get(kind, kind)) if size <= _LARGE else taken
 
     def _dates(
         self, order: NDArray[Any], time: NDArray[np.int64]
@@ -201,8 +247,6 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
         ahead = known & (dates > time + self._skew)
         before = known & (dates < 0)
         dates[ahead | before] = MISSING
-        # Within the allowance the two clocks differ: the source changed just now.
-        np.minimum(dates, time, out=dates)
         notes = []
         if ahead.any():
             allowed = format_duration(self._skew / MICROSECONDS_PER_DAY)
@@ -274,6 +318,12 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
                     source=_source_at(at, offsets, sources),
                 )
 
+    def _refuse_broken_text(self, sources: pa.Array, codes: NDArray[np.int32]) -> None:
+        broken = _first_broken(sources)
+        if broken is not None:
+            file, row = self._place(int(np.argmax(codes == broken)))
+            raise VisitLogError("this is not text in UTF-8", file=file, row=row, column="source")
+
     def _groups(
         self, sources: pa.Array, offsets: NDArray[np.int64], order: NDArray[Any]
     ) -> pa.Array | None:
@@ -286,6 +336,10 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
         if "group" not in self._pieces:
             return None
         column = self._arrow("group", order).fill_null("").dictionary_encode()
+        broken = _first_broken(column.dictionary)
+        if broken is not None:
+            file, row = self._place(int(order[np.argmax(np.asarray(column.indices) == broken)]))
+            raise VisitLogError("this is not text in UTF-8", file=file, row=row, column=self._group)
         codes = np.asarray(column.indices)
         firsts = codes[offsets[:-1]]
         differs = codes != np.repeat(firsts, np.diff(offsets))
@@ -293,8 +347,9 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
             at = int(np.argmax(differs))
             file, row = self._place(int(order[at]))
             raise VisitLogError(
-                f"the group is {column.dictionary[int(codes[at])].as_py()!r} here and another "
-                "elsewhere; a source belongs to one group",
+                f"the group is {column.dictionary[int(codes[at])].as_py()!r} here and "
+                f"{column.dictionary[int(firsts[_which(at, offsets)])].as_py()!r} at the first "
+                "visit; a source belongs to one group",
                 file=file,
                 row=row,
                 column=self._group,
@@ -308,30 +363,10 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
         return self._file_names[file], row - self._file_starts[file] + 1
 
 
-def _plain(column: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(column.type):
-        return column.dictionary_decode()
-    if pa.types.is_string_view(column.type):
-        return column.cast(pa.string())
-    if pa.types.is_binary_view(column.type):
-        return column.cast(pa.binary())
-    return column
-
-
 def _ids(column: pa.Array) -> pa.Array:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = _plain(column)
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        try:
-            column = column.cast(pa.string())
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise VisitLogError(
-                f"ids of sources cannot be of type {column.type}", column="source"
-            ) from error
+    column = text_in(plain_column(column), "source")
     empty = pc.or_kleene(pc.is_null(column), pc.equal(column, ""))
     if pc.any(empty).as_py():
         row = int(np.argmax(np.asarray(empty)))
@@ -362,8 +397,38 @@ def _equal_neighbours(time: NDArray[np.int64], offsets: NDArray[np.int64]) -> ND
     return rows[~begins]
 
 
+def _which(row: int, offsets: NDArray[np.int64]) -> int:
+    return int(np.searchsorted(offsets, row, side="right")) - 1
+
+
 def _source_at(row: int, offsets: NDArray[np.int64], sources: pa.Array) -> str:
-    return str(sources[int(np.searchsorted(offsets, row, side="right")) - 1].as_py())
+    return str(sources[_which(row, offsets)].as_py())
+
+
+def _first_broken(texts: pa.Array) -> int | None:
+    """Find the first text that is not UTF-8, as Arrow promises but does not check."""
+
+    def sound(part: pa.Array) -> bool:
+        try:
+            part.validate(full=True)
+        except ValueError:
+            return False
+        return True
+
+    return None if sound(texts) else first_bad(texts, sound)
+
+
+def _what_arrow_could_not_read(batch: pa.RecordBatch, error: Exception) -> VisitLogError:
+    """Name the text that is not UTF-8, the one thing that its type promised and did not hold."""
+    import pyarrow as pa
+
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        plain = plain_column(column)
+        if pa.types.is_string(plain.type) or pa.types.is_large_string(plain.type):
+            row = _first_broken(plain)
+            if row is not None:
+                return VisitLogError("this is not text in UTF-8", row=row, column=name)
+    return VisitLogError(f"cannot be read: {error}")
 
 
 def _near_miss(needed: str, names: list[str]) -> str:
@@ -371,5 +436,6 @@ def _near_miss(needed: str, names: list[str]) -> str:
         "source": {"url", "uri", "page", "id", "key", "urlkey"},
         "time": {"timestamp", "visited", "visited_at", "date", "seen_at", "fetched", "fetch_time"},
     }[needed]
-    near = [name for name in names if name.lower() in known | {needed}]
+    near = [name for name in names if name.strip().lower() in known | {needed}]
+    near = near or get_close_matches(needed, names, 1, 0.7)
     return f"; rename {near[0]!r} to {needed!r}?" if near else ""

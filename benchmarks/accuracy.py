@@ -1,0 +1,145 @@
+"""How far off is each method? Populations we know, and the histories of real sources.
+
+    make study            or    python -m benchmarks.accuracy [--traces DIRECTORY]
+
+Error is the root mean square of log(estimate / truth), so that being off by a factor of two counts
+the same for fast and slow sources. Estimates of zero, infinity or none at all, which plug-in
+methods give to sources that never or always changed, are clipped to [1e-4, 1e3] per day first; the
+pooled methods never need it.
+
+Real sources: each history is cut in the middle; a method sees a few simulated visits to the first
+half, and is compared with the realised rate of the second, (updates + ½) / time.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from observant import VisitLog, estimate_rates
+
+METHODS = ["naive", "improved", "bayes-beta", "mle", "bias-reduced", "pooled-gamma", "pooled"]
+FLOOR, CEILING = 1e-4, 1e3
+TRACES = Path(__file__).resolve().parents[2] / "shared" / "data" / "traces"
+
+POPULATIONS = {
+    "gamma": lambda rng, n: rng.gamma(0.6, 1 / 0.6, n),
+    "bimodal": lambda rng, n: np.where(
+        rng.random(n) < 0.5, rng.lognormal(np.log(0.05), 0.3, n), rng.lognormal(np.log(2), 0.3, n)
+    ),
+    "lognormal": lambda rng, n: rng.lognormal(np.log(0.5), 1.2, n),
+}
+
+
+def visit(updates, offsets, times):
+    """Visit logs of sources with known update times: row i of `times` are visits to source i."""
+    n, visits = times.shape
+    changed = np.zeros((n, visits), bool)
+    for i in range(n):
+        own = updates[offsets[i] : offsets[i + 1]]
+        seen = np.searchsorted(own, times[i], side="right")
+        changed[i, 1:] = np.diff(seen) > 0
+    source = np.repeat(np.char.mod("s%07d", np.arange(n)), visits)
+    return VisitLog.from_columns(source, times.ravel(), changed.ravel(), time_unit="d")
+
+
+def poisson_log(rng, rates, visits, period):
+    gaps = rng.exponential(period, (len(rates), visits)) + 1e-3
+    times = 1.0 + np.concatenate([np.zeros((len(rates), 1)), np.cumsum(gaps, axis=1)], axis=1)
+    changed = np.zeros(times.shape, bool)
+    changed[:, 1:] = rng.random(gaps.shape) < -np.expm1(-rates[:, None] * gaps)
+    source = np.repeat(np.char.mod("s%07d", np.arange(len(rates))), times.shape[1])
+    return VisitLog.from_columns(source, times.ravel(), changed.ravel(), time_unit="d")
+
+
+def error(rate, truth):
+    rate = np.clip(np.nan_to_num(rate, nan=FLOOR, posinf=CEILING), FLOOR, CEILING)
+    return float(np.sqrt(np.mean(np.log(rate / truth) ** 2)))
+
+
+def compare(log, truth):
+    found = {}
+    for method in METHODS:
+        table = estimate_rates(log, method)
+        found[method] = error(table.rate_per_day, truth)
+    return found
+
+
+def on_populations(sources=4000, period=1.0, seeds=3):
+    for name, draw in POPULATIONS.items():
+        for visits in (3, 10):
+            runs = []
+            for seed in range(seeds):
+                rng = np.random.default_rng([seed, visits])
+                rates = np.maximum(draw(rng, sources), 1e-3)
+                runs.append(compare(poisson_log(rng, rates, visits, period), rates))
+            mean = {m: float(np.sqrt(np.mean([r[m] ** 2 for r in runs]))) for m in METHODS}
+            yield (name, visits, sources * seeds), mean
+
+
+def on_traces(folder=TRACES, most=4000, seed=0):
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(seed)
+    about = pq.read_table(folder / "sources.parquet").to_pandas()
+    for name, group in about.groupby("collection"):
+        table = pq.read_table(folder / f"{name}.parquet")
+        ids, times = table["source_id"].to_numpy(), table["t"].to_numpy() / 86400
+        order = np.argsort(ids, kind="stable")
+        ids, times = ids[order], times[order]
+        names, starts = np.unique(ids, return_index=True)
+        offsets = np.append(starts, len(ids))
+        group = group.set_index("source_id").loc[names]
+        begin, end = group.obs_start.to_numpy() / 86400, group.obs_end.to_numpy() / 86400
+        middle = (begin + end) / 2
+        # One period for the whole collection, such that the visits span the first half of the
+        # median source, as a crawler's would; sources too young for them are left out.
+        for visits in (3, 10):
+            period = float(np.median(middle - begin)) / visits
+            gaps = period * rng.uniform(0.5, 1.5, (len(names), visits))
+            back = np.cumsum(gaps[:, ::-1], axis=1)[:, ::-1]
+            use = rng.permutation(np.flatnonzero(back[:, 0] < middle - begin))[:most]
+            if len(use) < 50:
+                continue
+            late = [np.sum(times[offsets[i] : offsets[i + 1]] > middle[i]) for i in use]
+            truth = (np.array(late) + 0.5) / (end - middle)[use]
+            pieces = [times[offsets[i] : offsets[i + 1]] - begin[i] for i in use]
+            own = np.concatenate([[0], np.cumsum([len(p) for p in pieces])])
+            half = (middle - begin)[use]
+            times_of_visits = half[:, None] - np.column_stack([back[use], np.zeros(len(use))])
+            log = visit(np.concatenate(pieces), own, times_of_visits)
+            yield (name, visits, len(use)), compare(log, truth)
+
+
+def report(rows):
+    """Print a table; its last lines weigh every source of all rows the same."""
+    print(f"{'':44}" + "".join(f"{m:>14}" for m in METHODS))
+    totals = {}
+    for (name, visits, sources), errors in rows:
+        best = min(errors, key=errors.get)
+        cells = "".join(f"{errors[m]:13.3f}{'*' if m == best else ' '}" for m in METHODS)
+        print(f"{name + f', {visits} visits, {sources:,} sources':44}{cells}", flush=True)
+        total = totals.setdefault(visits, [0, dict.fromkeys(METHODS, 0.0)])
+        total[0] += sources
+        for method in METHODS:
+            total[1][method] += sources * errors[method] ** 2
+    for visits, (sources, squares) in totals.items():
+        overall = {method: np.sqrt(total / sources) for method, total in squares.items()}
+        best = min(overall, key=overall.get)
+        cells = "".join(f"{overall[m]:13.3f}{'*' if m == best else ' '}" for m in METHODS)
+        print(f"{f'all, {visits} visits, {sources:,} sources':44}{cells}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--traces", type=Path, default=TRACES)
+    options = parser.parse_args()
+    report(on_populations())
+    if options.traces.exists():
+        report(on_traces(options.traces))
+    else:
+        print("no traces here: the comparison on real sources is skipped")
+
+
+if __name__ == "__main__":
+    main()

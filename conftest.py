@@ -1,0 +1,58 @@
+"""Every example in the documentation and in a docstring is run.
+
+Examples of one page share their names and run in order; `console` blocks are not run here.
+"""
+
+import os
+import tempfile
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from sybil import Sybil
+from sybil.integration.pytest import SybilItem
+from sybil.parsers.doctest import DocTestParser
+from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+
+# The same examples on every machine and in every run: a failure is news, never luck.
+settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
+settings.load_profile("steady")
+
+
+def _in_a_folder_of_its_own(namespace: dict[str, object]) -> None:
+    folder = tempfile.TemporaryDirectory()
+    namespace["_folder"], namespace["_before"] = folder, Path.cwd()
+    os.chdir(folder.name)
+
+
+def _back_again(namespace: dict[str, object]) -> None:
+    os.chdir(str(namespace["_before"]))
+    namespace["_folder"].cleanup()  # type: ignore[attr-defined]
+
+
+_pages = Sybil(
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE),
+        SkipParser(),
+    ],
+    patterns=["docs/*.md", "README.md", "CONTRIBUTING.md"],
+    setup=_in_a_folder_of_its_own,
+    teardown=_back_again,
+)
+_docstrings = Sybil(
+    parsers=[DocTestParser(optionflags=ELLIPSIS | NORMALIZE_WHITESPACE)],
+    patterns=["src/**/*.py"],
+)
+pytest_collect_file = (_pages + _docstrings).pytest()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the examples of a page back in order after tests were shuffled, and on one worker."""
+    examples = sorted(
+        (item for item in items if isinstance(item, SybilItem)),
+        key=lambda item: (str(item.path), item.example.start),
+    )
+    items[:] = [item for item in items if not isinstance(item, SybilItem)] + examples
+    for item in examples:
+        item.add_marker(pytest.mark.xdist_group(str(item.path)))

@@ -1,0 +1,231 @@
+"""`observant estimate`: how often does each source change?"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.console import (
+    histogram,
+    print_json,
+    progress_bar,
+    read_log,
+    visit_options,
+    wide_enough,
+)
+
+if TYPE_CHECKING:
+    from observant.estimation.rates import RateTable
+
+__all__ = ["estimate", "print_rows", "print_summary"]
+
+_METHODS = (
+    "bias-reduced",
+    "pooled",
+    "pooled-gamma",
+    "auto",
+    "mle",
+    "improved",
+    "naive",
+    "bayes-beta",
+    "last-modified",
+    "last-modified-raw",
+)
+_ORDERS = ("source", "rate", "visits", "changes")
+
+
+@click.command("estimate", short_help="How often does each source change?")
+@visit_options
+@click.option(
+    "--method",
+    "-m",
+    type=click.Choice(_METHODS),
+    default="bias-reduced",
+    show_default=True,
+    help="How to estimate; see below.",
+)
+@click.option(
+    "--group",
+    metavar="COLUMN",
+    help="Pool within the groups of this column; 'host' takes the host of URLs.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Of the intervals.",
+)
+@click.option(
+    "--use-first-age",
+    is_flag=True,
+    help="Count the age at a dated first visit: right for sources much older than their gaps.",
+)
+@click.option(
+    "--zero-truncated",
+    is_flag=True,
+    help="Sources that never changed were left out of the log (pooled methods).",
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write all rates to FILE: Parquet, CSV or JSON Lines by its ending.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all rates as a JSON list.")
+@click.option(
+    "--sort",
+    type=click.Choice(_ORDERS),
+    default="source",
+    show_default=True,
+    help="Order of the printed table.",
+)
+@click.option("--rows", type=click.IntRange(0), default=20, show_default=True, help="Rows printed.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Draw the rates: SVG, PNG, HTML.",
+)
+def estimate(
+    visits: tuple[str, ...],
+    method: str,
+    group: str | None,
+    confidence: float,
+    use_first_age: bool,
+    zero_truncated: bool,
+    output: str | None,
+    as_json: bool,
+    sort: str,
+    rows: int,
+    plot: str | None,
+    **reading: Any,
+) -> None:
+    r"""Estimate how often each source changes, from a log of visits.
+
+    VISITS are Parquet, CSV or JSON Lines files (also .gz, .zst), or - for standard input. Columns:
+    source and time; and changed, or digest, or last_modified. Failed visits (status 400 and above)
+    observe nothing. Keep the visits that found no change: without them there is no rate.
+
+    \b
+    Examples:
+      observant estimate visits.csv
+      observant estimate visits.csv --method mle --json
+      observant estimate crawl-*.parquet --method pooled --group host -o rates.parquet
+      observant estimate - --format jsonl -o rates.parquet < visits.jsonl
+
+    \b
+    Methods:
+      bias-reduced       any gaps, dated or not, finite for every history (the default)
+      pooled             the collection as prior: best when visits are few
+      pooled-gamma       the same with a Gamma prior: faster, coarser
+      auto               pooled for 50 sources or more, else bias-reduced
+      mle                maximum likelihood; infinite for sources that always changed
+      improved           Cho's -log((n-X+0.5)/(n+0.5)), for regular visits
+      naive              changes over time; misses what happened twice between visits
+      bayes-beta         Cho's Bayesian form, from a Beta prior
+      last-modified      from dates of modification (Cho's figure 13; -raw: figure 10)
+    """
+    from observant.estimation.rates import estimate_rates
+    from observant.formats import format_of, write_table
+
+    if output:
+        format_of(output)  # a bad name is better found before the work than after
+    log = read_log(visits, group=group, **reading)
+    with progress_bar("estimating", "sources", total=len(log.sources)) as advance:
+        table = estimate_rates(
+            log,
+            method,
+            confidence=confidence,
+            use_first_age=use_first_age,
+            zero_truncated=zero_truncated,
+            progress=advance,
+        )
+    if output:
+        write_table(table, output)
+    if plot:
+        from observant.figures import rate_figure, save
+
+        save(rate_figure(table), plot)
+    if as_json:
+        print_json(list(table.rows()))
+        return
+    if not output:
+        print_rows(table, sort, rows)
+    print_summary(table)
+    for written in (output, plot):
+        if written:
+            click.echo(f"written to {written}")
+
+
+def print_rows(table: RateTable, sort: str, rows: int) -> None:
+    """Print the first rows of a table of rates, in the order asked for."""
+    import numpy as np
+    from rich.console import Console
+    from rich.table import Table
+
+    from observant.units import format_duration, format_rate
+
+    keys = {
+        "rate": -np.nan_to_num(table.rate_per_day, nan=-1.0),
+        "visits": -table.visits,
+        "changes": -table.changes,
+    }
+    order = np.argsort(keys[sort], kind="stable") if sort in keys else np.arange(len(table))
+    # Piped, a table may be as wide as it likes.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    width = max(console.width - 70, 16)
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("source", no_wrap=True)
+    for name in ("visits", "changes", "observed", "rate", f"{100 * table.confidence:g} % interval"):
+        grid.add_column(name, justify="right", no_wrap=True)
+    grid.add_column("", style="dim", no_wrap=True)
+    for i in order[:rows]:
+        evidence = str(table.evidence[i])
+        grid.add_row(
+            wide_enough(table.source[int(i)].as_py(), width),
+            f"{table.visits[i]:,}",
+            f"{table.changes[i]:,}",
+            format_duration(table.exposure_days[i]),
+            format_rate(table.rate_per_day[i]),
+            f"{format_rate(table.rate_low[i])} to {format_rate(table.rate_high[i])}",
+            "" if evidence == "ok" else evidence,
+        )
+    if rows:
+        console.print(grid)
+        if len(table) > rows:
+            console.print(
+                f"… and {len(table) - rows:,} more sources (--rows, --sort, or -o FILE for all)",
+                style="dim",
+            )
+        console.print()
+
+
+def print_summary(table: RateTable) -> None:
+    """Print the collection in a few lines, with a histogram and the notes."""
+    from observant.units import format_rate
+
+    summary = table.summary()
+    click.echo(
+        f"{summary['sources']:,} sources, {summary['visits']:,} visits, "
+        f"{summary['changes']:,} changes, method {table.method}"
+    )
+    click.echo(
+        f"{summary['never_changed']:,} never changed, {summary['always_changed']:,} changed at "
+        f"every visit, {summary['too_few']:,} have too few visits to compare"
+    )
+    click.echo(
+        f"median rate {format_rate(summary['median_rate_per_day'])} "
+        f"({100 * table.confidence:g} % interval {format_rate(summary['median_rate_low'])} to "
+        f"{format_rate(summary['median_rate_high'])})"
+    )
+    bars = histogram(table.rate_per_day, format_rate)
+    if len(table) > 1 and bars:
+        click.echo("\nsources by rate")
+        for line in bars:
+            click.echo(f"  {line}")
+    for note in table.notes:
+        click.echo(f"note: {note}")

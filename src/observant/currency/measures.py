@@ -1,0 +1,138 @@
+"""Currency and its companions, of one source or of millions.
+
+Two kinds of question. At one moment, `elapsed` days after a visit: has the source changed, how
+long has the copy been stale, how many updates has it missed? And on average over a whole `period`
+between visits: the same, with currency first. Visits come at a fixed period and the process is
+stationary: a visit tells nothing about where in its cycle the source is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from observant.currency.sources import Array, Source, as_model, not_negative, unwrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+__all__ = [
+    "changed_probability",
+    "currency",
+    "mean_missed_updates",
+    "mean_staleness",
+    "missed_updates",
+    "stale_probability",
+    "staleness",
+]
+
+
+def currency(source: Source, period: ArrayLike, grace: ArrayLike = 0.0) -> Array:
+    """Probability α that the copy is β-current at a random moment: Brewington (2.40).
+
+    The copy is β-current when no update happened between the last visit and β before now (errata
+    B-7). It is 1 where the period is not longer than the grace (errata B-8). For a Poisson source
+
+        α = β/T + (1 − e^(−λ(T−β))) / (λT)
+
+    and for any other β/T + ∫₀^(T−β) (1 − G) / T. Arguments broadcast. A period of infinity is a
+    source that is never visited. A rate that is not a number gives a currency that is not one.
+
+    >>> print(currency([0.1, 0.3, 3.0], period=10).round(4))
+    [0.6321 0.3167 0.0333]
+    >>> from observant.currency import GammaRates
+    >>> print(currency(GammaRates(shape=3, exposure=10), period=10, grace=2).round(4))
+    0.5457
+    """
+    model = as_model(source)
+    period, grace = not_negative("period", period), not_negative("grace", grace, finite=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exposed = np.maximum(period - grace, 0.0)
+        alpha = (grace + model.integrated_age_sf(exposed)) / period
+    alpha = np.where(period <= grace, 1.0, alpha)
+    return _for_ever(alpha, period, lambda: 1.0 - model.age_cdf(np.inf))
+
+
+def stale_probability(source: Source, period: ArrayLike, grace: ArrayLike = 0.0) -> Array:
+    """Probability 1 − α that the copy is not β-current, exact also where it is tiny.
+
+    Subtracting `currency` from one loses the digits of a small probability; this does not, but for
+    a process that brings its own integral of 1 − G, where it cannot help it.
+
+    >>> print(stale_probability(1e-20, period=1.0), 1 - currency(1e-20, period=1.0))
+    5e-21 0.0
+    """
+    model = as_model(source)
+    period, grace = not_negative("period", period), not_negative("grace", grace, finite=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stale = model.integrated_age_cdf(np.maximum(period - grace, 0.0)) / period
+    stale = np.where(period <= grace, 0.0, stale)
+    return _for_ever(stale, period, lambda: model.age_cdf(np.inf))
+
+
+def mean_staleness(source: Source, period: ArrayLike) -> Array:
+    """Mean age of the oldest missed update at a random moment, in days; 0 while there is none.
+
+    This is the "age" of Cho and Garcia-Molina: (1/T) ∫₀ᵀ (T − s) G(s) ds, for a Poisson source
+    T/2 − 1/λ + (1 − e^(−λT)) / (λ²T).
+
+    >>> print(mean_staleness([0.0, 0.1, 1000.0], period=10).round(3))
+    [0.    1.321 4.999]
+    """
+    model, period = as_model(source), not_negative("period", period)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stale = model.twice_integrated_age_cdf(period) / period
+    stale = np.where(period == 0.0, 0.0, stale)
+    return _for_ever(stale, period, lambda: np.where(model.age_cdf(np.inf) > 0.0, np.inf, 0.0))
+
+
+def mean_missed_updates(source: Source, period: ArrayLike) -> Array:
+    """Mean number of updates the copy lacks at a random moment: λT/2.
+
+    >>> print(mean_missed_updates(0.3, period=10))
+    1.5
+    """
+    return missed_updates(source, period) / 2.0
+
+
+def changed_probability(source: Source, elapsed: ArrayLike) -> Array:
+    """Probability G(s) that the source has changed by now, s = `elapsed` days after the visit.
+
+    >>> print(changed_probability(0.1, elapsed=[0, 1, 10]).round(4))
+    [0.     0.0952 0.6321]
+    """
+    return as_model(source).age_cdf(not_negative("elapsed", elapsed))
+
+
+def staleness(source: Source, elapsed: ArrayLike) -> Array:
+    """Expected age of the oldest missed update now, `elapsed` days after the visit: ∫₀ˢ G.
+
+    It counts 0 while nothing was missed.
+
+    >>> print(staleness(0.1, elapsed=[0, 1, 10]).round(4))
+    [0.     0.0484 3.6788]
+    """
+    return as_model(source).integrated_age_cdf(not_negative("elapsed", elapsed))
+
+
+def missed_updates(source: Source, elapsed: ArrayLike) -> Array:
+    """Expected number of updates since the visit, `elapsed` days ago: λs for every stationary one.
+
+    >>> print(missed_updates(0.1, elapsed=[0, 1, 10]))
+    [0.  0.1 1. ]
+    """
+    rate, elapsed = as_model(source).mean_rate, not_negative("elapsed", elapsed)
+    with np.errstate(invalid="ignore"):
+        missed = rate * elapsed
+    return unwrapped(np.where((rate == 0.0) | (elapsed == 0.0), 0.0, missed))
+
+
+def _for_ever(answer: Array, period: Array, limit: Callable[[], Array]) -> Array:
+    """Put the limit where the period is infinite: there the formulas are infinity by infinity."""
+    never_visited = np.isinf(period)
+    if never_visited.any():
+        answer = np.where(never_visited, limit(), answer)
+    return unwrapped(answer)

@@ -1,0 +1,135 @@
+"""The question turned round: what period, or what grace, does a wanted currency allow?
+
+Both answers solve one equation. The time lost to staleness in a period, J(T − β) with J = ∫ G,
+must be the share q = 1 − α of the period. J is convex, so Newton's method from the right comes
+down to the answer without ever passing it, for every source at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from observant.currency.sources import Array, Source, as_model, not_negative, unwrapped
+from observant.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+    from observant.currency.sources import AgeModel
+
+__all__ = ["required_grace", "required_period"]
+
+
+def required_period(source: Source, target: ArrayLike, grace: ArrayLike = 0.0) -> Array:
+    """Longest period, in days, that keeps the currency at or above `target`.
+
+    Over an array of graces this is a level set of the performance surface (Brewington figure
+    3.24). It is infinite where the target is met without visits: a target of 0, or a source that
+    changes too seldom ever to miss it. A target of 1 allows no more than the grace itself.
+
+    >>> print(required_period([0.01, 0.1, 1.0], target=0.9, grace=1.0).round(3))
+    [23.484  3.948  1.631]
+    """
+    model, target = as_model(source), _probability(target)
+    grace = not_negative("grace", grace, finite=True)
+    lost = 1.0 - target
+    never = _ever_changes(model) <= lost
+    period = grace + _first_guess(_rate_scale(model), lost, grace)
+
+    def excess(period: Array) -> tuple[Array, Array]:
+        exposed = np.maximum(period - grace, 0.0)
+        return model.integrated_age_cdf(exposed) - lost * period, model.age_cdf(exposed) - lost
+
+    settled = never | (lost == 0.0)
+    period = _newton_from_the_right(excess, np.where(settled, 1.0, period), settled)
+    return unwrapped(np.where(never, np.inf, np.where(lost == 0.0, grace, period)))
+
+
+def required_grace(source: Source, target: ArrayLike, period: ArrayLike) -> Array:
+    """Shortest grace, in days, with which a period reaches the currency `target`.
+
+    As the period grows it tends to target × period: the updates are then so many that the only
+    way to be current is to forgive them (Brewington figure 3.24).
+
+    >>> print(required_grace(0.1, target=0.95, period=[0.5, 10, 1000]).round(2))
+    [  0.     6.66 940.02]
+    """
+    model, target = as_model(source), _probability(target)
+    period = not_negative("period", period, finite=True)
+    lost = 1.0 - target
+
+    def excess(exposed: Array) -> tuple[Array, Array]:
+        return model.integrated_age_cdf(exposed) - lost * period, model.age_cdf(exposed)
+
+    shape = np.broadcast_shapes(np.shape(model.age_cdf(1.0)), lost.shape, period.shape)
+    # The whole period exposed is either right of the root, or current enough without grace.
+    exposed = _newton_from_the_right(excess, np.broadcast_to(period, shape), settled=True)
+    return unwrapped(np.where(lost == 0.0, period, np.maximum(period - exposed, 0.0)))
+
+
+def _newton_from_the_right(
+    excess: Callable[[Array], tuple[Array, Array]], start: Array, settled: ArrayLike
+) -> Array:
+    """Root of a convex function, given with its slope.
+
+    `start` doubles until it is right of the root, but for those that are `settled`.
+    """
+    x = np.asarray(start, float)
+    value, slope = excess(x)
+    for _ in range(_MOST_DOUBLINGS):
+        left = (value < 0.0) & ~np.asarray(settled)
+        if not left.any():
+            break
+        x = np.where(left, 2.0 * x, x)
+        value, slope = excess(x)
+    for _ in range(_MOST_STEPS):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.where((value > 0.0) & (slope > 0.0), value / slope, 0.0)
+        x = np.maximum(x - step, 0.0)
+        if not np.any(step > _CLOSE * x):
+            break
+        value, slope = excess(x)
+    return x
+
+
+def _first_guess(rate: Array, lost: Array, grace: Array) -> Array:
+    """T − β just above the answer for a Poisson source.
+
+    It solves the equation with e^(−y) replaced by its Padé approximant (2−y)/(2+y), which is below
+    it, so that the answer is above.
+    """
+    missed = rate * grace
+    linear = lost * (2.0 + missed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = linear + np.sqrt(linear**2 + 8.0 * lost * missed * (1.0 - lost))
+        return root / (2.0 * (1.0 - lost)) / rate
+
+
+def _rate_scale(model: AgeModel) -> Array:
+    """Return a rate of about the right size, to start from; any will do."""
+    rough = np.maximum(model.age_cdf(1.0), 1e-12)
+    try:
+        rate = model.mean_rate
+    except InputError:
+        return rough
+    return np.where((rate > 0.0) & np.isfinite(rate), rate, rough)
+
+
+def _ever_changes(model: AgeModel) -> Array:
+    with np.errstate(all="ignore"):
+        return model.age_cdf(np.inf)
+
+
+def _probability(target: ArrayLike) -> Array:
+    values = not_negative("target", target)
+    if np.any(values > 1.0):
+        raise InputError(f"the target is a probability; {np.nanmax(values):g} is above 1")
+    return values
+
+
+# A source that stays left after so many doublings has changed too rarely for any clock.
+_MOST_DOUBLINGS, _MOST_STEPS, _CLOSE = 200, 200, 1e-15

@@ -1,0 +1,434 @@
+"""How often does each source change? One constant rate per source, from naive to bias-reduced.
+
+`estimate_rates` is the front door; `METHODS` lists what it can do. The pooled methods, which let
+the collection speak for sources with few visits, are in `pooling`.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from observant.errors import EstimationError, InputError
+from observant.estimation.evidence import CHANGED, DATED, Evidence
+from observant.estimation.score import (
+    DELTA,
+    Totals,
+    bias_reduced_rates,
+    confidence_bounds,
+    mle_rates,
+)
+from observant.tables import Table
+from observant.units import format_rate
+from observant.visits.grouping import blocks_of_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from observant.estimation.pooling import RatePosterior
+    from observant.visits import VisitLog
+
+__all__ = ["EVIDENCE", "METHODS", "RateTable", "closed_form", "estimate_rates"]
+
+METHODS = {
+    "naive": "changes over time, X/T; misses what happened twice between visits (Cho 4.1)",
+    "improved": "−log((n−X+½)/(n+½)) per mean gap, for regular visits (Cho 4.2)",
+    "bayes-beta": "−log((n−X+1)/(n+2)) per mean gap, from a Beta prior (Cho, appendix B)",
+    "mle": "maximum likelihood for irregular visits, dates not used (Cho, equation 2)",
+    "last-modified": "from dates of modification, bias removed (Cho, figure 13)",
+    "last-modified-raw": "from dates of modification, as first proposed (Cho, figure 10)",
+    "bias-reduced": "Firth's equation: any gaps, dated or not, finite for every history",
+    "pooled": "the collection as prior, nonparametric; best when visits are few",
+    "pooled-gamma": "the collection as prior, a Gamma distribution; faster, coarser",
+    "auto": "pooled for a collection, bias-reduced for a few sources",
+}
+"""The methods by name, and what each is in a line."""
+
+EVIDENCE = ("ok", "never-changed", "always-changed", "too-few")
+"""What the visits can say: two bounds, an upper bound, a lower bound, or nothing."""
+
+_OK, _NEVER, _ALWAYS, _TOO_FEW = range(4)
+_COMPILED_FROM = 50_000
+"""Below so many visits, NumPy answers sooner than numba can load."""
+_ENOUGH_TO_POOL = 50
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RateTable(Table):
+    """A rate for every source, with its interval and what stands behind it."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "source",
+        "visits",
+        "changes",
+        "exposure_days",
+        "rate_per_day",
+        "rate_low",
+        "rate_high",
+        "method",
+        "evidence",
+    )
+
+    source: pa.Array
+    visits: NDArray[np.int64]
+    """Successful visits, the first one included."""
+    changes: NDArray[np.int64]
+    """How many of them found a change."""
+    exposure_days: NDArray[np.float64]
+    """Time between visits that could be compared."""
+    rate_per_day: NDArray[np.float64]
+    rate_low: NDArray[np.float64]
+    rate_high: NDArray[np.float64]
+    evidence_code: NDArray[np.int8]
+    """Index into `EVIDENCE`."""
+    method: str
+    confidence: float
+    notes: tuple[str, ...] = ()
+    """What a reader should know: evidence set aside, methods chosen, assumptions."""
+    posterior: RatePosterior | None = None
+    """The full posterior of every rate, from the pooled methods."""
+
+    @property
+    def evidence(self) -> NDArray[np.str_]:
+        """What the visits can say of each source: one of `EVIDENCE`."""
+        return np.array(EVIDENCE)[self.evidence_code]
+
+    def to_arrow(self) -> pa.Table:
+        """Return the columns as a PyArrow table."""
+        import pyarrow as pa
+
+        constant = pa.DictionaryArray.from_arrays(
+            np.zeros(len(self), np.int8), pa.array([self.method])
+        )
+        evidence = pa.DictionaryArray.from_arrays(self.evidence_code, pa.array(EVIDENCE))
+        given = {"method": constant.cast(pa.string()), "evidence": evidence.cast(pa.string())}
+        return pa.table(
+            {
+                name: given[name] if name in given else pa.array(getattr(self, name))
+                for name in self.columns
+            }
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """The collection in a few numbers; the median comes with an interval for the population.
+
+        The interval is that of order statistics, so it assumes nothing about the distribution.
+        """
+        known = np.sort(self.rate_per_day[self.evidence_code != _TOO_FEW])
+        counts = np.bincount(self.evidence_code, minlength=len(EVIDENCE))
+        low, middle, high = _median_with_interval(known, self.confidence)
+        return {
+            "sources": len(self),
+            "visits": int(self.visits.sum()),
+            "changes": int(self.changes.sum()),
+            **{name.replace("-", "_"): int(n) for name, n in zip(EVIDENCE, counts, strict=True)},
+            "median_rate_per_day": middle,
+            "median_rate_low": low,
+            "median_rate_high": high,
+            "method": self.method,
+            "confidence": self.confidence,
+            "notes": list(self.notes),
+        }
+
+    def __repr__(self) -> str:
+        return f"<RateTable: {len(self):,} sources, method {self.method}>"
+
+    def __str__(self) -> str:
+        shown = min(len(self), 10)
+        width = max([6, *(len(str(s)) for s in self.source[:shown].to_pylist())])
+        width = min(width, 48)
+        percent = f"{100 * self.confidence:g} %"
+        lines = [f"{'source':{width}}  visits  changes  {'rate':>9}  {percent + ' interval':>21}"]
+        for i in range(shown):
+            interval = f"{format_rate(self.rate_low[i])} to {format_rate(self.rate_high[i])}"
+            lines.append(
+                f"{str(self.source[i])[:width]:{width}}  {self.visits[i]:6}  {self.changes[i]:7}  "
+                f"{format_rate(self.rate_per_day[i]):>9}  {interval:>21}"
+            )
+        if shown < len(self):
+            lines.append(f"… and {len(self) - shown:,} more")
+        return "\n".join(lines)
+
+
+def estimate_rates(
+    log: VisitLog,
+    method: str = "bias-reduced",
+    *,
+    confidence: float = 0.95,
+    offsets: tuple[float, float] = (0.5, 0.5),
+    beta_prior: tuple[float, float] = (1.0, 1.0),
+    use_first_age: bool = False,
+    zero_truncated: bool = False,
+    threads: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> RateTable:
+    """Estimate how often each source of a visit log changes.
+
+    Parameters
+    ----------
+    log
+        The visits. Groups in the log are used by the pooled methods.
+    method
+        One of `METHODS`.
+    confidence
+        Of the interval. It is the interval of the evidence, the same for every method that is not
+        Bayesian: a naive estimate below its own interval is its bias made visible. A source that
+        never (or always) changed has one bound only, which holds with (1 + confidence)/2.
+    offsets
+        The pair (a, b) of `improved`, −log((n−X+a)/(n+b)) (Cho, appendix B).
+    beta_prior
+        The pair (α, β) of the prior of `bayes-beta` for the share of visits that see a change.
+    use_first_age
+        Let the age at a dated first visit count. Right for sources much older than 1/λ.
+    zero_truncated
+        The log holds only sources that changed at least once (pooled methods).
+    threads
+        How many blocks are worked on at once; all cores unless told. The answer is the same.
+    progress
+        Called with the number of sources done, block by block.
+
+    >>> from observant import VisitLog
+    >>> log = VisitLog.from_columns(  # Cho's example 1: 6 changes in 10 days
+    ...     source=["page"] * 11,
+    ...     time=range(11),
+    ...     time_unit="d",
+    ...     changed=[None, 1, 0, 1, 1, 0, 1, 0, 1, 1, 0],
+    ... )
+    >>> print(estimate_rates(log))
+    source  visits  changes       rate          95 % interval
+    page        11        6    1/1.18d      1/3.06d to 2.01/d
+    """
+    if method not in METHODS:
+        raise InputError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence lies between 0 and 1, not {confidence}")
+    notes = list(log.notes)
+    if method == "auto":
+        method = "pooled" if len(log.sources) >= _ENOUGH_TO_POOL else "bias-reduced"
+        notes.append(f"method {method} was chosen for {len(log.sources):,} sources")
+    if method.startswith("pooled"):
+        from observant.estimation.pooling import estimate_pooled
+
+        return estimate_pooled(
+            log,
+            method,
+            confidence=confidence,
+            notes=notes,
+            use_first_age=use_first_age,
+            zero_truncated=zero_truncated,
+            threads=threads,
+            progress=progress,
+        )
+    if zero_truncated:
+        raise InputError(f"zero_truncated is for the pooled methods, not for {method}")
+    if method.startswith("last-modified") and log.last_modified is None:
+        raise EstimationError(f"method {method} needs the column last_modified")
+
+    def one_block(
+        evidence: Evidence, totals: Totals, _sources: slice
+    ) -> tuple[NDArray[np.float64], ...]:
+        compiled = len(log) >= _COMPILED_FROM
+        solved = solve(evidence, confidence, method="mle" if method == "mle" else "", fast=compiled)
+        rate, low, high = solved
+        if method not in {"mle", "bias-reduced"}:
+            rate = closed_form(method, evidence, totals, offsets, beta_prior)
+        if method == "bayes-beta":
+            low, high = _beta_interval(totals, beta_prior, confidence)
+        return rate, low, high
+
+    columns, conflicts = run_blocks(
+        log,
+        one_block,
+        use_first_age=use_first_age,
+        use_dates=method != "mle",
+        threads=threads,
+        progress=progress,
+    )
+    return rate_table(log, columns, method, confidence, conflicts, notes)
+
+
+def solve(
+    evidence: Evidence, confidence: float, *, method: str = "", fast: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Bias-reduced (or ``mle``) rate with its bounds, by NumPy or, if `fast`, compiled."""
+    if not fast:
+        rate = mle_rates(evidence) if method == "mle" else bias_reduced_rates(evidence)
+        low, high = confidence_bounds(evidence, confidence)
+    else:
+        from scipy.special import ndtri
+
+        from observant.estimation import kernels
+
+        tail = (1 - confidence) / 2
+        rate, low, high = (np.empty(len(evidence.offsets) - 1) for _ in range(3))
+        kernels.solve(
+            evidence.offsets,
+            evidence.gaps,
+            evidence.kind,
+            evidence.ages,
+            0.0 if method == "mle" else 0.5,
+            -float(ndtri(tail)),
+            tail,
+            DELTA,
+            rate,
+            low,
+            high,
+        )
+    if method == "":
+        # The two solve different equations; with one or two visits they can cross by a hair.
+        low, high = np.fmin(low, rate), np.fmax(high, rate)
+    return rate, low, high
+
+
+def run_blocks(
+    log: VisitLog,
+    one_block: Callable[[Evidence, Totals, slice], tuple[NDArray[np.float64], ...]],
+    *,
+    use_first_age: bool,
+    use_dates: bool = True,
+    threads: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> tuple[list[NDArray[np.float64]], int]:
+    """Run a function over the evidence of all sources, in blocks and threads.
+
+    Returns its columns laid end to end, after three of our own (changes, exposure, and the code
+    of the evidence); and how many dates were in conflict with what was seen.
+    """
+
+    def work(block: tuple[int, int]) -> tuple[list[NDArray[np.float64]], int]:
+        evidence = Evidence.from_log(log, *block, use_first_age=use_first_age, use_dates=use_dates)
+        totals = Totals.of(evidence)
+        answer = one_block(evidence, totals, slice(*block))
+        codes = evidence_codes(totals).astype(np.float64)
+        return [totals.changes, totals.time, codes, *answer], evidence.conflicts
+
+    pieces: list[list[NDArray[np.float64]]] = []
+    conflicts = 0
+    blocks = list(blocks_of_sources(log.offsets, rows=1 << 19))
+    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+        for block, (columns, conflict) in zip(blocks, pool.map(work, blocks), strict=True):
+            pieces.append(columns)
+            conflicts += conflict
+            if progress is not None:
+                progress(block[1] - block[0])
+    return [np.concatenate(parts) for parts in zip(*pieces, strict=True)], conflicts
+
+
+def evidence_codes(totals: Totals) -> NDArray[np.int8]:
+    """Index into `EVIDENCE` for every source."""
+    return np.select(
+        [totals.comparisons == 0, totals.never_changed, totals.always_changed],
+        [np.int8(_TOO_FEW), np.int8(_NEVER), np.int8(_ALWAYS)],
+        np.int8(_OK),
+    )
+
+
+def rate_table(
+    log: VisitLog,
+    columns: list[NDArray[np.float64]],
+    method: str,
+    confidence: float,
+    conflicts: int,
+    notes: list[str],
+    posterior: RatePosterior | None = None,
+) -> RateTable:
+    """Put the columns of `run_blocks` into a `RateTable`."""
+    changes, exposure, code, rate, low, high = columns
+    if conflicts:
+        note = (
+            f"{conflicts:,} changes carry a date from before the visit that did not see them; "
+            "their dates were set aside"
+        )
+        notes = [*notes, note]
+    good = log.succeeded if "status" in log.extras else None
+    visits = (
+        log.visits_per_source
+        if good is None
+        else np.add.reduceat(good, log.offsets[:-1], dtype=np.int64)
+    )
+    return RateTable(
+        source=log.sources,
+        visits=visits,
+        changes=changes.astype(np.int64),
+        exposure_days=exposure,
+        rate_per_day=rate,
+        rate_low=low,
+        rate_high=high,
+        evidence_code=code.astype(np.int8),
+        method=method,
+        confidence=confidence,
+        notes=tuple(notes),
+        posterior=posterior,
+    )
+
+
+# -- Cho's closed forms ------------------------------------------------------------------------
+
+
+def closed_form(
+    method: str,
+    evidence: Evidence,
+    totals: Totals,
+    offsets: tuple[float, float],
+    beta_prior: tuple[float, float],
+) -> NDArray[np.float64]:
+    """Rates by one of Cho's formulas, from sums alone."""
+    n, x, time = totals.comparisons, totals.changes, totals.time
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if method == "naive":
+            return x / time  # Cho 4.1
+        if method == "improved":
+            a, b = offsets
+            return -np.log((n - x + a) / (n + b)) * n / time  # Cho 4.2 and appendix B
+        if method == "bayes-beta":
+            alpha, beta = beta_prior
+            return -np.log((n - x + beta) / (n + alpha + beta)) * n / time  # Cho, appendix B
+        return _last_modified(evidence, totals, corrected=method == "last-modified")
+
+
+def _last_modified(evidence: Evidence, totals: Totals, *, corrected: bool) -> NDArray[np.float64]:
+    """Cho's figures 10 and 13. A change without a date says nothing here and is left out."""
+    undated = evidence.sums(((evidence.kind & (CHANGED | DATED)) == CHANGED).astype(float))
+    n, x = totals.comparisons - undated, totals.dated_changes
+    if corrected:
+        share = x / n
+        inner = (x - 1) - x / (n * np.log1p(-share))
+        x = np.where(x == n, n - 1, np.where(x == 0, 0.0, inner))
+    return np.where((totals.dated_changes == 0) & (undated > 0), np.nan, x / totals.quiet)
+
+
+def _beta_interval(
+    totals: Totals, beta_prior: tuple[float, float], confidence: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    from scipy.special import betaincinv
+
+    n, x = totals.comparisons, totals.changes
+    alpha, beta = beta_prior
+    tail = (1 - confidence) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = (
+            -np.log1p(-betaincinv(x + alpha, n - x + beta, q)) * n / totals.time
+            for q in (tail, 1 - tail)
+        )
+    return np.where(n > 0, low, 0.0), np.where(n > 0, high, np.inf)
+
+
+def _median_with_interval(
+    ordered: NDArray[np.float64], confidence: float
+) -> tuple[float, float, float]:
+    if not len(ordered):
+        return np.nan, np.nan, np.nan
+    from scipy.special import ndtri
+
+    n = len(ordered)
+    reach = -float(ndtri((1 - confidence) / 2)) * np.sqrt(n) / 2
+    low = ordered[max(int(np.floor(n / 2 - reach)), 0)]
+    high = ordered[min(int(np.ceil(n / 2 + reach)), n - 1)]
+    return float(low), float(np.median(ordered)), float(high)

@@ -1,0 +1,343 @@
+"""One equation for all evidence: the bias-reduced rate, and an interval for every source.
+
+A comparison at gap t, with x = λt and B(x) = x/(eˣ − 1), adds to λ times the score of the Poisson
+likelihood, and to the sums N₁ = λ²ΣI and N₂ = λ³ΣK of DESIGN section 4:
+
+    ====================  ================  ==========  ================
+    comparison            λ · score         λ² I        λ³ K
+    ====================  ================  ==========  ================
+    unchanged             −x                x B         x² B
+    changed, no date      B                 x B         x² B
+    unchanged, dated      −x                1 − e⁻ˣ     2(1 − (1 + x)e⁻ˣ)
+    changed at age a      1 − λa            1 − e⁻ˣ     2(1 − (1 + x)e⁻ˣ)
+    ====================  ================  ==========  ================
+
+**The rate.** Maximum likelihood (Cho's equation 2) sets the sum of scores to zero. It is biased,
+and infinite when every visit saw a change. Firth's reduction solves Σ score − ½ ΣK/ΣI = 0 instead:
+finite for every history, and −log((n − X + ½)/(n + ½)) exactly when the visits are regular.
+Written as P(λ) = M(λ) with P = Σ B + (dated changes), M = λ · (time known to be quiet) + ½N₂/N₁,
+log P − log M is decreasing and concave in log λ, so Newton's method converges from anywhere.
+
+**The interval** inverts a test of the score, a count of changes weighted by what each one tells.
+At a given λ its first three moments are those of J times a binomial count of ñ trials with
+probability p̃ (Poisson when all visits are dated, exactly binomial when all gaps are equal). The
+bounds put the observed count x̃ where Clopper and Pearson would, less δ = 0.2 of a count on either
+side, which trades their needless width for a coverage of at least 93 % of a nominal 95 %:
+
+    low:   P(Beta(x̃ + δ, ñ − x̃ + 1 − δ) < p̃) = (1 − confidence)/2
+    high:  P(Beta(x̃ + 1 − δ, ñ − x̃ + δ) > p̃) = (1 − confidence)/2
+
+with the Beta tail by Peizer and Pratt's normal approximation. A source that never changed has an
+upper bound only, −log(tail)/T; one that changed at every visit, none of them dated, a lower bound
+only, from Π(1 − e⁻ˣ) = tail. Both are exact.
+
+This module is the readable form, vectorised over sources with NumPy. `kernels` holds the same
+arithmetic as compiled loops; the tests hold the two together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from observant.estimation.evidence import CHANGED, DATED, Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["DELTA", "Totals", "bias_reduced_rates", "confidence_bounds", "mle_rates"]
+
+DELTA = 0.2
+"""How far the bounds give way from Clopper and Pearson's, in counts."""
+
+_TOLERANCE = 1e-12
+_LOG_RANGE = 60.0
+"""No rate is looked for more than e⁶⁰ away from the first guess."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over each source's comparisons that do not depend on the rate."""
+
+    comparisons: NDArray[np.float64]
+    changes: NDArray[np.float64]
+    dated_changes: NDArray[np.float64]
+    time: NDArray[np.float64]
+    """All gaps, in days."""
+    quiet: NDArray[np.float64]
+    """Time known to hold no update: unchanged gaps, and ages of dated changes."""
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> Totals:
+        """Add them up."""
+        changed = evidence.kind & CHANGED == CHANGED
+        dated = changed & (evidence.kind & DATED == DATED)
+        finite = np.where(np.isfinite(evidence.gaps), evidence.gaps, evidence.ages)
+        return cls(
+            comparisons=evidence.sums(np.ones(len(evidence.gaps))),
+            changes=evidence.sums(changed.astype(float)),
+            dated_changes=evidence.sums(dated.astype(float)),
+            time=evidence.sums(finite),
+            quiet=evidence.sums(np.where(changed, evidence.ages, evidence.gaps)),
+        )
+
+    @property
+    def never_changed(self) -> NDArray[np.bool_]:
+        """Compared, and never found changed."""
+        never: NDArray[np.bool_] = (self.comparisons > 0) & (self.changes == 0)
+        return never
+
+    @property
+    def always_changed(self) -> NDArray[np.bool_]:
+        """Changed at every comparison, none of them dated: no upper bound exists."""
+        every: NDArray[np.bool_] = (self.comparisons > 0) & (self.changes == self.comparisons)
+        return every & (self.dated_changes == 0)
+
+
+def bias_reduced_rates(evidence: Evidence) -> NDArray[np.float64]:
+    """Firth's bias-reduced rate of each source; 0 where it never changed, NaN without evidence.
+
+    >>> bias_reduced_rates(Evidence.from_gaps([1.0] * 10, [True] * 6 + [False] * 4)).round(4)
+    array([0.8473])
+    """
+
+    def balance(part: Evidence, quiet: NDArray[np.float64], s: NDArray[np.float64]) -> _Balance:
+        x, bernoulli, changed, dated = _terms(part, s)
+        j = bernoulli + x
+        undated_change = changed & ~dated
+        seen = part.sums((changed & dated).astype(float))
+        p = part.sums(np.where(undated_change, bernoulli, 0.0)) + seen
+        dp = part.sums(np.where(undated_change, bernoulli * (1 - j), 0.0))
+        gone = np.exp(-x)
+        n1 = part.sums(np.where(dated, 1 - gone, x * bernoulli))
+        n2 = part.sums(np.where(dated, 2 * (1 - gone - _times(x, gone)), x * x * bernoulli))
+        dn1 = part.sums(np.where(dated, _times(x, gone), x * bernoulli * (2 - j)))
+        dn2 = part.sums(np.where(dated, 2 * _times(x * x, gone), x * x * bernoulli * (3 - j)))
+        n1 = np.maximum(n1, 1e-150)
+        m = np.exp(s) * quiet + 0.5 * n2 / n1
+        dm = np.exp(s) * quiet + 0.5 * (dn2 * n1 - n2 * dn1) / (n1 * n1)
+        return p, dp, m, dm
+
+    return _solve(evidence, balance, solvable=lambda totals: totals.changes > 0)
+
+
+def mle_rates(evidence: Evidence) -> NDArray[np.float64]:
+    """Maximum likelihood: Cho's equation 2, with dated changes where there are any.
+
+    0 where the source never changed, infinite where it changed at every visit (its singularity).
+
+    >>> gaps = [6 / 24, 4 / 24, 3 / 24, 7 / 24]  # Cho's example 5, in days
+    >>> mle_rates(Evidence.from_gaps(gaps, [True, False, True, False])) * 20 / 24
+    array([2.66584592])
+    """
+
+    def balance(part: Evidence, quiet: NDArray[np.float64], s: NDArray[np.float64]) -> _Balance:
+        x, bernoulli, changed, dated = _terms(part, s)
+        undated_change = changed & ~dated
+        seen = part.sums((changed & dated).astype(float))
+        p = part.sums(np.where(undated_change, bernoulli, 0.0)) + seen
+        dp = part.sums(np.where(undated_change, bernoulli * (1 - bernoulli - x), 0.0))
+        m = np.exp(s) * quiet
+        return p, dp, m, m
+
+    rates = _solve(
+        evidence,
+        balance,
+        solvable=lambda totals: (totals.changes > 0) & ~totals.always_changed,
+    )
+    rates[Totals.of(evidence).always_changed] = np.inf
+    return rates
+
+
+def confidence_bounds(
+    evidence: Evidence, confidence: float = 0.95, *, delta: float = DELTA
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper bound of each source's rate, as the module describes.
+
+    >>> low, high = confidence_bounds(Evidence.from_gaps([1.0] * 10, [True] * 6 + [False] * 4))
+    >>> low.round(3), high.round(3)
+    (array([0.327]), array([2.012]))
+    """
+    from scipy.special import ndtri
+
+    totals = Totals.of(evidence)
+    tail = (1 - confidence) / 2
+    z = -float(ndtri(tail))
+    low, high = np.zeros(len(totals.changes)), np.full(len(totals.changes), np.inf)
+    never, always = totals.never_changed, totals.always_changed
+    high[never] = -np.log(tail) / totals.time[never]
+
+    ordinary = (totals.comparisons > 0) & ~never & ~always
+    if ordinary.any():
+        part = evidence.select(ordinary)
+        start = np.log(_first_guess(totals))[ordinary]
+        low[ordinary] = _root(lambda s: _tail_score(part, s, -1.0, delta) - z, start, downhill=True)
+        high[ordinary] = _root(lambda s: _tail_score(part, s, 1.0, delta) + z, start, downhill=True)
+    if always.any():
+        part = evidence.select(always)
+        low[always] = _root(
+            lambda s: (
+                part.sums(np.log(-np.expm1(-_rows(part, np.exp(s)) * part.gaps))) - np.log(tail)
+            ),
+            np.log(_first_guess(totals))[always],
+            downhill=False,
+        )
+    return low, high
+
+
+def _tail_score(
+    evidence: Evidence, s: NDArray[np.float64], side: float, delta: float
+) -> NDArray[np.float64]:
+    """Normal score of the observed weighted count under the rate exp(s); decreasing in s."""
+    x, bernoulli, changed, dated = _terms(evidence, s)
+    known = np.where(changed, _rows(evidence, np.exp(s)) * evidence.ages, x)
+    jump = np.where(dated, 1.0, bernoulli + x)
+    variance = np.where(dated, known, x * bernoulli)
+    v = evidence.sums(variance)
+    j = evidence.sums(variance * jump) / v
+    third = evidence.sums(np.where(dated, known, variance * (bernoulli - x)))
+    score = evidence.sums(
+        np.where(changed, np.where(dated, 1.0 - known, bernoulli), np.where(dated, -known, -x))
+    )
+    lean = np.clip(third / (v * j), -1 + 1e-9, 1 - 1e-9)
+    p, q = (1 - lean) / 2, (1 + lean) / 2
+    n = v / (p * q * j * j)
+    count = score / j + n * p
+    up = delta if side < 0 else 1 - delta
+    return beta_tail_score(
+        np.maximum(count + up, 0.55), np.maximum(n - count + (1 - up), 0.55), p, q
+    )
+
+
+def beta_tail_score(
+    a: NDArray[np.float64], b: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Peizer and Pratt: z with Φ(z) ≈ P(Beta(a, b) > p), for q = 1 − p and a, b > ½.
+
+    >>> beta_tail_score(np.array([6.2]), np.array([4.8]), np.array([0.284]), np.array([0.716]))
+    array([1.91852057])
+    """
+    n = a + b - 1
+    off = a - 0.5 - n * p
+    d = a - 1 / 3 - (n + 1 / 3) * p + 0.02 * (q / a - p / b + (q - 0.5) / (a + b))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviance = (a - 0.5) * np.log1p(off / (n * p)) + (b - 0.5) * np.log1p(-off / (n * q))
+        slope = np.sqrt(2 * np.maximum(deviance, 0)) / np.abs(off)
+    near = np.abs(off) < 1e-4 * np.sqrt(n * p * q)
+    slope = np.where(near, 1 / np.sqrt(n * p * q), slope)
+    return d * slope / np.sqrt(1 + 1 / (6 * n))
+
+
+# -- solving for all sources at once ----------------------------------------------------------
+
+_Balance = tuple[
+    "NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.float64]"
+]
+
+
+def _solve(
+    evidence: Evidence,
+    balance: Callable[[Evidence, NDArray[np.float64], NDArray[np.float64]], _Balance],
+    *,
+    solvable: Callable[[Totals], NDArray[np.bool_]],
+) -> NDArray[np.float64]:
+    """Newton on log P − log M in log λ, kept inside a bracket; sources leave when they are done."""
+    totals = Totals.of(evidence)
+    rates = np.where(totals.comparisons > 0, 0.0, np.nan)
+    todo = solvable(totals)
+    s = np.log(_first_guess(totals))
+    low, high = s - _LOG_RANGE, s + _LOG_RANGE
+    for _ in range(100):
+        if not todo.any():
+            break
+        p, dp, m, dm = balance(evidence.select(todo), totals.quiet[todo], s[todo])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            g = np.log(p) - np.log(m)
+            step = -g / (dp / p - dm / m)
+        here = s[todo]
+        low[todo] = np.where(g > 0, here, low[todo])
+        high[todo] = np.where(g > 0, high[todo], here)
+        new = here + step
+        inside = (new >= low[todo]) & (new <= high[todo])
+        new = np.where(inside, new, (low[todo] + high[todo]) / 2)
+        s[todo] = new
+        todo[todo] = np.abs(new - here) > _TOLERANCE
+    rates[solvable(totals)] = np.exp(s[solvable(totals)])
+    return rates
+
+
+def _root(
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    start: NDArray[np.float64],
+    *,
+    downhill: bool,
+) -> NDArray[np.float64]:
+    """Bracket outwards from the start, then the Illinois form of false position, in log λ."""
+    sign = 1.0 if downhill else -1.0
+    a, b = start - 0.5, start + 0.5
+    fa, fb = sign * function(a), sign * function(b)
+    for reach in (1, 2, 4, 8, 16, 32):
+        if not ((fa < 0) | (fb > 0)).any():
+            break
+        a = np.where(fa < 0, a - reach, a)
+        b = np.where(fb > 0, b + reach, b)
+        fa, fb = sign * function(a), sign * function(b)
+    root, error = start, np.full(len(start), np.inf)
+    for _ in range(200):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            c = b - fb * (b - a) / (fb - fa)
+        c = np.where((c >= a) & (c <= b), c, (a + b) / 2)
+        fc = sign * function(c)
+        right = fc < 0
+        # An end that stays put gets half its weight, or the other end would creep.
+        fa, fb = np.where(right, fa / 2, fc), np.where(right, fc, fb / 2)
+        a, b = np.where(right, a, c), np.where(right, c, b)
+        better = np.abs(fc) < error
+        root, error = np.where(better, c, root), np.where(better, np.abs(fc), error)
+        if ((error < _TOLERANCE) | (b - a < _TOLERANCE)).all():
+            break
+    return np.exp(root)
+
+
+def _first_guess(totals: Totals) -> NDArray[np.float64]:
+    """Changes over quiet time, with half a gap for each change whose date is unknown."""
+    undated = totals.changes - totals.dated_changes
+    with np.errstate(divide="ignore", invalid="ignore"):
+        guess = totals.changes / (totals.quiet + 0.5 * undated * totals.time / totals.comparisons)
+    return np.where(np.isfinite(guess) & (guess > 0), guess, 1.0)
+
+
+def _terms(
+    evidence: Evidence, s: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Terms of every comparison: x, B(x), changed, dated."""
+    x = _rows(evidence, np.exp(s)) * evidence.gaps
+    return (
+        x,
+        bernoulli(x),
+        evidence.kind & CHANGED == CHANGED,
+        evidence.kind & DATED == DATED,
+    )
+
+
+def bernoulli(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """B(x) = x/(eˣ − 1), stable from 0 to infinity.
+
+    >>> bernoulli(np.array([1e-9, 1.0, 800.0])).round(6)
+    array([1.      , 0.581977, 0.      ])
+    """
+    capped = np.clip(x, 1e-300, 700.0)
+    return capped / np.expm1(capped)
+
+
+def _rows(evidence: Evidence, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.repeat(values, evidence.counts)
+
+
+def _times(x: NDArray[np.float64], vanishing: NDArray[np.float64]) -> NDArray[np.float64]:
+    """X · e⁻ˣ and its like, which are 0 at infinity."""
+    return np.where(vanishing > 0, np.minimum(x, 1e300) * vanishing, 0.0)

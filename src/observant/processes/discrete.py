@@ -1,0 +1,243 @@
+"""The age of a source as a Markov chain in discrete time. Brewington 2.1.1.
+
+The state is the number of steps since the last update, 0 to N; N stands for "N or more" (errata
+B-1). In every step the age grows by one, or an update resets it to 0 with probability
+p_reset(age), and that function is the whole model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from observant.errors import InputError
+from observant.processes.base import floats, positive
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from observant.processes.base import Floats, Process
+
+__all__ = ["AgeChain"]
+
+
+@dataclass(frozen=True, eq=False)
+class AgeChain:
+    """Chains of one or many sources: p_reset[..., age] for the ages 0 to N.
+
+    Leading axes are sources; the ages given to the methods run along them.
+
+    >>> chain = AgeChain([0.1, 0.3, 0.2, 0.4, 0.25])
+    >>> round(chain.change_probability(age=1, steps=6), 3)
+    0.858
+    """
+
+    p_reset: Floats
+
+    def __post_init__(self) -> None:
+        p = np.array(self.p_reset, dtype=np.float64)
+        if p.ndim == 0 or p.shape[-1] == 0 or not ((p >= 0) & (p <= 1)).all():
+            raise InputError("p_reset must hold a probability, 0 to 1, for each age from 0")
+        p.flags.writeable = False
+        object.__setattr__(self, "p_reset", p)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AgeChain):
+            return NotImplemented
+        return np.array_equal(self.p_reset, other.p_reset)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def periodic(cls, period: int) -> AgeChain:
+        """An update every `period` steps, (2.4): age period − 1 is reset for certain.
+
+        >>> AgeChain.periodic(3).transition_matrix()
+        array([[0., 1., 0.],
+               [0., 0., 1.],
+               [1., 0., 0.]])
+        """
+        if period != int(period) or period < 1:
+            raise InputError(f"a period is a whole number of steps, 1 or more, not {period!r}")
+        return cls(np.append(np.zeros(int(period) - 1), 1.0))
+
+    @classmethod
+    def poisson(cls, reset: ArrayLike, states: int = 1) -> AgeChain:
+        """The same chance of an update at every age, (2.5). `reset` is one number or one a source.
+
+        A source of rate λ seen in steps of h days has reset = 1 − e^{−λh}.
+        """
+        if states < 1:
+            raise InputError(f"a chain has at least one state, not {states!r}")
+        p = np.asarray(reset, dtype=np.float64)
+        return cls(np.repeat(p[..., None], states, axis=-1))
+
+    @classmethod
+    def from_lifetimes(cls, masses: ArrayLike, *, memoryless_tail: bool = False) -> AgeChain:
+        """The chain of a lifetime distribution, (2.2): masses[..., t] is the chance that the
+        update comes in the step from age t.
+
+        Masses may sum to less than 1; the rest lies beyond N. If all lies within, age N is reset
+        for certain; `memoryless_tail` repeats p_reset(N − 1) there, as the thesis does for a
+        distribution that was cut off. An age that is never reached is given p_reset = 1.
+
+        >>> AgeChain.from_lifetimes([0.5, 0.25, 0.25]).p_reset
+        array([0.5, 0.5, 1. ])
+        """
+        f = _masses(masses, "lifetimes")
+        beyond = 1.0 - f.sum(axis=-1, keepdims=True)
+        if (beyond < -1e-9).any():
+            raise InputError("the masses of a lifetime distribution must sum to at most 1")
+        # What is left at age t is the mass from t on: a sum of positive terms keeps its digits.
+        left = np.cumsum(f[..., ::-1], axis=-1)[..., ::-1]
+        left = left + np.where(beyond > 1e-12, beyond, 0.0)
+        p = np.divide(f, left, out=np.ones_like(f), where=left > 0)
+        return cls._with_tail(np.minimum(p, 1.0), memoryless_tail)
+
+    @classmethod
+    def from_ages(cls, masses: ArrayLike, *, lumped: bool = False) -> AgeChain:
+        """The chain of an age distribution, (2.3): p_reset(t) = (g(t) − g(t+1))/g(t).
+
+        Ages beyond the last are taken as memoryless: p_reset(N) = p_reset(N − 1). With `lumped`
+        the last mass is that of N or more, as in `stationary_ages`, and the last two chances
+        come from it.
+
+        >>> AgeChain.from_ages([0.5, 0.25, 0.125]).p_reset
+        array([0.5, 0.5, 0.5])
+        """
+        g = _masses(masses, "ages")
+        if g.shape[-1] < 2 or not (g[..., 0] > 0).all():
+            raise InputError("an age distribution needs two ages or more, and mass at age 0")
+        single = g[..., :-1] if lumped else g
+        if (np.diff(single, axis=-1) > 1e-12 * g[..., :1]).any():
+            raise InputError(
+                "an age distribution never rises with age; pool the violators of an estimate first"
+            )
+        p = np.ones_like(g)
+        now, then = single[..., :-1], single[..., 1:]
+        inner = np.divide(now - then, now, out=np.ones_like(now), where=now > 0)
+        p[..., : inner.shape[-1]] = np.clip(inner, 0.0, 1.0)
+        if not lumped:
+            return cls._with_tail(p, memoryless=True)
+        # Balance of the last state: g(N)·p = g(N−1)·(1 − p).
+        one, rest = g[..., -2], g[..., -1]
+        tail = np.divide(one, one + rest, out=np.ones_like(one), where=one + rest > 0)
+        p[..., -2:] = tail[..., None]
+        return cls(p)
+
+    @classmethod
+    def from_process(cls, process: Process, step: float, states: int) -> AgeChain:
+        """The chain of a stationary process seen every `step` days: the chance of an update in
+        the next step, when the last update was exactly `age` steps ago.
+        """
+        if states < 1:
+            raise InputError(f"a chain has at least one state, not {states!r}")
+        ages = positive("step", step) * np.arange(states + 1.0)
+        left = process.interval_sf(ages)
+        ratio = np.divide(left[1:], left[:-1], out=np.zeros(states), where=left[:-1] > 0)
+        return cls(1.0 - ratio)
+
+    @property
+    def states(self) -> int:
+        """Number of ages, N + 1."""
+        return int(self.p_reset.shape[-1])
+
+    def transition_matrix(self) -> Floats:
+        """M of (2.1): M[..., i, j] is the chance to go from age i to age j in one step."""
+        n = self.states
+        matrix = np.zeros((*self.p_reset.shape, n))
+        ages = np.arange(n)
+        matrix[..., ages, np.minimum(ages + 1, n - 1)] = 1.0 - self.p_reset
+        matrix[..., ages, 0] += self.p_reset
+        return matrix
+
+    def stationary_ages(self) -> Floats:
+        """The age distribution π = πM that (2.7) means.
+
+        The limit of Mᵏ does not exist for periodic chains; the stationary vector always does
+        (errata B-3). Where age N is reached and never left (p_reset(N) = 0), it holds everything.
+
+        >>> AgeChain.periodic(4).stationary_ages()
+        array([0.25, 0.25, 0.25, 0.25])
+        """
+        reach = np.ones_like(self.p_reset)
+        reach[..., 1:] = np.cumprod(1.0 - self.p_reset[..., :-1], axis=-1)
+        # Age N is held for 1/p_reset(N) steps on average. All is multiplied by p_reset(N) instead
+        # of one divided by it, and a chance of zero then needs no other rule.
+        last, leave = reach[..., -1], self.p_reset[..., -1]
+        larger = np.maximum(last, leave)
+        larger = np.where(larger > 0, larger, 1.0)
+        share = np.where(last > 0, leave / larger, 1.0)
+        ages = reach * share[..., None]
+        ages[..., -1] = last / larger
+        return floats(ages / ages.sum(axis=-1, keepdims=True))
+
+    def change_probability(self, age: ArrayLike, steps: ArrayLike) -> Any:
+        """Chance that a source last seen with this age has changed since, `steps` steps ago. (2.19)
+
+        It is 1 − ∏(1 − p_reset(min(m, N))) over the ages m it would have passed through. The
+        matrix power of the thesis says the same while age + steps ≤ N, and is wrong beyond, where
+        age N also holds chains that did change (errata B-5).
+
+        >>> AgeChain.poisson(0.5).change_probability(age=0, steps=[0, 1, 2])
+        array([0.  , 0.5 , 0.75])
+        """
+        gone = 0.0 - np.expm1(self._log_survival(age, steps))
+        return float(gone) if gone.ndim == 0 else gone
+
+    def survival(self, age: ArrayLike, steps: ArrayLike) -> Any:
+        """Chance that a source last seen with this age, `steps` steps ago, has not changed."""
+        kept = np.exp(self._log_survival(age, steps))
+        return float(kept) if kept.ndim == 0 else kept
+
+    def _log_survival(self, age: ArrayLike, steps: ArrayLike) -> Floats:
+        begin, passed = np.asarray(age), np.asarray(steps)
+        for name, values in (("age", begin), ("steps", passed)):
+            if not np.issubdtype(values.dtype, np.integer) or (values < 0).any():
+                raise InputError(f"{name} must be whole numbers, zero or more")
+        # Running sums of log(1 − p) over the ages. Certain resets are counted beside them, since
+        # the difference of two infinite sums says nothing.
+        certain = self.p_reset >= 1.0
+        with np.errstate(divide="ignore"):
+            logs = np.where(certain, 0.0, np.log1p(-np.where(certain, 0.0, self.p_reset)))
+        end = begin + passed
+        sums = self._sum_to(logs, end) - self._sum_to(logs, begin)
+        met = self._sum_to(certain.astype(np.float64), end) > self._sum_to(
+            certain.astype(np.float64), begin
+        )
+        return np.where(met, -np.inf, sums)
+
+    def _sum_to(self, terms: Floats, age: Any) -> Floats:
+        """Sum the terms of the ages below `age`; beyond N the last one repeats."""
+        last = terms.shape[-1] - 1
+        sums = np.zeros_like(terms)
+        sums[..., 1:] = np.cumsum(terms[..., :-1], axis=-1)
+        within, beyond = np.minimum(age, last), np.maximum(age - last, 0)
+        if terms.ndim == 1:
+            return np.asarray(sums[within] + beyond * terms[-1])
+        try:
+            within = np.broadcast_to(within, np.broadcast_shapes(within.shape, terms.shape[:-1]))
+        except ValueError:
+            raise InputError(
+                f"give one age for each source: shape {terms.shape[:-1]}, not {np.shape(age)}"
+            ) from None
+        sums = np.broadcast_to(sums, (*within.shape, last + 1))
+        picked = np.take_along_axis(sums, within[..., None], axis=-1)[..., 0]
+        return np.asarray(picked + beyond * terms[..., -1])
+
+    @classmethod
+    def _with_tail(cls, p: Floats, memoryless: bool) -> AgeChain:
+        if memoryless and p.shape[-1] > 1:
+            p[..., -1] = p[..., -2]
+        return cls(p)
+
+
+def _masses(masses: ArrayLike, name: str) -> Floats:
+    values = np.asarray(masses, dtype=np.float64)
+    if values.ndim == 0 or values.shape[-1] == 0 or not np.isfinite(values).all():
+        raise InputError(f"{name} must be an array of finite masses, one for each age from 0")
+    if (values < 0).any():
+        raise InputError(f"{name} must not be negative")
+    return values
