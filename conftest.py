@@ -47,6 +47,8 @@ _docstrings = Sybil(
 pytest_collect_file = (_pages + _docstrings).pytest()
 
 
+# After pytest-randomly, which wraps this hook, and before xdist reads the groups.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the examples of a page back in order after tests were shuffled, and on one worker."""
     examples = sorted(
