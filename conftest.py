@@ -47,14 +47,11 @@ _docstrings = Sybil(
 pytest_collect_file = (_pages + _docstrings).pytest()
 
 
-# After pytest-randomly, which wraps this hook, and before xdist reads the groups.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the examples of a page back in order after tests were shuffled, and on one worker."""
+    """Put the examples of a page back in order after tests were shuffled."""
     examples = sorted(
         (item for item in items if isinstance(item, SybilItem)),
         key=lambda item: (str(item.path), item.example.start),
     )
     items[:] = [item for item in items if not isinstance(item, SybilItem)] + examples
-    for item in examples:
-        item.add_marker(pytest.mark.xdist_group(str(item.path)))
