@@ -22,6 +22,9 @@ __all__ = ["CHANGED", "DATED", "Evidence"]
 CHANGED, DATED = 1, 2
 """Bits of `Evidence.kind`: the source had changed; its date of modification was known."""
 
+RESOLUTION = 0.5 / 86_400
+"""Dates of modification are told to the second, so no age is known to be less than half of one."""
+
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
@@ -74,7 +77,7 @@ class Evidence:
             offsets=np.asarray(offsets, np.int64),
             gaps=t.ravel(),
             kind=kind.astype(np.int8).ravel(),
-            ages=np.where(x & dated, age, 0.0).ravel(),
+            ages=np.where(x & dated, np.maximum(age, np.minimum(RESOLUTION, t / 2)), 0.0).ravel(),
         )
 
     @classmethod
@@ -116,14 +119,17 @@ class Evidence:
             conflict = used & dated & (after != (changed == 1))
             conflicts = int(np.count_nonzero(conflict & (changed == 1)))
             kind[dated & ~conflict] |= DATED
-            ages[dated] = (time[dated] - dates[dated]) / MICROSECONDS_PER_DAY
+            known = (time[dated] - dates[dated]) / MICROSECONDS_PER_DAY
+            ages[dated] = np.maximum(known, np.minimum(RESOLUTION, gaps[dated] / 2))
             ages[kind != CHANGED | DATED] = 0.0
             if use_first_age:
                 first_age = is_first & dated
                 used |= first_age
                 gaps[first_age] = np.inf
                 kind[first_age] = CHANGED | DATED
-                ages[first_age] = (time[first_age] - dates[first_age]) / MICROSECONDS_PER_DAY
+                ages[first_age] = np.maximum(
+                    (time[first_age] - dates[first_age]) / MICROSECONDS_PER_DAY, RESOLUTION
+                )
         counts = np.bincount(owner[used], minlength=last - first)
         return cls(
             offsets=np.concatenate([[0], np.cumsum(counts)]),

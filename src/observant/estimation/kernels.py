@@ -42,6 +42,7 @@ def solve(offsets, gaps, kind, ages, reduction, z, tail, delta, rate, low, high)
         longest = max(longest, offsets[i + 1] - offsets[i])
     t = np.empty(longest)  # gaps of one source: without dates first, dated ones after
     hit = np.empty(longest)  # 1 where such a comparison saw a change, else 0
+    w = np.empty(longest)  # how much a change counts in the test behind a bound
     for i in range(len(offsets) - 1):
         begin, end = offsets[i], offsets[i + 1]
         rate[i], low[i], high[i] = math.nan, 0.0, math.inf
@@ -76,18 +77,20 @@ def solve(offsets, gaps, kind, ages, reduction, z, tail, delta, rate, low, high)
         guess = changes / (quiet + 0.5 * (changes - dated_changes) * time / n)
         s = math.log(guess) if 0 < guess < math.inf else 0.0
         always = changes == n and dated_changes == 0
-        if always and reduction == 0:
-            rate[i] = math.inf
-            s = root(t, hit, undated, n, s, quiet, dated_changes, 0.5)
-        else:
-            s = root(t, hit, undated, n, s, quiet, dated_changes, reduction)
-            rate[i] = math.exp(s)
+        start = s
+        s = root(t, hit, undated, n, start, quiet, dated_changes, 0.5)
+        rate[i] = math.exp(s)
+        if reduction == 0:
+            likeliest = math.inf
+            if not always:
+                likeliest = math.exp(root(t, hit, undated, n, start, quiet, dated_changes, 0.0))
+            rate[i] = likeliest
         if always:
             low[i] = math.exp(always_root(t, n, s, math.log(tail)))
         else:
-            args = (quiet - quiet_dated, quiet_dated, dated_changes, delta)
-            low[i] = math.exp(bound_root(t, hit, undated, s, -1.0, z, args))
-            high[i] = math.exp(bound_root(t, hit, undated, s, 1.0, z, args))
+            dated = (quiet_dated, dated_changes)
+            low[i] = math.exp(bound_root(t, hit, w, undated, s, -1.0, z, delta, dated))
+            high[i] = math.exp(bound_root(t, hit, w, undated, s, 1.0, z, delta, dated))
 
 
 @inlined
@@ -95,7 +98,7 @@ def decay(x):
     """Return 1 − e⁻ˣ and e⁻ˣ, by plain arithmetic that the compiler can vectorise.
 
     A series at x/1024, then ten doublings, 1 − e⁻²ʸ = (1 − e⁻ʸ)(1 + e⁻ʸ). The relative error of
-    1 − e⁻ˣ is under 1e-14, that of e⁻ˣ under 1e-12; beyond x = 64, e⁻ˣ stays at e⁻⁶⁴.
+    1 − e⁻ˣ is under 1e-14, that of e⁻ˣ under 1e-12; beyond x = 64, e⁻ˣ is taken as 0.
     """
     y = min(x, 64.0) * (1 / 1024)
     m = y * (
@@ -105,7 +108,7 @@ def decay(x):
     for _ in range(10):
         m *= 1 + e
         e *= e
-    return m, e
+    return m, (e if x < 64.0 else 0.0)
 
 
 @vector
@@ -136,12 +139,16 @@ def firth_sums(t, hit, undated, n, rate):
 
 @jit
 def root(t, hit, undated, n, s, quiet, dated_changes, reduction):
-    """Newton on log P − log M, which is decreasing and concave in s = log λ."""
-    low, high = s - 60.0, s + 60.0
-    for _ in range(100):
+    """Newton on log P − log M in s = log λ, kept inside a shrinking bracket."""
+    low, high = -math.inf, math.inf
+    for _ in range(200):
         rate = math.exp(s)
         p, dp, n1, n2, dn1, dn2 = firth_sums(t, hit, undated, n, rate)
         p += dated_changes
+        if p <= 0 or n1 <= 0:  # so fast that not even the shortest gap could have been quiet
+            high = s
+            s = (low + high) / 2 if low > -math.inf else s - 2
+            continue
         m = rate * quiet + reduction * n2 / n1
         dm = rate * quiet + reduction * (dn2 * n1 - n2 * dn1) / (n1 * n1)
         g = math.log(p / m)
@@ -149,49 +156,70 @@ def root(t, hit, undated, n, s, quiet, dated_changes, reduction):
             low = s
         else:
             high = s
-        new = s - g / (dp / p - dm / m)
-        if not low <= new <= high:
-            new = (low + high) / 2
-        done = abs(new - s) <= TOLERANCE
-        s = new
-        if done:
-            break
+        # With gaps of very different length log P − log M can level out: walk on from there.
+        slope = dp / p - dm / m
+        step = -g / slope if slope < -0.1 else math.copysign(1.0, g)
+        if abs(step) <= TOLERANCE:
+            return s + step
+        s += min(max(step, -2.0), 2.0)
+        if not low <= s <= high:
+            s = (low + high) / 2
     return s
 
 
 @vector
-def tail_sums(t, hit, undated, rate):
-    """Sums of xB, xB², x²B over undated comparisons, and of B over their changes."""
-    v = vb = vx = p = 0.0
+def weigh(t, hit, w, undated, rate):
+    """Set the weights x/(1 − e⁻ˣ) at a rate; return the weighted count of changes."""
+    count = 0.0
+    for k in range(undated):
+        x = rate * t[k]
+        m, _ = decay(x)
+        w[k] = x / m
+        count += hit[k] * w[k]
+    return count
+
+
+@vector
+def information(t, undated, rate):
+    """λ² times the information of the undated comparisons: Σ xB."""
+    v = 0.0
     for k in range(undated):
         x = rate * t[k]
         m, e = decay(x)
-        b = x * e / m
-        w = x * b
-        v += w
-        vb += w * b
-        vx += w * x
-        p += hit[k] * b
-    return v, vb, vx, p
+        v += x * x * e / m
+    return v
+
+
+@vector
+def tail_sums(t, w, undated, rate):
+    """Mean of the weighted count, and Σ w²pq, Σ w³pq, Σ w³pq(q − p) at a rate."""
+    mean = v = vw = third = 0.0
+    for k in range(undated):
+        p, q = decay(rate * t[k])
+        a = w[k] * w[k] * p * q
+        mean += w[k] * p
+        v += a
+        vw += a * w[k]
+        third += a * w[k] * (q - p)
+    return mean, v, vw, third
 
 
 @jit
-def tail_score(t, hit, undated, s, side, args):
-    """Normal score of the observed weighted count at exp(s), and its slope in s, roughly."""
-    quiet, quiet_dated, dated_changes, delta = args
+def tail_score(t, w, undated, s, observed, up, quiet_dated):
+    """Normal score of the observed weighted count at exp(s); decreasing in s."""
     rate = math.exp(s)
-    v, vb, vx, p_sum = tail_sums(t, hit, undated, rate)
+    mean, v, vw, third = tail_sums(t, w, undated, rate)
     known = rate * quiet_dated
-    score = p_sum - rate * quiet + dated_changes - known
-    total = v + known
-    j = (vb + vx + known) / total
-    lean = (vb - vx + known) / (total * j)
-    lean = min(max(lean, -1 + 1e-9), 1 - 1e-9)
+    v = max(v + known, 1e-290)
+    j = max(vw + known, 1e-290) / v
+    lean = min(max((third + known) / (v * j), -1 + 1e-9), 1 - 1e-9)
     p, q = (1 - lean) / 2, (1 + lean) / 2
-    n = total / (p * q * j * j)
-    count = score / j + n * p
-    up = delta if side < 0 else 1 - delta
-    a, b = max(count + up, 0.55), max(n - count + (1 - up), 0.55)
+    n = v / (p * q * j * j)
+    count = (observed - mean - known) / j + n * p
+    a, b = count + up, n - count + (1 - up)
+    # A count outside its range is further out than any tail: go on falling (or rising) there.
+    beyond = 10 * (max(0.55 - b, 0.0) - max(0.55 - a, 0.0))
+    a, b = max(a, 0.55), max(b, 0.55)
 
     m = a + b - 1
     off = a - 0.5 - m * p
@@ -201,31 +229,47 @@ def tail_score(t, hit, undated, s, side, args):
     else:
         deviance = (a - 0.5) * math.log1p(off / (m * p)) + (b - 0.5) * math.log1p(-off / (m * q))
         slope = math.sqrt(2 * max(deviance, 0.0)) / abs(off)
-    return d * slope / math.sqrt(1 + 1 / (6 * m)), -math.sqrt(total)
+    return beyond + d * slope / math.sqrt(1 + 1 / (6 * m))
 
 
 @jit
-def bound_root(t, hit, undated, s, side, z, args):
-    """Secant steps on tail_score(s) = −side · z, kept inside a shrinking bracket."""
+def bound_root(t, hit, w, undated, s, side, z, delta, dated):
+    """Solve tail_score(s) = −side · z with weights near the bound, then at the bound so found."""
+    quiet_dated, dated_changes = dated
+    rate = math.exp(s)
+    spread = 1 / math.sqrt(information(t, undated, rate) + rate * quiet_dated)
+    up = delta if side < 0 else 1 - delta
+    s += side * min(z * spread, 3.0)
+    if undated > 0:  # dates carry no weights
+        observed = dated_changes + weigh(t, hit, w, undated, math.exp(s))
+        s = secant_root(t, w, undated, s, observed, up, quiet_dated, side * z, -1 / spread, 1e-5)
+    observed = dated_changes + weigh(t, hit, w, undated, math.exp(s))
+    return secant_root(
+        t, w, undated, s, observed, up, quiet_dated, side * z, -1 / spread, BOUND_TOLERANCE
+    )
+
+
+@jit
+def secant_root(t, w, undated, s, observed, up, quiet_dated, target, rough, tolerance):
+    """Secant steps on tail_score(s) + target = 0, kept inside a shrinking bracket."""
     low, high = -math.inf, math.inf
-    f, slope = tail_score(t, hit, undated, s, side, args)
-    f += side * z
+    f = tail_score(t, w, undated, s, observed, up, quiet_dated) + target
+    slope = rough
     for _ in range(100):
         if f > 0:
             low = s
         else:
             high = s
         step = min(max(-f / slope, -3.0), 3.0)
-        if abs(step) <= BOUND_TOLERANCE:
+        if abs(step) <= tolerance:
             return s + step
         new = s + step
         if not low < new < high:
             new = (low + high) / 2
-        f_new, rough = tail_score(t, hit, undated, new, side, args)
-        f_new += side * z
+        f_new = tail_score(t, w, undated, new, observed, up, quiet_dated) + target
         change = (f_new - f) / (new - s)
         # Far from the root the secant may mislead; the rough slope never points the wrong way.
-        slope = change if change < 0.2 * rough else rough
+        slope = change if change < 0.1 * rough else rough
         s, f = new, f_new
     return s
 

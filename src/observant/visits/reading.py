@@ -113,7 +113,9 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
         """Group by source, sort by time, compare visits, and refuse what breaks the rules."""
         if self._rows == 0:
             more = len(self._file_names) - 1
-            others = f", and so are {more} more files" if more else ""
+            others = {0: "", 1: ", and so is 1 more file"}.get(
+                more, f", and so are {more} more files"
+            )
             raise VisitLogError(f"no visits: the log is empty{others}", file=self._file_names[0])
         codes, sources = self._sources.finish()
         self._refuse_broken_text(sources, codes)

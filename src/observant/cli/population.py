@@ -1,0 +1,57 @@
+"""`observant population`: how do the rates of a whole collection spread?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from observant.cli.console import print_json, read_log, visit_options
+
+__all__ = ["population"]
+
+
+@click.command("population", short_help="How are the rates of a whole collection distributed?")
+@visit_options
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Of the intervals.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, curves included.")
+def population(visits: tuple[str, ...], confidence: float, as_json: bool, **reading: Any) -> None:
+    """Describe a collection: how often do its sources change, and how unlike are they?
+
+    VISITS are Parquet, CSV or JSON Lines files (also .gz, .zst), or - for standard input. Columns:
+    source and time; and changed, or digest, or last_modified. Dates of modification (last_modified)
+    tell the most.
+
+    \b
+    Examples:
+      observant population visits.parquet
+      observant population crawl-*.csv.gz --json > population.json
+
+    The mean times between updates of the sources are described by a Weibull distribution: its scale
+    says how long they are, its shape how alike (below 1: a few fast sources among many slow ones).
+    Put both into `observant currency --weibull SHAPE SCALE` to plan with them.
+
+    \b
+    Each kind of evidence gives a fit of its own:
+      ages                  age at the first visit; growth of the collection is estimated too
+      lifetimes as printed  between dates of modification, as in Brewington's thesis (biased)
+      first lifetimes       the same with the bias of first lifetimes removed
+      histories             every visit for what it says: the one to use
+
+    Each fit comes with intervals, the largest distance between the distribution seen and the one
+    fitted, and how likely so large a distance would be (p) if the model were true. At the end the
+    Weibull is compared with a distribution that assumes no form.
+    """  # noqa: D301 - click reads \b as: keep these lines as they are
+    from observant.estimation.population import fit_population
+
+    answer = fit_population(read_log(visits, **reading), confidence=confidence)
+    if as_json:
+        print_json(answer.to_dict())
+    else:
+        click.echo(str(answer))
