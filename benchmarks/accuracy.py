@@ -82,14 +82,14 @@ def on_traces(folder=TRACES, most=4000, seed=0):
 
     rng = np.random.default_rng(seed)
     about = pq.read_table(folder / "sources.parquet").to_pandas()
-    for name, group in about.groupby("collection"):
+    for name, members in about.groupby("collection"):
         table = pq.read_table(folder / f"{name}.parquet")
         ids, times = table["source_id"].to_numpy(), table["t"].to_numpy() / 86400
         order = np.argsort(ids, kind="stable")
         ids, times = ids[order], times[order]
         names, starts = np.unique(ids, return_index=True)
         offsets = np.append(starts, len(ids))
-        group = group.set_index("source_id").loc[names]
+        group = members.set_index("source_id").loc[names]
         begin, end = group.obs_start.to_numpy() / 86400, group.obs_end.to_numpy() / 86400
         middle = (begin + end) / 2
         # One period for the whole collection, such that the visits span the first half of the

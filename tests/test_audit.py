@@ -214,6 +214,33 @@ def test_clocks_that_differ():
     assert (strict.rows_used, strict.stale) == (4, 2)  # half a day is a difference now
 
 
+def test_dates_that_cannot_be_true_are_set_aside():
+    # The thesis met an engine that wrote "Dec 31 1899" where it knew no date.
+    claims = Claims.from_columns(
+        ["a", "b"], ["1899-12-31", "2026-01-01"], ["2026-01-01", "2026-01-01"], ["2026-02-01"] * 2
+    )
+    assert np.isnan(claims.claimed).tolist() == [True, False]
+    answer = audit_claims(claims, resamples=2)
+    assert answer.rows_used == 1
+    assert "before 1970" in answer.notes[0]
+
+
+def test_polars_and_pandas_are_taken_as_they_are():
+    import pandas as pd
+    import polars as pl
+
+    columns = {name: ["2026-01-01", "2026-01-02"] for name in COLUMNS}
+    plain = Claims.from_columns(*columns.values())
+    for table in (
+        pl.DataFrame(columns),
+        pd.DataFrame(columns),
+        pd.DataFrame(columns).astype("category"),
+    ):
+        taken = Claims.from_arrow(table)
+        assert taken.claimed.tolist() == plain.claimed.tolist()
+        assert taken.source.tolist() == [0, 1]
+
+
 def test_an_index_that_is_never_stale():
     claims = Claims.from_columns(["a", "b"], [1, 2], [1, 2], [3, 3], time_unit="d")
     answer = audit_claims(claims, [0.0, 1.0], resamples=5)
@@ -244,6 +271,9 @@ def test_bad_claims_name_the_row():
     missing = rows.set_column(3, "checked_at", pa.array([None, "2026-01-02"]))
     with pytest.raises(InputError, match="row 1, column checked_at"):
         Claims.from_arrow(missing)
+    nameless = rows.set_column(0, "source", pa.array(["a", None]))
+    with pytest.raises(InputError, match="row 2, column source"):
+        Claims.from_arrow(nameless)
     with pytest.raises(InputError, match="there is no column 'checked_at'"):
         Claims.from_arrow(rows.drop_columns("checked_at"))
     with pytest.raises(InputError, match="not one row"):

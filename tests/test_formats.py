@@ -133,6 +133,27 @@ def test_a_log_in_several_batches(format_name, monkeypatch):
     assert_same_log(read(written(LOG, format_name), format_name, group="group"), LOG)
 
 
+@pytest.mark.parametrize("compression", ["", ".gz"])
+@pytest.mark.parametrize("ending", [".tsv", ".TSV", ".txt", ".ndjson", ".json", ".pq"])
+def test_other_endings_of_the_same_formats(tmp_path, ending, compression):
+    path = tmp_path / f"visits{ending}{compression}"
+    write_table(LOG, path)
+    assert_same_log(read_visits(path, group="group"), LOG)
+    data = gzip.decompress(path.read_bytes()) if compression else path.read_bytes()
+    if ending.lower() == ".tsv":
+        assert data.startswith(b'"source"\t"time"')
+    if ending == ".txt":
+        assert data.startswith(b'"source","time"')
+    if ending == ".json":
+        assert [row["source"] for row in json.loads(data)] == ["a", "a", "a", "b"]
+
+
+def test_an_empty_answer_is_still_json(tmp_path):
+    path = tmp_path / "empty.json"
+    write_table(pa.table({"source": pa.array([], pa.string())}), path)
+    assert json.loads(path.read_text()) == []
+
+
 def test_what_duckdb_reads(tmp_path):
     for format_name in FORMATS:
         path = tmp_path / f"visits.{format_name}"
@@ -573,6 +594,12 @@ def test_a_name_that_tells_nothing(name):
         format_of(name)
 
 
+def test_what_is_no_file():
+    for use in (read_visits, lambda file, **options: write_table(LOG, file, **options)):
+        with pytest.raises(InputError, match="a list is neither a path nor an open file"):
+            use(["visits.csv"], format="csv")
+
+
 def test_a_file_open_as_text():
     for use in (read_visits, lambda file, **options: write_table(LOG, file, **options)):
         with pytest.raises(InputError, match="open it in binary mode"):
@@ -697,7 +724,7 @@ def test_a_failure_in_the_middle_leaves_the_old_file(tmp_path, format_name, comp
 
 
 def test_any_other_failure_is_left_as_it_is(tmp_path, monkeypatch):
-    def stop(_batches, _file):
+    def stop(_batches, _file, _ending):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(delimited, "write", stop)

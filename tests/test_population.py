@@ -403,6 +403,19 @@ def test_a_large_log_is_sampled():
     assert repr(fit) == repr(fit_histories(evidence, most_sources=100))
 
 
+def test_evidence_that_fixes_nothing_says_so():
+    always = np.ones((50, 10))
+    rng = np.random.default_rng(27)
+    for fit in (
+        fit_histories(Evidence.from_gaps(always, always > 0)),  # any rate would do, if it is high
+        fit_histories(Evidence.from_gaps(always, rng.random((50, 10)) < 0.3)),  # one rate for all
+        fit_ages(np.full(100, 5.0)),
+    ):
+        assert "does not fix" in " ".join(fit.notes)
+        assert any(high == math.inf for _, high in fit.intervals.values())
+        assert "never" in str(fit) or "inf" in str(fit)
+
+
 def test_results_read_well_and_travel(answer):
     text = str(answer)
     for words in ("visits with a date", "growth", "B-14", "histories", "assumes no form"):
@@ -505,6 +518,7 @@ def test_lifetimes_ages_spans_and_ratios():
     assert shown.lifetimes.tolist() == [5.5, 2.0, 4.0]
     assert shown.lifetime_sources.tolist() == [0, 0, 1]
     assert shown.spans.tolist() == [10.0, 10.0, 0.0]
+    assert shown.dated_spans.tolist() == [8.0, 10.0, 0.0]
     assert shown.visits == 10
     assert shown.dated_visits == 8
     assert shown.unfinished == 2

@@ -17,7 +17,12 @@ from hypothesis import strategies as st
 from observant.errors import InputError, ObservantError, VisitLogError
 from observant.units import MICROSECONDS_PER_DAY
 from observant.visits import LogReader, VisitLog
-from observant.visits.grouping import SourceIndex, blocks_of_sources, sort_rows
+from observant.visits.grouping import (
+    SourceIndex,
+    _CompiledIndex,
+    blocks_of_sources,
+    sort_rows,
+)
 from observant.visits.parsing import MISSING
 
 from .strategies import assert_same_log, log_of, permuted, rows_of, source_ids, visit_columns
@@ -195,6 +200,20 @@ def test_slices_of_ids_are_numbered_from_where_they_begin(kind, compiled_from):
     codes, sources = codes_and_sources([whole.slice(1, 4), whole.slice(5)], compiled_from)
     assert sources == ["", "a", "b", "longer than eight bytes", "w"]
     assert codes == [3, 0, 1, 4, 2]
+
+
+def test_ids_are_told_apart_by_their_bytes_where_hashes_are_equal():
+    # Of every length up to 25, one id for each place of the only letter that differs.
+    ids = [
+        "a" * place + "b" + "a" * (size - place - 1) for size in range(26) for place in range(size)
+    ]
+    ids = ["", *ids, *reversed(ids)]
+    index = _CompiledIndex()
+    index._key = np.uint64(0)  # everything times nothing: all hashes are one
+    codes = index.encode(pa.array(ids))
+    distinct = index.distinct().to_pylist()
+    assert distinct == list(dict.fromkeys(ids))
+    assert [distinct[code] for code in codes] == ids
 
 
 def test_nobody_can_write_ids_that_collide_whatever_the_key():
@@ -635,7 +654,7 @@ def _after_a_good_one(time):
 @pytest.mark.parametrize(
     "time",
     [[True], [[1]], [{"a": 1}], [dt.timedelta(1)], [dt.time(1)], [b"1"], [object()], [1, "2026"]],
-    ids=repr,
+    ids=lambda time: type(time[-1]).__name__,
 )
 def test_times_of_a_type_that_is_no_time(time):
     with pytest.raises(VisitLogError, match="column time"):

@@ -74,6 +74,8 @@ class Claims:
         times: list[Array] = []
         rows = 0
         for batch in batches:
+            if not batch.num_rows:
+                continue
             try:
                 sources.append(_source_ids(batch))
                 times.append(np.stack([_days_in(batch, c, time_unit) for c in COLUMNS[1:]]))
@@ -85,13 +87,18 @@ class Claims:
             raise InputError("no claims: there is not one row", file=name)
         codes = pa.chunked_array(sources).dictionary_encode().unify_dictionaries()
         claimed, actual, checked = np.concatenate(times, axis=1)
+        old = [dates < 0.0 for dates in (claimed, actual)]
+        notes = []
+        if np.any(old):
+            notes.append(f"{np.count_nonzero(old):,} dates before 1970 count as not known")
         return cls(
             source=np.concatenate([np.asarray(chunk.indices) for chunk in codes.chunks]).astype(
                 np.int64
             ),
-            claimed=claimed,
-            actual=actual,
+            claimed=np.where(old[0], np.nan, claimed),
+            actual=np.where(old[1], np.nan, actual),
             checked=checked,
+            notes=tuple(notes),
         )
 
     def __len__(self) -> int:
@@ -149,13 +156,23 @@ def _source_ids(batch: pa.RecordBatch) -> pa.Array:
                 f"there is no column {needed!r}; claims have the columns {', '.join(COLUMNS)}, "
                 f"these are {', '.join(names)}"
             )
-    return batch.column("source").cast(pa.string())
+    ids = batch.column("source").cast(pa.string())
+    if ids.null_count:
+        row = int(np.argmax(np.asarray(ids.is_null())))
+        raise VisitLogError("the row names no source", row=row, column="source")
+    return ids
 
 
 def _days_in(batch: pa.RecordBatch, column: str, time_unit: str) -> Array:
-    times = times_in(batch.column(column), column, unit=time_unit)
+    import pyarrow as pa
+
+    values = batch.column(column)
+    if pa.types.is_dictionary(values.type) or pa.types.is_string_view(values.type):
+        values = values.cast(pa.string())
+    is_check = column == "checked_at"
+    times = times_in(values, column, unit=time_unit, refuse_out_of_range=is_check)
     missing = times == MISSING
-    if column == "checked_at" and missing.any():
+    if is_check and missing.any():
         raise VisitLogError(
             "the time of the check is missing", row=int(np.argmax(missing)), column=column
         )

@@ -81,11 +81,13 @@ class Description:
     lifetimes: Array
     """Differences of successive dates of modification, source after source, in order of time."""
     lifetime_sources: NDArray[np.int64]
-    """Which source each lifetime belongs to: an index into `spans`."""
+    """Which source each lifetime belongs to: a place in `spans` and `dated_spans`."""
     unfinished: int
     """Dated sources whose last lifetime was still running at the last visit (censored)."""
     spans: Array
     """Time from the first to the last visit, of every source."""
+    dated_spans: Array
+    """The same from the first to the last visit with a date: lifetimes can be seen in these."""
     median_gap: float
     """Half of the gaps between visits are shorter; lifetimes shorter than a gap can be missed."""
 
@@ -243,7 +245,8 @@ def describe(log: VisitLog, *, least_visits: int = 6) -> Description:
         lifetimes=lifetimes,
         lifetime_sources=lifetime_sources,
         unfinished=int(np.count_nonzero(first_dated)),
-        spans=_spans(time, owner, counts),
+        spans=_spans(time, owner, len(counts)),
+        dated_spans=_spans(time[dated], owner[dated], len(counts)),
         median_gap=float(np.median(gaps)) if gaps.size else np.nan,
         change_ratios=np.sort(changes[enough] / compared[enough]),
         least_visits=least_visits,
@@ -268,11 +271,10 @@ def _firsts(owner: NDArray[np.int64]) -> NDArray[np.bool_]:
     return first
 
 
-def _spans(time: NDArray[np.int64], owner: NDArray[np.int64], counts: NDArray[np.int64]) -> Array:
-    spans = np.zeros(len(counts))
+def _spans(time: NDArray[np.int64], owner: NDArray[np.int64], sources: int) -> Array:
+    spans = np.zeros(sources)
     first = _firsts(owner)
-    last = np.ones(len(owner), bool)
-    last[:-1] = first[1:]
+    last = np.roll(first, -1)
     spans[owner[first]] = (time[last] - time[first]) / MICROSECONDS_PER_DAY
     return spans
 

@@ -241,7 +241,7 @@ def fit_evidence(
         days=evidence.points,
         observed=observed,
         fitted=fitted,
-        notes=(*notes, *_doubts(best, evidence)),
+        notes=(*notes, *_doubts(best, intervals, evidence)),
         objective_function=lambda pair: objective(np.append(np.log(pair), best[2:])),
     )
 
@@ -252,8 +252,12 @@ def _intervals(
     """Shape, scale and growth with intervals, on a logarithmic scale for the first two."""
     from scipy.special import ndtri
 
+    # An error of nothing, or of no number, means that the evidence says nothing.
+    error = np.where(error > _NOTHING, error, np.inf)
     half = float(ndtri(0.5 + confidence / 2.0)) * error
-    middle, low, high = (evidence.values(best + end * half) for end in (0.0, -1.0, 1.0))
+    below = np.where(best - evidence.lowest < _AT_THE_END, -np.inf, best - half)
+    above = np.where(evidence.highest - best < _AT_THE_END, np.inf, best + half)
+    middle, low, high = (evidence.values(end) for end in (best, below, above))
     intervals = {
         name: (max(low[i], 0.0), high[i])
         for i, name in enumerate(("shape", "scale", "growth")[: len(best)])
@@ -296,7 +300,7 @@ def _least_squares(evidence: PopulationEvidence, points: Array, rows: Rows) -> t
     best: Array = answer.x
     slope = _slope(misfit, best)
     parts = evidence.shown(best, points, rows)
-    influence = (parts - parts.mean(axis=0)) @ np.linalg.pinv(slope).T
+    influence = (parts - parts.mean(axis=0)) @ slope @ _inverse(slope.T @ slope)
     return best, influence
 
 
@@ -315,7 +319,7 @@ def _likelihood(
     )
     best: Array = answer.x
     scores = _slope(evidence.log_density, best)[rows]
-    return best, scores @ np.linalg.pinv(_curvature(objective, best), hermitian=True)
+    return best, scores @ _inverse(_curvature(objective, best))
 
 
 def _mean_shown(evidence: PopulationEvidence, parameters: Array, points: Array) -> Array:
@@ -335,6 +339,8 @@ def _p_value(
     rng: np.random.Generator,
 ) -> float:
     """How often the Gaussian limit of the fitted process strays as far."""
+    if not np.all(np.isfinite(influence)):
+        return np.nan
 
     def misfit(parameters: Array) -> Array:
         mean: Array = evidence.shown(parameters, evidence.points, rows).mean(axis=0)
@@ -348,14 +354,13 @@ def _p_value(
     return float((1 + np.count_nonzero(strays >= distance * evidence.units**0.5)) / (1 + _DRAWS))
 
 
-def _doubts(parameters: Array, evidence: PopulationEvidence) -> list[str]:
+def _doubts(
+    best: Array, intervals: Mapping[str, tuple[float, float]], evidence: PopulationEvidence
+) -> list[str]:
     notes = []
-    close = 1e-6
-    if np.any((parameters - evidence.lowest)[:2] < close) or np.any(
-        (evidence.highest - parameters) < close
-    ):
-        notes.append("a parameter ran to the end of its range: the evidence does not fix it")
-    if len(parameters) > 2 and parameters[2] - evidence.lowest[2] < close:
+    if any(math.isinf(high) for _, high in intervals.values()):
+        notes.append("the evidence does not fix every parameter: an interval has no end")
+    if len(best) > 2 and best[2] - evidence.lowest[2] < _AT_THE_END:
         notes.append("no growth was found; its interval is one-sided")
     return notes
 
@@ -379,6 +384,15 @@ def _slope(function: Callable[[Array], Array], at: Array) -> Array:
     return np.stack([(function(at + h) - function(at - h)) / (2 * _STEP) for h in steps], axis=1)
 
 
+def _inverse(curvature: Array) -> Array:
+    """Invert a curvature; of one that is flat or bent the wrong way, nothing can be said."""
+    values = np.linalg.eigvalsh(curvature)
+    if values[0] <= _FLAT * max(values[-1], _FLAT):
+        return np.full(curvature.shape, np.nan)
+    inverse: Array = np.linalg.inv(curvature).astype(np.float64)
+    return inverse
+
+
 def _curvature(function: Callable[[Array], float], at: Array) -> Array:
     def gradient(parameters: Array) -> Array:
         return np.array(
@@ -398,6 +412,7 @@ def _curvature(function: Callable[[Array], float], at: Array) -> Array:
 
 
 _FEWEST = 20
+_FLAT, _NOTHING, _AT_THE_END = 1e-7, 1e-9, 1e-6
 _MOST_ROWS = 20_000
 """Influences are taken from a sample of sources no larger than this."""
 _DRAWS = 999

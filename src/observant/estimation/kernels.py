@@ -27,12 +27,13 @@ vector = numba.njit(
 inlined = numba.njit(inline="always")
 
 CHANGED, DATED = 1, 2
+EXACT_UP_TO, WEIGHT_OF_TIES, DELTA = 60, 0.7, 0.175  # see `score`
 TOLERANCE = 1e-12
 BOUND_TOLERANCE = 1e-9
 
 
 @jit
-def solve(offsets, gaps, kind, ages, reduction, z, tail, delta, rate, low, high):
+def solve(offsets, gaps, kind, ages, reduction, tail, rate, low, high):
     """Rate and bounds of every source in the block.
 
     `reduction` is ½ for the bias-reduced rate, 0 for maximum likelihood.
@@ -42,7 +43,7 @@ def solve(offsets, gaps, kind, ages, reduction, z, tail, delta, rate, low, high)
         longest = max(longest, offsets[i + 1] - offsets[i])
     t = np.empty(longest)  # gaps of one source: without dates first, dated ones after
     hit = np.empty(longest)  # 1 where such a comparison saw a change, else 0
-    w = np.empty(longest)  # how much a change counts in the test behind a bound
+    chance = np.empty(EXACT_UP_TO + 1)  # of each number of changes
     for i in range(len(offsets) - 1):
         begin, end = offsets[i], offsets[i + 1]
         rate[i], low[i], high[i] = math.nan, 0.0, math.inf
@@ -88,9 +89,8 @@ def solve(offsets, gaps, kind, ages, reduction, z, tail, delta, rate, low, high)
         if always:
             low[i] = math.exp(always_root(t, n, s, math.log(tail)))
         else:
-            dated = (quiet_dated, dated_changes)
-            low[i] = math.exp(bound_root(t, hit, w, undated, s, -1.0, z, delta, dated))
-            high[i] = math.exp(bound_root(t, hit, w, undated, s, 1.0, z, delta, dated))
+            low[i] = math.exp(bound_root(t, undated, s, changes, quiet_dated, -1.0, tail, chance))
+            high[i] = math.exp(bound_root(t, undated, s, changes, quiet_dated, 1.0, tail, chance))
 
 
 @inlined
@@ -168,18 +168,6 @@ def root(t, hit, undated, n, s, quiet, dated_changes, reduction):
 
 
 @vector
-def weigh(t, hit, w, undated, rate):
-    """Set the weights x/(1 − e⁻ˣ) at a rate; return the weighted count of changes."""
-    count = 0.0
-    for k in range(undated):
-        x = rate * t[k]
-        m, _ = decay(x)
-        w[k] = x / m
-        count += hit[k] * w[k]
-    return count
-
-
-@vector
 def information(t, undated, rate):
     """λ² times the information of the undated comparisons: Σ xB."""
     v = 0.0
@@ -190,37 +178,101 @@ def information(t, undated, rate):
     return v
 
 
-@vector
-def tail_sums(t, w, undated, rate):
-    """Mean of the weighted count, and Σ w²pq, Σ w³pq, Σ w³pq(q − p) at a rate."""
-    mean = v = vw = third = 0.0
-    for k in range(undated):
-        p, q = decay(rate * t[k])
-        a = w[k] * w[k] * p * q
-        mean += w[k] * p
-        v += a
-        vw += a * w[k]
-        third += a * w[k] * (q - p)
-    return mean, v, vw, third
+@jit
+def bound_root(t, undated, s, changes, quiet_dated, side, tail, chance):
+    """Find the rate at which so few (side 1) or so many changes have the probability `tail`.
+
+    Secant steps in s = log λ, on log P for the lower bound and log(−log P) for the upper, which
+    are both nearly straight, kept inside a shrinking bracket.
+    """
+    rate = math.exp(s)
+    spread = 1 / math.sqrt(information(t, undated, rate) + rate * quiet_dated)
+    s += side * min(2 * spread, 3.0)
+    low, high = -math.inf, math.inf
+    target = math.log(tail) if side < 0 else math.log(-math.log(tail))
+    f = straightened(t, undated, s, changes, quiet_dated, side, chance) - target
+    slope = changes if side < 0 else 1.0
+    for _ in range(100):
+        if f < 0:
+            low = s
+        else:
+            high = s
+        step = min(max(-f / slope, -2.0), 2.0)
+        if abs(step) <= BOUND_TOLERANCE:
+            return s + step
+        new = s + step
+        if not low < new < high:
+            new = (low + high) / 2
+        f_new = straightened(t, undated, new, changes, quiet_dated, side, chance) - target
+        change = (f_new - f) / (new - s)
+        slope = change if change > 0.05 else 1.0
+        s, f = new, f_new
+    return s
 
 
 @jit
-def tail_score(t, w, undated, s, observed, up, quiet_dated):
-    """Normal score of the observed weighted count at exp(s); decreasing in s."""
+def straightened(t, undated, s, changes, quiet_dated, side, chance):
+    """Return log P(so many or more), or log(−log P(so few or fewer)), at the rate exp(s)."""
     rate = math.exp(s)
-    mean, v, vw, third = tail_sums(t, w, undated, rate)
-    known = rate * quiet_dated
-    v = max(v + known, 1e-290)
-    j = max(vw + known, 1e-290) / v
-    lean = min(max((third + known) / (v * j), -1 + 1e-9), 1 - 1e-9)
-    p, q = (1 - lean) / 2, (1 + lean) / 2
-    n = v / (p * q * j * j)
-    count = (observed - mean - known) / j + n * p
-    a, b = count + up, n - count + (1 - up)
-    # A count outside its range is further out than any tail: go on falling (or rising) there.
-    beyond = 10 * (max(0.55 - b, 0.0) - max(0.55 - a, 0.0))
-    a, b = max(a, 0.55), max(b, 0.55)
+    if undated <= EXACT_UP_TO and changes <= EXACT_UP_TO:
+        fewer, same = exact_tail(t, undated, rate, changes, quiet_dated, chance)
+        p = (1 - fewer - same if side < 0 else fewer) + WEIGHT_OF_TIES * same
+    else:
+        p = large_tail(t, undated, rate, changes, quiet_dated, side)
+    p = min(max(p, 1e-290), 1 - 1e-15)
+    return math.log(p) if side < 0 else math.log(-math.log(p))
 
+
+@jit
+def exact_tail(t, undated, rate, changes, quiet_dated, chance):
+    """P(fewer changes than observed) and P(as many): Poisson-binomial, plus Poisson when dated.
+
+    Where most visits saw a change it is quicker to count those that did not.
+    """
+    most = int(changes)
+    quiet_ones = quiet_dated == 0 and 2 * most > undated
+    if quiet_ones:
+        most = undated - most
+    chance[0] = math.exp(-rate * quiet_dated)
+    for k in range(1, most + 1):
+        chance[k] = chance[k - 1] * rate * quiet_dated / k
+    for i in range(undated):
+        p, q = decay(rate * t[i])
+        if quiet_ones:
+            p, q = q, p
+        for k in range(most, 0, -1):
+            chance[k] = chance[k] * q + chance[k - 1] * p
+        chance[0] *= q
+    below = 0.0
+    for k in range(most):
+        below += chance[k]
+    return (1 - below - chance[most] if quiet_ones else below), chance[most]
+
+
+@vector
+def moments(t, undated, rate):
+    """Mean, variance and third central moment of the number of undated changes."""
+    mean = v = third = 0.0
+    for k in range(undated):
+        p, q = decay(rate * t[k])
+        mean += p
+        v += p * q
+        third += p * q * (q - p)
+    return mean, v, third
+
+
+@jit
+def large_tail(t, undated, rate, changes, quiet_dated, side):
+    """Tail of the binomial with the same three moments, by Peizer and Pratt."""
+    known = rate * quiet_dated
+    mean, v, third = moments(t, undated, rate)
+    v = max(v + known, 1e-290)
+    lean = min(max((third + known) / v, -1 + 1e-9), 1 - 1e-9)
+    p, q = (1 - lean) / 2, (1 + lean) / 2
+    n = v / (p * q)
+    count = changes - mean - known + n * p
+    up = DELTA if side < 0 else 1 - DELTA
+    a, b = max(count + up, 0.55), max(n - count + (1 - up), 0.55)
     m = a + b - 1
     off = a - 0.5 - m * p
     d = a - 1 / 3 - (m + 1 / 3) * p + 0.02 * (q / a - p / b + (q - 0.5) / (a + b))
@@ -229,49 +281,8 @@ def tail_score(t, w, undated, s, observed, up, quiet_dated):
     else:
         deviance = (a - 0.5) * math.log1p(off / (m * p)) + (b - 0.5) * math.log1p(-off / (m * q))
         slope = math.sqrt(2 * max(deviance, 0.0)) / abs(off)
-    return beyond + d * slope / math.sqrt(1 + 1 / (6 * m))
-
-
-@jit
-def bound_root(t, hit, w, undated, s, side, z, delta, dated):
-    """Solve tail_score(s) = −side · z with weights near the bound, then at the bound so found."""
-    quiet_dated, dated_changes = dated
-    rate = math.exp(s)
-    spread = 1 / math.sqrt(information(t, undated, rate) + rate * quiet_dated)
-    up = delta if side < 0 else 1 - delta
-    s += side * min(z * spread, 3.0)
-    if undated > 0:  # dates carry no weights
-        observed = dated_changes + weigh(t, hit, w, undated, math.exp(s))
-        s = secant_root(t, w, undated, s, observed, up, quiet_dated, side * z, -1 / spread, 1e-5)
-    observed = dated_changes + weigh(t, hit, w, undated, math.exp(s))
-    return secant_root(
-        t, w, undated, s, observed, up, quiet_dated, side * z, -1 / spread, BOUND_TOLERANCE
-    )
-
-
-@jit
-def secant_root(t, w, undated, s, observed, up, quiet_dated, target, rough, tolerance):
-    """Secant steps on tail_score(s) + target = 0, kept inside a shrinking bracket."""
-    low, high = -math.inf, math.inf
-    f = tail_score(t, w, undated, s, observed, up, quiet_dated) + target
-    slope = rough
-    for _ in range(100):
-        if f > 0:
-            low = s
-        else:
-            high = s
-        step = min(max(-f / slope, -3.0), 3.0)
-        if abs(step) <= tolerance:
-            return s + step
-        new = s + step
-        if not low < new < high:
-            new = (low + high) / 2
-        f_new = tail_score(t, w, undated, new, observed, up, quiet_dated) + target
-        change = (f_new - f) / (new - s)
-        # Far from the root the secant may mislead; the rough slope never points the wrong way.
-        slope = change if change < 0.1 * rough else rough
-        s, f = new, f_new
-    return s
+    z = d * slope / math.sqrt(1 + 1 / (6 * m))
+    return 0.5 * math.erfc((z if side < 0 else -z) / math.sqrt(2))
 
 
 @jit

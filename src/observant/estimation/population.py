@@ -238,7 +238,7 @@ def fit_population(log: VisitLog, *, confidence: float = 0.95) -> Population:
     """
     description = describe(log)
     evidence = Evidence.from_log(log)
-    seen = (description.lifetimes, description.lifetime_sources, description.spans)
+    seen = (description.lifetimes, description.lifetime_sources, description.dated_spans)
     bound = 2.0 * np.nan_to_num(description.median_gap)
     ways: list[tuple[str, Callable[[], PopulationFit]]] = [
         ("ages", lambda: fit_ages(description.ages, confidence=confidence)),

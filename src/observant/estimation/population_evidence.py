@@ -12,7 +12,7 @@ import numpy as np
 
 from observant.errors import EstimationError, InputError
 from observant.estimation import mixture
-from observant.estimation.evidence import CHANGED
+from observant.estimation.evidence import CHANGED, DATED
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -198,15 +198,21 @@ class Histories:
     def __init__(self, evidence: Evidence) -> None:
         from observant.estimation.pooling import grid_likelihood
 
-        changes = int(np.count_nonzero(evidence.kind & CHANGED))
-        if not changes:
+        changes = evidence.sums((evidence.kind & CHANGED > 0).astype(np.float64))
+        if not changes.any():
             raise EstimationError("no visit found a change, so the rates cannot be told apart")
-        self.units = len(evidence.counts)
-        self.log_times = np.arange(_FASTEST, _SLOWEST, _LOG_STEP)
+        # What each comparison lasted, as far as it is known: of a dated change, its age.
+        dated = (evidence.kind & (CHANGED | DATED)) == CHANGED | DATED
+        watched = evidence.sums(np.where(dated, evidence.ages, evidence.gaps))
+        per_change = watched / np.maximum(changes, 1.0)
+        self.units = len(changes)
+        # Beyond e⁴ times the fastest and the slowest history, the likelihood is flat or nil.
+        low = max(float(np.log(per_change.min())) - 4.0, _FASTEST)
+        high = min(float(np.log(watched.max())) + 4.0, _SLOWEST)
+        self.log_times = np.arange(low, max(high, low + 8.0), _LOG_STEP)
         self.points: Array = np.exp(self.log_times)
         self.likelihood = grid_likelihood(evidence, 1.0 / self.points)
-        watched = np.where(np.isfinite(evidence.gaps), evidence.gaps, evidence.ages).sum()
-        self.start, self.lowest, self.highest = _bounds(np.array([watched / changes]))
+        self.start, self.lowest, self.highest = _bounds(np.array([watched.sum() / changes.sum()]))
 
     def values(self, parameters: Array) -> tuple[float, float, float]:
         return _without_growth(parameters)
@@ -354,5 +360,5 @@ def _log(values: Array) -> Array:
 _LEAST_SHAPE, _MOST_SHAPE = np.log(0.15), np.log(20.0)
 _EVEN_POINTS = 200
 _POINTS, _GRID_POINTS, _MOST_SPANS, _BLOCK = 100, 512, 256, 2_000
-# Mean times between updates from a second to some ten thousand years.
+# Logarithms of mean times between updates, in days: from a second to some ten thousand years.
 _FASTEST, _SLOWEST, _LOG_STEP = -11.4, 15.0, 0.1

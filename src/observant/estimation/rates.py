@@ -16,7 +16,6 @@ import numpy as np
 from observant.errors import EstimationError, InputError
 from observant.estimation.evidence import CHANGED, DATED, Evidence
 from observant.estimation.score import (
-    DELTA,
     Totals,
     bias_reduced_rates,
     confidence_bounds,
@@ -55,7 +54,7 @@ EVIDENCE = ("ok", "never-changed", "always-changed", "too-few")
 """What the visits can say: two bounds, an upper bound, a lower bound, or nothing."""
 
 _OK, _NEVER, _ALWAYS, _TOO_FEW = range(4)
-_COMPILED_FROM = 50_000
+_COMPILED_FROM = 20_000
 """Below so many visits, NumPy answers sooner than numba can load."""
 _ENOUGH_TO_POOL = 50
 
@@ -262,11 +261,8 @@ def solve(
         rate = mle_rates(evidence) if method == "mle" else bias_reduced_rates(evidence)
         low, high = confidence_bounds(evidence, confidence)
     else:
-        from scipy.special import ndtri
-
         from observant.estimation import kernels
 
-        tail = (1 - confidence) / 2
         rate, low, high = (np.empty(len(evidence.offsets) - 1) for _ in range(3))
         kernels.solve(
             evidence.offsets,
@@ -274,9 +270,7 @@ def solve(
             evidence.kind,
             evidence.ages,
             0.0 if method == "mle" else 0.5,
-            -float(ndtri(tail)),
-            tail,
-            DELTA,
+            (1 - confidence) / 2,
             rate,
             low,
             high,

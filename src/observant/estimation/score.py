@@ -19,17 +19,18 @@ It is written as P(λ) = M(λ) with P = Σ B + (dated changes), M = λ · (time 
 ½N₂/N₁, because log P − log M is close to a falling straight line in log λ where it matters, and
 Newton's method, kept inside a bracket, needs few steps.
 
-**The interval** inverts a test of a weighted count of changes, Σ wZ with w = x/(1 − e⁻ˣ), the
-weights of the score at the bound itself (found in two rounds, so that each is monotone); dated visits count as a Poisson process watched for the time they tell of. At a
-given λ the first three moments of the count are those of J times a binomial of ñ trials with
-probability p̃ (Poisson when all visits are dated, exactly binomial when all gaps are equal). The
-bounds put the observed count x̃ where Clopper and Pearson would, less δ = 0.175 of a count on either
-side, which trades their needless width for a coverage of at least 93 % of a nominal 95 %:
+**The interval** asks which rates make the number of changes seen neither too small nor too large.
+Given the gaps, that number is a sum of independent Bernoulli draws with p = 1 − e⁻ˣ (a
+Poisson-binomial; dated visits add a Poisson count over the time they tell of):
 
-    low:   P(Beta(x̃ + δ, ñ − x̃ + 1 − δ) < p̃) = (1 − confidence)/2
-    high:  P(Beta(x̃ + 1 − δ, ñ − x̃ + δ) > p̃) = (1 − confidence)/2
+    low:   P(more than X) + ω P(X) = (1 − confidence)/2
+    high:  P(fewer than X) + ω P(X) = (1 − confidence)/2
 
-with the Beta tail by Peizer and Pratt's normal approximation. A source that never changed has an
+With ω = 1 these are Clopper and Pearson's bounds, which are never too narrow and often too wide;
+with ½ the mid-P bounds, which are too narrow at times. ω = 0.7 covers at least 93 % of the time at
+a nominal 95 %, and 98 % on average. Probabilities are exact for up to `EXACT_UP_TO` comparisons.
+Beyond, the sum is taken as the binomial with the same first three moments, its tail by Peizer and
+Pratt's approximation. A source that never changed has an
 upper bound only, −log(tail)/T; one that changed at every visit, none of them dated, a lower bound
 only, from Π(1 − e⁻ˣ) = tail. Both are exact.
 
@@ -51,10 +52,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DELTA", "Totals", "bias_reduced_rates", "confidence_bounds", "mle_rates"]
+__all__ = [
+    "EXACT_UP_TO",
+    "WEIGHT_OF_TIES",
+    "Totals",
+    "bias_reduced_rates",
+    "confidence_bounds",
+    "mle_rates",
+]
 
+EXACT_UP_TO = 60
+"""Comparisons, and changes, up to which the distribution of their number is computed exactly."""
+WEIGHT_OF_TIES = 0.7
+"""ω: how much of the probability of the very number seen counts as a tail."""
 DELTA = 0.175
-"""How far the bounds give way from Clopper and Pearson's, in counts."""
+"""What stands for 1 − ω in the approximation for many comparisons."""
 
 _TOLERANCE = 1e-12
 
@@ -155,7 +167,7 @@ def mle_rates(evidence: Evidence) -> NDArray[np.float64]:
 
 
 def confidence_bounds(
-    evidence: Evidence, confidence: float = 0.95, *, delta: float = DELTA
+    evidence: Evidence, confidence: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Lower and upper bound of each source's rate, as the module describes.
 
@@ -163,21 +175,22 @@ def confidence_bounds(
     >>> low.round(3), high.round(3)
     (array([0.327]), array([2.012]))
     """
-    from scipy.special import ndtri
-
     totals = Totals.of(evidence)
     tail = (1 - confidence) / 2
-    z = -float(ndtri(tail))
     low, high = np.zeros(len(totals.changes)), np.full(len(totals.changes), np.inf)
     never, always = totals.never_changed, totals.always_changed
     high[never] = -np.log(tail) / totals.time[never]
 
+    start = np.log(_first_guess(totals))
     ordinary = (totals.comparisons > 0) & ~never & ~always
-    if ordinary.any():
-        part = evidence.select(ordinary)
-        rate = bias_reduced_rates(part)
-        for bounds, side in ((low, -1.0), (high, 1.0)):
-            bounds[ordinary] = _bound(part, rate, side, z, delta)
+    undated = evidence.sums((evidence.kind & DATED == 0).astype(float))
+    exact = ordinary & (undated <= EXACT_UP_TO) & (totals.changes <= EXACT_UP_TO)
+    for chosen, tails in ((exact, _exact_tails), (ordinary & ~exact, _large_tails)):
+        if chosen.any():
+            part, guess = evidence.select(chosen), start[chosen]
+            many, few = _log_tail_of(tails, part, 0, tail), _log_tail_of(tails, part, 1, tail)
+            low[chosen] = _root(many, guess, downhill=False)
+            high[chosen] = _root(few, guess, downhill=True)
     if always.any():
         part = evidence.select(always)
         low[always] = _root(
@@ -190,55 +203,72 @@ def confidence_bounds(
     return low, high
 
 
-def _bound(
-    evidence: Evidence, rate: NDArray[np.float64], side: float, z: float, delta: float
-) -> NDArray[np.float64]:
-    """Solve for the bound on one side (−1 low, 1 high) of the bias-reduced rate."""
-    x, b, changed, dated = _terms(evidence, np.log(rate))
-    quiet_dated = evidence.sums(
+def _log_tail_of(
+    tails: Callable[
+        [Evidence, NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]
+    ],
+    evidence: Evidence,
+    side: int,
+    target: float,
+) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    return lambda s: tails(evidence, np.exp(s))[side] - np.log(target)
+
+
+def _exact_tails(
+    evidence: Evidence, rate: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Log-probabilities of as many changes or more, and of as few or fewer; ties count ω."""
+    changed, dated = evidence.kind & CHANGED == CHANGED, evidence.kind & DATED == DATED
+    changes = evidence.sums(changed.astype(float)).astype(int)
+    known = rate * evidence.sums(
         np.where(dated, np.where(changed, evidence.ages, evidence.gaps), 0.0)
     )
-    spread = 1 / np.sqrt(evidence.sums(np.where(dated, 0.0, x * b)) + rate * quiet_dated)
-    bound = rate * np.exp(side * np.minimum(z * spread, 3.0))
-    for _ in range(2):  # with weights near the bound, then at the bound so found
-        bound = _bound_with_weights_at(bound, evidence, quiet_dated, side, z, delta)
-    return bound
+    number = np.arange(changes.max() + 1)
+    chance = np.empty((len(rate), len(number)))
+    chance[:, 0] = np.exp(-known)
+    for k in number[1:]:
+        chance[:, k] = chance[:, k - 1] * known / k
+    weight = np.ones(len(evidence.gaps)) if evidence.weight is None else evidence.weight
+    quiet = np.exp(-_rows(evidence, rate) * evidence.gaps)
+    for column in range(int(evidence.counts.max())):
+        rows = np.minimum(evidence.offsets[:-1] + column, len(quiet) - 1)
+        there = (column < evidence.counts) & ~dated[rows]
+        for repeat in range(int(weight[rows][there].max(initial=0))):
+            q = np.where(there & (repeat < weight[rows]), quiet[rows], 1.0)[:, None]
+            chance[:, 1:] = chance[:, 1:] * q + chance[:, :-1] * (1 - q)
+            chance[:, :1] *= q
+    fewer = np.where(number < changes[:, None], chance, 0.0).sum(axis=1)
+    same = chance[np.arange(len(rate)), changes]
+    return (
+        np.log(np.clip(1 - fewer - same + WEIGHT_OF_TIES * same, 1e-290, 1)),
+        np.log(np.clip(fewer + WEIGHT_OF_TIES * same, 1e-290, 1)),
+    )
 
 
-def _bound_with_weights_at(
-    rate: NDArray[np.float64],
-    evidence: Evidence,
-    quiet_dated: NDArray[np.float64],
-    side: float,
-    z: float,
-    delta: float,
-) -> NDArray[np.float64]:
-    x, b, changed, dated = _terms(evidence, np.log(rate))
-    weight = np.where(dated, 0.0, b + x)
-    observed = evidence.sums(np.where(changed, np.where(dated, 1.0, weight), 0.0))
-    up = delta if side < 0 else 1 - delta
+def _large_tails(
+    evidence: Evidence, rate: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same for many comparisons: the binomial with the same three moments."""
+    from scipy.special import log_ndtr
 
-    def tail_score(s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Normal score of the observed weighted count under the rate exp(s); decreasing in s."""
-        x = _rows(evidence, np.exp(s)) * evidence.gaps
-        p, q = -np.expm1(-x), np.exp(-x)
-        known = np.exp(s) * quiet_dated
-        mean = evidence.sums(weight * p) + known
-        squares = weight**2 * p * q
-        v = np.maximum(evidence.sums(squares) + known, 1e-290)
-        j = np.maximum(evidence.sums(squares * weight) + known, 1e-290) / v
-        third = evidence.sums(squares * weight * (q - p)) + known
-        lean = np.clip(third / (v * j), -1 + 1e-9, 1 - 1e-9)
-        share, rest = (1 - lean) / 2, (1 + lean) / 2
-        n = v / (share * rest * j * j)
-        count = (observed - mean) / j + n * share
-        a, b = count + up, n - count + (1 - up)
-        # A count outside its range is further out than any tail: go on falling (or rising) there.
-        beyond = 10 * (np.maximum(0.55 - b, 0.0) - np.maximum(0.55 - a, 0.0))
-        score = beta_tail_score(np.maximum(a, 0.55), np.maximum(b, 0.55), share, rest)
-        return np.asarray(beyond + score + side * z)
+    changed, dated = evidence.kind & CHANGED == CHANGED, evidence.kind & DATED == DATED
+    changes = evidence.sums(changed.astype(float))
+    known = rate * evidence.sums(
+        np.where(dated, np.where(changed, evidence.ages, evidence.gaps), 0.0)
+    )
+    x = _rows(evidence, rate) * evidence.gaps
+    p, q = np.where(dated, 0.0, -np.expm1(-x)), np.exp(-x)
+    v = np.maximum(evidence.sums(p * q) + known, 1e-290)
+    lean = np.clip((evidence.sums(p * q * (q - p)) + known) / v, -1 + 1e-9, 1 - 1e-9)
+    share, rest = (1 - lean) / 2, (1 + lean) / 2
+    n = v / (share * rest)
+    count = changes - evidence.sums(p) - known + n * share
 
-    return _root(tail_score, np.log(rate), downhill=True)
+    def score(up: float) -> NDArray[np.float64]:
+        a, b = np.maximum(count + up, 0.55), np.maximum(n - count + (1 - up), 0.55)
+        return beta_tail_score(a, b, share, rest)
+
+    return log_ndtr(-score(DELTA)), log_ndtr(score(1 - DELTA))
 
 
 def beta_tail_score(

@@ -58,8 +58,8 @@ class Format(Protocol):
     def read(self, file: BinaryIO, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file in batches, with those of `columns` that it has."""
 
-    def write(self, batches: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
-        """Write all batches."""
+    def write(self, batches: Iterator[pa.RecordBatch], file: BinaryIO, ending: str = "") -> None:
+        """Write all batches, the way that the ending of the file's name asks for."""
 
 
 def read_visits(
@@ -129,13 +129,14 @@ def write_table(
     """
     module = _module(format or format_of(_name_of(file)))
     batches = table.to_batches() if isinstance(table, VisitLog) else batches_of(table)
+    ending = _ending(_name_of(file))
     if not isinstance(file, str | os.PathLike):
         _refuse_text(file)
-        module.write(batches, file)
+        module.write(batches, file, ending)
         return
     try:
         with _replacing(Path(file)) as stream, _compressed(stream, os.fspath(file)) as sink:
-            module.write(batches, sink)
+            module.write(batches, sink, ending)
     except (OSError, ValueError, NotImplementedError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot be written: {reason}", file=os.fspath(file)) from error
@@ -176,16 +177,22 @@ def format_of(name: str) -> str:
     >>> format_of("visits.csv.gz"), format_of("rates.parquet")
     ('csv', 'parquet')
     """
-    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSIONS:
-        suffixes.pop()
-    if suffixes and suffixes[-1] in _ENDINGS:
-        return _ENDINGS[suffixes[-1]]
+    ending = _ending(name)
+    if ending in _ENDINGS:
+        return _ENDINGS[ending]
     raise InputError(
         f"the name does not tell the format; say it (one of {', '.join(FORMATS)}), or end the "
         f"name in one of {', '.join(_ENDINGS)}",
         file=name,
     )
+
+
+def _ending(name: str) -> str:
+    """The end of a name that tells the format; that of a compression is looked through."""
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSIONS:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
 
 
 def _module(name: str) -> Format:
@@ -248,5 +255,7 @@ def _batches(
 
 
 def _refuse_text(file: object) -> None:
+    if not hasattr(file, "read") and not hasattr(file, "write"):
+        raise InputError(f"a {type(file).__name__} is neither a path nor an open file")
     if isinstance(file, io.TextIOBase):
         raise InputError("is open as text; open it in binary mode", file=_name_of(file))

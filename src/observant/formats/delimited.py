@@ -104,16 +104,17 @@ def _refusal(told: str, name: str) -> InputError:
     )
 
 
-def write(batches: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
-    """Write all batches with one header line."""
+def write(batches: Iterator[pa.RecordBatch], file: BinaryIO, ending: str = "") -> None:
+    """Write all batches with one header line; with tabs if the name ends in ``.tsv``."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     first = _cells(as_text(next(batches)))
+    options = arrow_csv.WriteOptions(
+        quoting_style="needed", delimiter="\t" if ending == ".tsv" else ","
+    )
     try:
-        with arrow_csv.CSVWriter(
-            file, first.schema, write_options=arrow_csv.WriteOptions(quoting_style="needed")
-        ) as writer:
+        with arrow_csv.CSVWriter(file, first.schema, write_options=options) as writer:
             writer.write(first)
             for batch in batches:
                 writer.write(_cells(as_text(batch)))

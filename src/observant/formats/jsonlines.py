@@ -169,12 +169,25 @@ def _lines_of_array(text: bytes, name: str) -> bytes:
         raise InputError(f"cannot be read as JSON: {error}", file=name) from error
 
 
-def write(batches: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
-    """Write one object a row. What JSON cannot say (infinity) becomes null."""
+def write(batches: Iterator[pa.RecordBatch], file: BinaryIO, ending: str = "") -> None:
+    """Write one object a line, as one array if the name ends in ``.json``.
+
+    What JSON cannot say (infinity) becomes null.
+    """
+    before, between, after = (
+        (b"[\n", b",\n", b"\n]\n") if ending == ".json" else (b"", b"\n", b"\n")
+    )
+    written = 0
     for batch in batches:
         for row in as_text(batch).to_pylist():
             plain = {key: _sayable(value) for key, value in row.items()}
-            file.write(json.dumps(plain, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            text = json.dumps(plain, ensure_ascii=False, allow_nan=False).encode()
+            file.write((between if written else before) + text)
+            written += 1
+    if written:
+        file.write(after)
+    elif ending == ".json":
+        file.write(b"[]\n")
 
 
 def _sayable(value: Any) -> Any:

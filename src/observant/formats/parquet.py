@@ -36,7 +36,7 @@ def read(file: BinaryIO, name: str, columns: Sequence[str]) -> Iterator[pa.Recor
         raise InputError(f"cannot be read as Parquet: {error}", file=name) from error
 
 
-def write(batches: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
+def write(batches: Iterator[pa.RecordBatch], file: BinaryIO, _ending: str = "") -> None:
     """Write all batches as one Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq

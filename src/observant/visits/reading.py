@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -434,6 +433,8 @@ def _what_arrow_could_not_read(batch: pa.RecordBatch, error: Exception) -> Visit
 
 
 def _near_miss(needed: str, names: list[str]) -> str:
+    from difflib import get_close_matches
+
     known = {
         "source": {"url", "uri", "page", "id", "key", "urlkey"},
         "time": {"timestamp", "visited", "visited_at", "date", "seen_at", "fetched", "fetch_time"},

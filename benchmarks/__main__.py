@@ -1,0 +1,12 @@
+"""All performance claims: python -m benchmarks [--large]."""
+
+import argparse
+
+from benchmarks import currency, rates, startup
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--large", action="store_true", help="100 million visits; about ten minutes")
+options = parser.parse_args()
+startup.main()
+rates.main(large=options.large)
+currency.run()

@@ -1,0 +1,177 @@
+"""`observant estimate` and `observant demo` as a person would run them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from observant import estimate_rates, read_visits, write_table
+from observant.cli import COMMANDS
+from observant.estimation.rates import METHODS
+from observant.testing import synthetic_visits
+
+CSV = """source,time,changed,last_modified
+a,2026-01-01T00:00:00Z,,
+a,2026-01-02T00:00:00Z,true,
+a,2026-01-03T00:00:00Z,0,
+b,1767225600,,
+b,1767312000,false,
+c,2026-01-01,,2025-12-30T12:00:00Z
+c,2026-01-05,1,2026-01-04T00:00:00Z
+"""
+
+
+def observant(*arguments, cwd, stdin=b"", ok=True):
+    """Run the real command; its output and errors as text."""
+    command = Path(sys.executable).with_name("observant")
+    done = subprocess.run(  # noqa: S603 - our own command
+        [command, *map(str, arguments)], cwd=cwd, input=stdin, capture_output=True, check=False
+    )
+    if ok:
+        assert done.returncode == 0, done.stderr.decode()
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "visits.csv").write_text(CSV)
+    return tmp_path
+
+
+def test_table_and_summary(folder):
+    _, out, err = observant("estimate", "visits.csv", cwd=folder)
+    assert "never-changed" in out
+    assert "3 sources, 7 visits, 2 changes, method bias-reduced" in out
+    assert "median rate" in out
+    assert err == ""
+
+
+def test_json_has_the_promised_columns(folder):
+    _, out, _ = observant("estimate", "visits.csv", "--method", "mle", "--json", cwd=folder)
+    rows = json.loads(out)
+    assert [row["source"] for row in rows] == ["a", "b", "c"]
+    assert list(rows[0]) == [
+        "source",
+        "visits",
+        "changes",
+        "exposure_days",
+        "rate_per_day",
+        "rate_low",
+        "rate_high",
+        "method",
+        "evidence",
+    ]
+    assert rows[0]["rate_per_day"] == pytest.approx(np.log(2))
+    assert rows[2]["rate_per_day"] is None  # infinite: it changed at its only comparison
+
+
+def test_stdin_to_parquet(folder):
+    lines = [
+        json.dumps(row)
+        for row in [{"source": "p", "time": t, "changed": bool(t % 2)} for t in range(5)]
+    ]
+    observant(
+        "estimate", "-", "--format", "jsonl", "-o", "rates.parquet",
+        cwd=folder, stdin="\n".join(lines).encode(),
+    )  # fmt: skip
+    table = pq.read_table(folder / "rates.parquet")
+    assert table["visits"].to_pylist() == [5]
+    assert table["evidence"].to_pylist() == ["ok"]
+
+
+@pytest.mark.parametrize("name", ["rates.parquet", "rates.csv", "rates.jsonl", "rates.csv.gz"])
+def test_output_formats(folder, name):
+    _, out, _ = observant("estimate", "visits.csv", "-o", name, cwd=folder)
+    assert f"written to {name}" in out
+    assert (folder / name).stat().st_size > 0
+
+
+def test_agrees_with_the_library(tmp_path):
+    log, _ = synthetic_visits(200, seed=5)
+    write_table(log, tmp_path / "v.parquet")
+    _, out, _ = observant(
+        "estimate", "v.parquet", "-m", "pooled", "--group", "host", "--json", cwd=tmp_path
+    )
+    table = estimate_rates(read_visits(tmp_path / "v.parquet", group="host"), "pooled")
+    rates = [row["rate_per_day"] for row in json.loads(out)]
+    np.testing.assert_allclose(rates, table.rate_per_day)
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "html"])
+def test_plot(folder, ending):
+    observant("estimate", "visits.csv", "--plot", f"p.{ending}", cwd=folder)
+    assert (folder / f"p.{ending}").stat().st_size > 1000
+
+
+def test_every_method_is_offered_and_explained(folder):
+    _, out, _ = observant("estimate", "--help", cwd=folder)
+    for method in METHODS:
+        assert method.removesuffix("-raw") in out
+
+
+def test_help_lists_every_command(folder):
+    _, out, _ = observant("--help", cwd=folder)
+    for command in COMMANDS:
+        assert command in out
+        _, text, _ = observant(command, "--help", cwd=folder)
+        assert "Usage: observant" in text
+        assert len(text) > 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["estimate", "nothing.csv"], "nothing.csv: cannot be read"),
+        (["estimate", "-"], "--format"),
+        (["estimate", "visits.csv", "-o", "rates.xls"], "rates.xls"),
+        (["estimate", "visits.csv", "--group", "colour"], "colour"),
+        (["estimate", "visits.csv", "--method", "guess"], "guess"),
+        (["estimate", "visits.csv", "--confidence", "2"], "confidence"),
+        (["estimate", "visits.csv", "--skew", "soon"], "soon"),
+        (["estimate", "visits.csv", "--method", "last-modified", "--plot", "x.gif"], "x.gif"),
+        (["estmate", "visits.csv"], "Did you mean 'estimate'"),
+        (["estimate"], "VISITS"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(folder, arguments, message):
+    code, _, err = observant(*arguments, cwd=folder, ok=False)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_a_bad_row_is_named(folder):
+    (folder / "bad.csv").write_text("source,time,changed\na,2026-01-01,\na,soon,1\n")
+    code, _, err = observant("estimate", "bad.csv", cwd=folder, ok=False)
+    assert code == 2
+    assert "bad.csv, row 2, column time: this is not a time: 'soon'" in err
+
+
+def test_a_closed_pipe_is_no_error(folder):
+    command = Path(sys.executable).with_name("observant")
+    log, _ = synthetic_visits(3000, visits=2, seed=1)
+    write_table(log, folder / "v.parquet")
+    done = subprocess.run(  # noqa: S602 - a real pipe is the point
+        f"{command} estimate v.parquet --json | head -1",
+        cwd=folder,
+        shell=True,
+        capture_output=True,
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr
+    assert done.stdout == b"[\n"
+
+
+def test_demo(tmp_path):
+    _, out, _ = observant("demo", "--sources", 300, "-d", "here", cwd=tmp_path)
+    assert "of the intervals hold it" in out
+    assert {p.name for p in (tmp_path / "here").iterdir()} == {
+        "visits.parquet",
+        "rates.parquet",
+        "rates.svg",
+        "rates.png",
+    }
