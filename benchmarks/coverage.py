@@ -1,14 +1,19 @@
 """How often does a 95 % interval hold the true rate? Exactly where that can be had, else simulated.
 
-    python -m benchmarks.coverage
+    python -m benchmarks.coverage [--page docs/intervals.md]
 
 Regular visits without dates can end in n + 1 ways only, so their coverage is a sum, without any
 chance in it. Irregular and dated visits are simulated. The last table leaves the assumption behind
-all of it, a Poisson process, to show what then happens.
+all of it, a Poisson process, to show what then happens. With `--page`, the tables of that page are
+written anew.
 
 A source that never changed has the interval from 0 to its upper bound, one that always changed the
 interval from its lower bound to infinity; both count like any other interval.
 """
+
+import argparse
+import re
+from pathlib import Path
 
 import numpy as np
 
@@ -16,17 +21,18 @@ from observant.estimation.evidence import Evidence
 from observant.estimation.rates import solve
 from observant.processes import Bursts, Gamma, Poisson, Weibull
 
-__all__ = ["exact_coverage", "run", "simulated_coverage"]
+__all__ = ["exact_coverage", "process_coverage", "simulated_coverage"]
 
 VISITS = (1, 2, 3, 5, 8, 10, 20, 40, 80)
 RATIOS = np.geomspace(0.05, 5.0, 2001)  # dense: coverage jumps between neighbouring rates
 FEW_RATIOS = np.array([0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 3.7, 5.0])
+HISTORIES = 20_000
 
 
 def exact_coverage(visits, ratios=RATIOS, confidence=0.95):
     """Probability that the interval holds each ratio r = rate × gap, for regular undated visits.
 
-    `visits` counts comparisons, as everywhere: the first look is not one of them.
+    `visits` counts comparisons: the first look, which has nothing to compare with, is not counted.
     """
     from scipy.special import gammaln, xlogy
 
@@ -39,7 +45,7 @@ def exact_coverage(visits, ratios=RATIOS, confidence=0.95):
     return (probability * ((low <= r) & (r <= high))).sum(axis=1)
 
 
-def simulated_coverage(visits, ratio, *, gaps, dated, histories=20_000, confidence=0.95, seed=0):
+def simulated_coverage(visits, ratio, *, gaps, dated, histories=HISTORIES, confidence=0.95, seed=0):
     """Share of simulated histories whose interval holds the rate of a Poisson source.
 
     `gaps` is ``regular`` or ``exponential``, with mean 1; a share `dated` of the visits is dated.
@@ -52,8 +58,8 @@ def simulated_coverage(visits, ratio, *, gaps, dated, histories=20_000, confiden
     return _share(gap, age < gap, np.where(told, age, np.nan), ratio, confidence)
 
 
-def process_coverage(process, visits, ratio, *, histories=20_000, confidence=0.95, seed=0):
-    """The same for a source of any stationary process, visited regularly, without dates."""
+def process_coverage(process, visits, ratio, *, histories=HISTORIES, confidence=0.95, seed=0):
+    """Tell the same of a source of any stationary process, visited regularly, without dates."""
     source = process.scaled(process.rate / ratio)  # now its rate is `ratio`, and the gap is 1
     updates = source.sample(float(visits), histories, seed=seed)
     owner = np.repeat(np.arange(histories), updates.counts)
@@ -67,66 +73,85 @@ def _share(gap, changed, age, ratio, confidence):
     return float(np.mean((low <= ratio) & (ratio <= high)))
 
 
-def run(histories=20_000):
-    """All tables, as pairs of a title and rows; a row is a name and its numbers."""
-    exact = []
+# -- the tables -----------------------------------------------------------------------------------
+
+
+def exact_table():
+    yield "n", "least", "at r", "mean over r", "mean where two bounds are usual"
     for visits in VISITS:
         covered = exact_coverage(visits)
-        # Where a history has two bounds (some visits saw a change, some did not) half the time.
+        # At least half of the histories have two bounds: some visits saw a change, some did not.
         two = -np.expm1(-RATIOS * visits) - (-np.expm1(-RATIOS)) ** visits >= 0.5
-        both = covered[two].mean() if two.any() else np.nan
-        worst = RATIOS[covered.argmin()]
-        exact.append((f"{visits}", (covered.min(), worst, covered.mean(), both)))
-    title = "regular visits, no dates: exact, r = 0.05 to 5"
-    yield title, ("least", "at r", "mean", "mean where two-sided"), exact
+        both = covered[two].mean() if two.any() else "–"
+        yield visits, covered.min(), RATIOS[covered.argmin()], covered.mean(), both
 
-    every = {visits: exact_coverage(visits).min() for visits in range(2, 121)}
-    least = sorted(every, key=every.__getitem__)[:3]
-    title = "the same, the three least of all numbers of visits from 2 to 120"
-    yield title, ("least",), [(f"{visits}", (every[visits],)) for visits in least]
 
+def least_table(up_to=120):
+    yield f"least of all n from 2 to {up_to}", "at n"
+    least = {visits: exact_coverage(visits).min() for visits in range(2, up_to + 1)}
+    worst = min(least, key=least.__getitem__)
+    yield least[worst], worst
+
+
+def simulated_table():
     kinds = {
-        "exponential gaps, no dates": ("exponential", 0.0),
-        "regular gaps, dated": ("regular", 1.0),
-        "exponential gaps, dated": ("exponential", 1.0),
-        "exponential gaps, half of them dated": ("exponential", 0.5),
+        "exponential gaps": ("exponential", 0.0),
+        "regular, dated": ("regular", 1.0),
+        "exponential, dated": ("exponential", 1.0),
+        "exponential, half of them dated": ("exponential", 0.5),
     }
-    for name, (gaps, dated) in kinds.items():
-        rows = []
-        for visits in VISITS:
-            covered = np.array(
-                [
-                    simulated_coverage(visits, r, gaps=gaps, dated=dated, histories=histories)
-                    for r in FEW_RATIOS
-                ]
-            )
-            worst = FEW_RATIOS[covered.argmin()]
-            rows.append((f"{visits}", (covered.min(), worst, covered.mean())))
-        yield f"{name}: {histories:,} histories a point", ("least", "at r", "mean"), rows
+    yield "n", *kinds
+    for visits in VISITS:
+        cells = []
+        for gaps, dated in kinds.values():
+            covered = [simulated_coverage(visits, r, gaps=gaps, dated=dated) for r in FEW_RATIOS]
+            cells.append(f"{min(covered):.3f}, {np.mean(covered):.3f}")
+        yield visits, *cells
 
+
+def process_table(ratio=0.5):
     processes = {
         "Poisson": Poisson(1.0),
         "Weibull, shape 0.5 (bursty)": Weibull.with_mean(1.0, shape=0.5),
         "on and off": Bursts(on_rate=10, off_rate=0, on_time=0.5, off_time=4.5),
         "Gamma, shape 4 (steady)": Gamma.with_mean(1.0, shape=4.0),
     }
-    rows = [
-        (
-            name,
-            [process_coverage(process, n, 0.5, histories=histories) for n in (5, 10, 20, 40)],
-        )
-        for name, process in processes.items()
-    ]
-    yield "sources that are not Poisson, r = 0.5, by visits", ("5", "10", "20", "40"), rows
+    visits = (5, 10, 20, 40)
+    yield f"source, r = {ratio}", *(f"n = {n}" for n in visits)
+    for name, process in processes.items():
+        yield name, *(process_coverage(process, n, ratio) for n in visits)
+
+
+TABLES = {
+    "exact": exact_table,
+    "least": least_table,
+    "simulated": simulated_table,
+    "processes": process_table,
+}
+
+
+def markdown(rows):
+    header, *rest = rows
+    lines = [header, ["---"] * len(header), *rest]
+    return "\n".join(f"| {' | '.join(_cell(value) for value in line)} |" for line in lines) + "\n"
+
+
+def _cell(value):
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def main():
-    for title, names, rows in run():
-        width = max(len(name) for name, _ in rows)
-        print(f"\n{title}\n{'':{width}}" + "".join(f"  {name:>7}" for name in names))
-        for name, numbers in rows:
-            cells = zip(names, numbers, strict=True)
-            print(f"{name:{width}}" + "".join(f"  {v:{max(len(n), 7)}.3f}" for n, v in cells))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--page", type=Path, help="write the tables into this page")
+    page = parser.parse_args().page
+    text = page.read_text("utf-8") if page else ""
+    for name, rows in TABLES.items():
+        table = markdown(rows())
+        print(f"{name}\n\n{table}", flush=True)
+        marks = rf"(<!-- coverage: {name} -->\n).*?(<!-- end of coverage -->)"
+        text = re.sub(marks, rf"\g<1>\n{table}\n\g<2>", text, flags=re.DOTALL)
+    if page:
+        page.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

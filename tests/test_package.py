@@ -4,8 +4,9 @@ import importlib
 import subprocess
 import sys
 
-import observant
 import pytest
+
+import observant
 
 
 def test_every_public_name_exists_once():

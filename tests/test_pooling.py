@@ -5,7 +5,7 @@ import pytest
 
 from observant import VisitLog, classify, estimate_rates
 from observant.errors import EstimationError, InputError
-from observant.estimation import pooling
+from observant.estimation import pooling, priors
 from observant.estimation.evidence import Evidence
 from observant.estimation.online import OnlinePosterior
 
@@ -101,7 +101,7 @@ def test_trust_is_full_on_poisson_and_less_on_bursts():
     early, late = (rng.lognormal(np.log(0.3), 1.5, (1500, 1)) for _ in range(2))
     rate = np.where(np.arange(10) < 5, early, late)
     evidence = Evidence.from_gaps(gaps, rng.random(gaps.shape) < -np.expm1(-rate))
-    assert pooling.learn_trust(evidence, pooling.rate_grid(evidence)) <= 0.7
+    assert priors.learn_trust(evidence, priors.rate_grid(evidence)) <= 0.7
 
 
 def test_groups_are_shrunk_to_the_parent():
@@ -157,8 +157,8 @@ def test_online_posterior_is_the_batch():
     changed = rng.random((50, 6)) < 0.5
     ages = np.where(rng.random((50, 6)) < 0.5, rng.random((50, 6)) * gaps, np.nan)
     evidence = Evidence.from_gaps(gaps, changed, ages)
-    rates = pooling.rate_grid(evidence)
-    prior = pooling.fit_mixture(pooling.grid_likelihood(evidence, rates), rates)
+    rates = priors.rate_grid(evidence)
+    prior = priors.fit_mixture(priors.grid_likelihood(evidence, rates), rates)
     batch = pooling._posterior(evidence, prior)
     online = OnlinePosterior(prior)
     for gap, change, age in zip(gaps[7], changed[7], ages[7], strict=True):

@@ -14,7 +14,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.estimation.evidence import Evidence
-from observant.estimation.pooling import grid_likelihood
+from observant.estimation.priors import grid_likelihood
 from observant.tables import Table
 from observant.units import parse_rate
 from observant.visits.grouping import blocks_of_sources

@@ -22,7 +22,7 @@ from observant.estimation.score import Totals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from observant.estimation.pooling import Prior
+    from observant.estimation.priors import Prior
 
 __all__ = ["TOLERANCE", "OnlinePosterior", "OnlineRate", "RateEstimate"]
 

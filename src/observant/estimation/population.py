@@ -22,6 +22,7 @@ from observant.estimation.descriptive import Description, describe
 from observant.estimation.evidence import Evidence
 from observant.estimation.fitting import PopulationFit, fit_evidence
 from observant.estimation.population_evidence import Ages, FirstLifetimes, Histories, Lifetimes
+from observant.estimation.priors import fit_mixture, grid_likelihood, rate_grid
 from observant.units import format_duration
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def fit_ages(
       shape   1.4  (1.35 to 1.45)
       scale   149d  (146d to 153d)
       half change more often than once in 115d; the mean time is 136d
-      farthest from what was seen: 0.004 (p = 0.56)
+      farthest from what was seen: 0.004 (p = 0...)
     """
     if growth is not None and not 0.0 <= growth < math.inf:
         raise InputError(f"growth must be a finite number per day, not negative: {growth!r}")
@@ -234,7 +235,7 @@ def fit_population(log: VisitLog, *, confidence: float = 0.95) -> Population:
 
     In this order: ages with growth; lifetimes as printed, by least squares; first lifetimes with
     the length bias removed and growth allowed for; histories. A way that fails leaves a note.
-    The last one is compared with the nonparametric prior of `observant.estimation.pooling`.
+    The last one is compared with the nonparametric prior of `observant.estimation.priors`.
     """
     description = describe(log)
     evidence = Evidence.from_log(log)
@@ -271,8 +272,6 @@ def fit_population(log: VisitLog, *, confidence: float = 0.95) -> Population:
 
 def _nonparametric(evidence: Evidence) -> tuple[Array, Array]:
     """Rates and weights of the prior that empirical Bayes finds without assuming a form."""
-    from observant.estimation.pooling import fit_mixture, grid_likelihood, rate_grid
-
     sample = evidence.select(_sample(evidence, 20_000, 0)[0])
     rates = rate_grid(sample)
     return rates, fit_mixture(grid_likelihood(sample, rates), rates).weights

@@ -13,6 +13,7 @@ import numpy as np
 from observant.errors import EstimationError, InputError
 from observant.estimation import mixture
 from observant.estimation.evidence import CHANGED, DATED
+from observant.estimation.priors import grid_likelihood
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -196,8 +197,6 @@ class Histories:
     """
 
     def __init__(self, evidence: Evidence) -> None:
-        from observant.estimation.pooling import grid_likelihood
-
         changes = evidence.sums((evidence.kind & CHANGED > 0).astype(np.float64))
         if not changes.any():
             raise EstimationError("no visit found a change, so the rates cannot be told apart")

@@ -1,0 +1,328 @@
+"""The distribution of rates over a collection, estimated from all its histories.
+
+On a grid of log-rates, the prior g is the one that makes the histories likeliest (empirical Bayes):
+
+    maximise Σᵢ log Σₖ gₖ Lᵢ(λₖ),   Lᵢ(λ) = λ^(dated changes) e^(−λ · quiet) Π (1 − e^(−λt))
+
+`fit_mixture` lets g be any mixture of bumps of width `SMOOTHNESS` on the grid: Kiefer and
+Wolfowitz's nonparametric estimator, made smooth so that its intervals can be believed; a convex
+problem, solved by EM. `fit_gamma` and `fit_lognormal` take distributions with two parameters.
+
+A collection from which the sources that never changed were removed is fitted by the likelihood of
+what is left, Lᵢ / P(at least one change): give `exposure`, the days each source was observed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from observant.estimation.evidence import CHANGED, DATED, Evidence
+from observant.estimation.score import Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "Prior",
+    "fit_gamma",
+    "fit_lognormal",
+    "fit_mixture",
+    "grid_likelihood",
+    "learn_trust",
+    "rate_grid",
+    "shrink_to_parent",
+]
+
+POINTS_PER_OCTAVE = 4
+SMOOTHNESS = 0.5
+"""Width of a bump of the prior, as a standard deviation of log λ."""
+
+_TRUSTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
+_ROUGHNESS_MUST_EARN = 6.0
+"""Log-likelihood by which a rough prior must beat a smooth one: its parameters more (Akaike)."""
+_SOURCES_TO_TRUST = 5_000
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Distribution of rates over a collection, on a grid; one row of weights per group."""
+
+    rates: NDArray[np.float64]
+    """The grid, updates per day, `POINTS_PER_OCTAVE` to a doubling."""
+    weights: NDArray[np.float64]
+    """Probability of each rate over the whole collection."""
+    groups: tuple[str, ...] = ()
+    group_weights: NDArray[np.float64] | None = None
+    """Probability of each rate within each group."""
+    log_likelihood: float = np.nan
+    """Mean log marginal likelihood of a source, for comparing priors on one log."""
+    gamma: tuple[float, float] | None = None
+    """Shape and rate of the Gamma prior, where one was fitted."""
+    trust: float = 1.0
+    """Power of the likelihood in the posterior."""
+
+
+def fit_mixture(
+    likelihood: NDArray[np.float64],
+    rates: NDArray[np.float64],
+    exposure: NDArray[np.float64] | None = None,
+    *,
+    smoothness: float = SMOOTHNESS,
+    iterations: int = 1000,
+    tolerance: float = 5e-7,
+) -> Prior:
+    """Nonparametric prior: weights of bumps on the grid, by accelerated EM.
+
+    With `exposure` (observed days of each source) the zero-truncated likelihood is maximised:
+    each source stands also for the unseen ones that by chance never changed.
+    """
+    bumps = _bumps(rates, smoothness)
+    under = likelihood @ bumps.T
+    silent = None if exposure is None else np.exp(-np.outer(exposure, rates)) @ bumps.T
+
+    def improve(w: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        marginal = under @ w
+        new = w * (under / marginal[:, None]).mean(axis=0)
+        value = float(np.log(marginal).mean())
+        if silent is not None:
+            hidden = np.minimum(silent @ w, 1 - 1e-6)
+            new += w * (silent / (1 - hidden)[:, None]).mean(axis=0)
+            new /= new.sum()
+            value -= float(np.log1p(-hidden).mean())
+        return new, value
+
+    # Where the visits cannot tell rates apart (all much faster than any visit, or much slower than
+    # any history), EM keeps the proportions it starts from. So it starts from a good smooth guess.
+    guesses = [fit(likelihood, rates, exposure) for fit in (fit_gamma, fit_lognormal)]
+    start = max(guesses, key=lambda prior: prior.log_likelihood).weights @ bumps.T
+    smooth = start / start.sum()
+    for _ in range(25):
+        smooth, smooth_value = improve(smooth)
+    rough, rough_value = _accelerated_em(improve, smooth, iterations, tolerance)
+    if (rough_value - smooth_value) * len(likelihood) < _ROUGHNESS_MUST_EARN:
+        rough, rough_value = smooth, smooth_value
+    return Prior(rates=rates, weights=rough @ bumps, log_likelihood=rough_value)
+
+
+def learn_trust(evidence: Evidence, rates: NDArray[np.float64]) -> float:
+    """Find the power of the likelihood with which first halves best predict second halves."""
+    chosen = evidence.counts > 1
+    chosen &= np.cumsum(chosen) % (1 + np.count_nonzero(chosen) // _SOURCES_TO_TRUST) == 0
+    if np.count_nonzero(chosen) < 2:
+        return 1.0
+    sample = evidence.select(chosen)
+    place = np.arange(len(sample.gaps)) - np.repeat(sample.offsets[:-1], sample.counts)
+    early = place < np.repeat((sample.counts + 1) // 2, sample.counts)
+    first = grid_likelihood(replace(sample, weight=early.astype(np.float64)), rates)
+    second = grid_likelihood(replace(sample, weight=(~early).astype(np.float64)), rates)
+    whole = grid_likelihood(sample, rates)
+    best, best_score = 1.0, -np.inf
+    for trust in _TRUSTS:
+        prior = fit_mixture(whole**trust, rates).weights
+        known = first**trust * prior
+        score = float(np.log((known * second).sum(axis=1) / known.sum(axis=1)).sum())
+        if score > best_score:
+            best, best_score = trust, score
+        elif trust < best - 0.15:
+            break  # two steps without a gain
+    return best
+
+
+def fit_gamma(
+    likelihood: NDArray[np.float64],
+    rates: NDArray[np.float64],
+    exposure: NDArray[np.float64] | None = None,
+) -> Prior:
+    """Gamma(a, b) prior by maximum marginal likelihood, taken on the grid."""
+    prior, (a, b) = _fit_parametric(
+        # λᵃ e^(−bλ) is the density of log λ.
+        lambda at: np.exp(at[0]) * np.log(rates) - np.exp(at[1]) * rates,
+        [0.0, -np.log(_middle(likelihood, rates))],
+        likelihood,
+        rates,
+        exposure,
+    )
+    return replace(prior, gamma=(float(np.exp(a)), float(np.exp(b))))
+
+
+def fit_lognormal(
+    likelihood: NDArray[np.float64],
+    rates: NDArray[np.float64],
+    exposure: NDArray[np.float64] | None = None,
+) -> Prior:
+    """Lognormal prior by maximum marginal likelihood, taken on the grid."""
+    prior, _ = _fit_parametric(
+        lambda at: -0.5 * ((np.log(rates) - at[0]) / np.exp(at[1])) ** 2,
+        [np.log(_middle(likelihood, rates)), 0.0],
+        likelihood,
+        rates,
+        exposure,
+    )
+    return prior
+
+
+def _fit_parametric(
+    log_density: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    start: list[float],
+    likelihood: NDArray[np.float64],
+    rates: NDArray[np.float64],
+    exposure: NDArray[np.float64] | None,
+) -> tuple[Prior, NDArray[np.float64]]:
+    from scipy.optimize import minimize
+
+    silent = None if exposure is None else np.exp(-np.outer(exposure, rates))
+
+    def weights(at: NDArray[np.float64]) -> NDArray[np.float64]:
+        density = log_density(at)
+        density = np.exp(density - density.max())
+        total: NDArray[np.float64] = density / density.sum()
+        return total
+
+    def cost(at: NDArray[np.float64]) -> float:
+        g = weights(at)
+        value = np.log(np.maximum(likelihood @ g, np.finfo(float).tiny)).mean()
+        if silent is not None:
+            value -= np.log1p(-np.minimum(silent @ g, 1 - 1e-12)).mean()
+        return -float(value)
+
+    best = minimize(
+        cost,
+        start,
+        method="Nelder-Mead",
+        bounds=[(at - 12.0, at + 12.0) if at else (-4.0, 4.0) for at in start],
+        options={"xatol": 1e-4, "fatol": 1e-8, "maxiter": 2000},
+    )
+    return Prior(rates=rates, weights=weights(best.x), log_likelihood=-float(best.fun)), best.x
+
+
+def _middle(likelihood: NDArray[np.float64], rates: NDArray[np.float64]) -> float:
+    """Return a rate in the middle of the likelihoods, to start a search from."""
+    share = likelihood / likelihood.sum(axis=1, keepdims=True)
+    return float(np.exp(share.mean(axis=0) @ np.log(rates))) * (1 + 1e-9)
+
+
+def shrink_to_parent(
+    likelihood: NDArray[np.float64],
+    group: NDArray[np.int64],
+    groups: int,
+    parent: Prior,
+    strength: float,
+) -> NDArray[np.float64]:
+    """Mixtures of parent and bumps, one per group, with `strength` sources for the parent."""
+    bumps = _bumps(parent.rates, SMOOTHNESS)
+    order = np.argsort(group, kind="stable")
+    begins = np.searchsorted(group[order], np.arange(groups))
+    under = np.column_stack([likelihood @ parent.weights, likelihood @ bumps.T])[order]
+    own = group[order]
+    w = np.full((groups, under.shape[1]), 0.5 / len(bumps))
+    w[:, 0] = 0.5
+    for _ in range(100):
+        share = under * w[own]
+        share /= share.sum(axis=1, keepdims=True)
+        new = np.add.reduceat(share, begins, axis=0)
+        new[:, 0] += strength
+        new /= new.sum(axis=1, keepdims=True)
+        moved = np.abs(new - w).max()
+        w = new
+        if moved < 1e-3:
+            break
+    return np.asarray(w[:, :1] * parent.weights + w[:, 1:] @ bumps)
+
+
+def _bumps(rates: NDArray[np.float64], smoothness: float) -> NDArray[np.float64]:
+    """One row a bump: a normal density in log λ around every second grid point."""
+    position = np.log(rates)
+    if smoothness == 0:
+        return np.eye(len(rates))
+    centres = position[:: max(1, POINTS_PER_OCTAVE // 2)]
+    bumps = np.exp(-0.5 * ((position - centres[:, None]) / smoothness) ** 2)
+    bumps /= bumps.sum(axis=1, keepdims=True)
+    return np.asarray(bumps)
+
+
+def _accelerated_em(
+    improve: Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], float]],
+    w: NDArray[np.float64],
+    iterations: int,
+    tolerance: float,
+) -> tuple[NDArray[np.float64], float]:
+    """EM with squared extrapolation (Varadhan and Roland); never leaves the simplex."""
+    best = -np.inf
+    for _ in range(iterations // 3):
+        w1, before = improve(w)
+        w2, _ = improve(w1)
+        r, v = w1 - w, (w2 - w1) - (w1 - w)
+        size = float(np.linalg.norm(v))
+        stretch = max(1.0, float(np.linalg.norm(r)) / size) if size > 0 else 1.0
+        leap = np.maximum(w + 2 * stretch * r + stretch**2 * v, 0.0)
+        leap /= leap.sum()
+        after_leap, value = improve(leap)
+        if value < before:
+            after_leap, value = improve(w2)
+        w = after_leap
+        if value - best < tolerance:
+            best = max(best, value)
+            break
+        best = value
+    return w, best
+
+
+# -- the likelihood on the grid ------------------------------------------------------------------
+
+
+def rate_grid(evidence: Evidence) -> NDArray[np.float64]:
+    """Rates from well below one update in the longest history to well above one in the shortest
+    gap that saw a change, `POINTS_PER_OCTAVE` to a doubling.
+
+    >>> grid = rate_grid(Evidence.from_gaps([1.0, 1.0], [True, False]))
+    >>> len(grid), float(grid[0]), float(grid[POINTS_PER_OCTAVE] / grid[0])
+    (41, 0.03125, 2.0)
+    """
+    longest = Totals.of(evidence).time.max()
+    shortest = np.min(evidence.gaps[evidence.gaps > 0])
+    low = np.floor(np.log2(0.1 / longest))
+    high = np.ceil(np.log2(20.0 / shortest))
+    # Beyond 40 octaves (12 decades) nothing can be learnt that the ends do not say.
+    low = max(low, high - 40)
+    return np.asarray(2.0 ** np.arange(low, high + 0.5 / POINTS_PER_OCTAVE, 1 / POINTS_PER_OCTAVE))
+
+
+def grid_likelihood(
+    evidence: Evidence, rates: NDArray[np.float64], trust: float = 1.0
+) -> NDArray[np.float64]:
+    """Lᵢ(λₖ) to the power `trust`, one row a source, scaled so that its largest value is 1."""
+    quiet = np.where(evidence.kind & CHANGED, evidence.ages, evidence.gaps)
+    dated = (evidence.kind & (CHANGED | DATED)) == CHANGED | DATED
+    undated = (evidence.kind & (CHANGED | DATED)) == CHANGED
+    log_l = -np.outer(evidence.sums(quiet), rates)
+    log_l += np.outer(evidence.sums(dated.astype(float)), np.log(rates))
+    owner = np.repeat(np.arange(len(log_l)), evidence.counts)[undated]
+    weight = None if evidence.weight is None else evidence.weight[undated]
+    _add_changes(log_l, owner, evidence.gaps[undated], weight, rates)
+    log_l -= log_l.max(axis=1, keepdims=True)
+    if trust != 1:
+        log_l *= trust
+    return np.exp(log_l, out=log_l)
+
+
+def _add_changes(
+    log_l: NDArray[np.float64],
+    owner: NDArray[np.int64],
+    gaps: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    rates: NDArray[np.float64],
+) -> None:
+    """Add Σ log(1 − e^(−λₖt)) over each source's changes without a date."""
+    rows = 1 + (1 << 22) // len(rates)
+    for start in range(0, len(gaps), rows):
+        part = slice(start, start + rows)
+        chance = np.log(-np.expm1(-np.outer(gaps[part], rates)))
+        if weight is not None:
+            chance *= weight[part, None]
+        begins = np.flatnonzero(np.diff(owner[part], prepend=-1))
+        log_l[owner[part][begins]] += np.add.reduceat(chance, begins, axis=0)
