@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import InputError
+from observant.units import format_duration
 
 if TYPE_CHECKING:
     import altair as alt
 
     from observant.estimation.rates import RateTable
 
-__all__ = ["rate_figure", "save"]
+__all__ = ["currency_figure", "rate_figure", "save"]
 
 COLOURS = {
     "ok": "#2a78b8",
@@ -23,6 +24,9 @@ COLOURS = {
     "too-few": "#d8b13c",
 }
 """What a colour means, the same in every figure."""
+
+SERIES = ["#c2492f", "#d8943c", "#2a78b8", "#4a4f7a", "#3c8d6e"]
+"""Colours of lines that belong together, from strict to lenient."""
 
 _MOST_INTERVALS = 300
 
@@ -82,6 +86,55 @@ def rate_figure(table: RateTable) -> alt.VConcatChart:
             upper.properties(title=f"How often {len(table):,} sources change ({table.method})"),
             lower.properties(title=f"Rates with {percent} intervals"),
         )
+    )
+    return chart
+
+
+def currency_figure(source: Any, period: float, grace: float) -> alt.LayerChart:
+    """Currency as a function of the time between visits, for several graces (figure 3.24 read
+    along its other axis); a dot marks the period and grace asked about.
+
+    `source` is anything that `observant.currency` takes.
+    """
+    import altair as alt
+
+    from observant.currency import currency
+
+    graces = sorted({0.0, grace, *(g for g in (1.0, 7.0, 30.0) if g != grace)})
+    periods = np.geomspace(period / 30, period * 30, 121)
+    rows = [
+        {"period": float(t), "alpha": float(a), "grace": format_duration(g)}
+        for g in graces
+        for t, a in zip(periods, np.asarray(currency(source, periods, g)), strict=True)
+    ]
+    lines = (
+        alt.Chart(_data(rows), width=560, height=300)
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=alt.X("period:Q", scale=_log_scale(), axis=_decades("days between visits")),
+            y=alt.Y("alpha:Q", title="currency α", scale=alt.Scale(domain=[0, 1])),
+            color=alt.Color(
+                "grace:N",
+                sort=[format_duration(g) for g in graces],
+                scale=alt.Scale(range=SERIES),
+                legend=alt.Legend(title="grace"),
+            ),
+            tooltip=[
+                alt.Tooltip("period:Q", format=".3g"),
+                alt.Tooltip("alpha:Q", format=".3f"),
+                "grace:N",
+            ],
+        )
+    )
+    alpha = float(currency(source, period, grace))
+    asked = [{"period": period, "alpha": alpha, "label": f"α = {alpha:.3f}"}]
+    dot = alt.Chart(_data(asked)).encode(x="period:Q", y="alpha:Q")
+    chart: alt.LayerChart = _styled(
+        (
+            lines
+            + dot.mark_point(filled=True, size=80, color="black")
+            + dot.mark_text(align="left", dx=8, dy=-8, fontSize=12).encode(text="label:N")
+        ).properties(title="How current is a copy that is refreshed every so often?")
     )
     return chart
 

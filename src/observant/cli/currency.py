@@ -54,6 +54,12 @@ __all__ = ["currency"]
     help="Mean size of a page: adds bits per second. 12kB is 12,000 bytes, 12KiB is 12,288.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Draw currency against the period: SVG, PNG or HTML.",
+)
 def currency(
     rate: str | None,
     weibull: tuple[str, str] | None,
@@ -63,6 +69,7 @@ def currency(
     pages: float | None,
     page_size: str | None,
     as_json: bool,
+    plot: str | None,
 ) -> None:
     """Tell how current a copy is that is visited with a fixed period.
 
@@ -89,6 +96,12 @@ def currency(
     size = None if page_size is None else _parse_size(page_size)
     answer = {**_answer(model, parse_duration(grace), days, target, pages, size), **about}
     click.echo(_as_json(answer) if as_json else _as_table(answer))
+    if plot is not None:
+        from observant.figures import currency_figure, save
+
+        if not math.isfinite(answer["period_days"]) or answer["period_days"] <= 0:
+            raise InputError("there is nothing to draw: the period is zero or has no limit")
+        save(currency_figure(model, answer["period_days"], answer["grace_days"]), plot)
 
 
 def _source(
