@@ -42,7 +42,8 @@ _pages = Sybil(
 )
 _docstrings = Sybil(
     parsers=[DocTestParser(optionflags=ELLIPSIS | NORMALIZE_WHITESPACE)],
-    patterns=["src/**/*.py"],
+    path="src",
+    patterns=["**/*.py"],
 )
 pytest_collect_file = (_pages + _docstrings).pytest()
 

@@ -8,15 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from observant.errors import EstimationError, InputError
-from observant.estimation import mixture
-from observant.estimation.comparison import compare_prior
-from observant.estimation.descriptive import Histogram, describe
 from observant.estimation.evidence import Evidence
 from observant.estimation.population import (
+    Histogram,
+    compare_prior,
+    describe,
     fit_ages,
     fit_histories,
     fit_lifetimes,
     fit_population,
+    mixture,
 )
 from observant.visits import VisitLog
 

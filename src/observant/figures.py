@@ -13,9 +13,11 @@ from observant.units import format_duration
 if TYPE_CHECKING:
     import altair as alt
 
+    from observant.audit import Audit
+    from observant.estimation.population import Population
     from observant.estimation.rates import RateTable
 
-__all__ = ["currency_figure", "rate_figure", "save"]
+__all__ = ["audit_figure", "currency_figure", "population_figure", "rate_figure", "save"]
 
 COLOURS = {
     "ok": "#2a78b8",
@@ -137,6 +139,125 @@ def currency_figure(source: Any, period: float, grace: float) -> alt.LayerChart:
         ).properties(title="How current is a copy that is refreshed every so often?")
     )
     return chart
+
+
+def audit_figure(audit: Audit) -> alt.LayerChart:
+    """Currency of an index against the grace: corrected with its band, and as others count it."""
+    import altair as alt
+
+    names = {
+        "alpha": "corrected for aliasing",
+        "printed": "as printed (3.20)",
+        "uncorrected": "uncorrected",
+    }
+    rows = list(audit.rows())
+    lines = [
+        {"grace": row["grace_days"], "alpha": row[name], "count": label}
+        for name, label in names.items()
+        for row in rows
+    ]
+    x = alt.X("grace:Q", title="grace, days", scale=alt.Scale(type="symlog", constant=1))
+    band = (
+        alt.Chart(_data([{"grace": r["grace_days"], **r} for r in rows]), width=560, height=300)
+        .mark_area(opacity=0.25, color=COLOURS["ok"])
+        .encode(x=x, y=alt.Y("low:Q", title="currency α"), y2="high:Q")
+    )
+    curves = (
+        alt.Chart(_data(lines))
+        .mark_line(point=True)
+        .encode(
+            x=x,
+            y=alt.Y("alpha:Q", scale=alt.Scale(domain=[0, 1])),
+            color=alt.Color(
+                "count:N",
+                sort=list(names.values()),
+                scale=alt.Scale(
+                    domain=list(names.values()),
+                    range=[COLOURS["ok"], COLOURS["too-few"], COLOURS["always-changed"]],
+                ),
+                legend=alt.Legend(title=None, orient="bottom"),
+            ),
+            tooltip=["count:N", "grace:Q", alt.Tooltip("alpha:Q", format=".3f")],
+        )
+    )
+    title = f"How current is the index? {audit.rows_used:,} entries looked at"
+    chart: alt.LayerChart = _styled((band + curves).properties(title=title))
+    return chart
+
+
+def population_figure(population: Population) -> alt.VConcatChart:
+    """Mean times between updates, fitted and without a form; ages and lifetimes; the week."""
+    import altair as alt
+
+    panels: list[Any] = []
+    if population.prior is not None:
+        rows = [
+            {"days": row["days"], "share": row[name], "curve": label}
+            for row in population.prior.rows()
+            for name, label in (("prior", "no form assumed"), ("weibull", "Weibull"))
+        ]
+        panels.append(_cumulative(rows, "days between updates, mean of a source", "sources"))
+    curves = [
+        {"days": float(days), "share": float(share), "curve": name}
+        for name, values in (
+            ("age at the first visit", population.description.ages),
+            ("lifetime", population.description.lifetimes),
+        )
+        if len(values)
+        for days, share in _empirical(values)
+    ]
+    if curves:
+        panels.append(_cumulative(curves, "days", "seen so far"))
+    hours = population.description.hours_of_week
+    if hours.sum():
+        days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+        week = [
+            {"day": days[i // 24], "hour": i % 24, "updates": int(count)}
+            for i, count in enumerate(hours)
+        ]
+        panels.append(
+            alt.Chart(_data(week), width=560, height=130)
+            .mark_rect()
+            .encode(
+                x=alt.X("hour:O", title="hour of the day, UTC", axis=alt.Axis(labelAngle=0)),
+                y=alt.Y("day:O", sort=days, title=None),
+                color=alt.Color("updates:Q", scale=alt.Scale(scheme="blues"), title="updates"),
+                tooltip=["day:N", "hour:O", "updates:Q"],
+            )
+            .properties(title="When sources are modified")
+        )
+    if not panels:
+        raise InputError("there is nothing to draw: no changes, ages or dates were seen")
+    chart: alt.VConcatChart = _styled(
+        alt.vconcat(*panels).resolve_scale(color="independent", x="independent")
+    )
+    return chart
+
+
+def _cumulative(rows: list[dict[str, Any]], over: str, what: str) -> Any:
+    import altair as alt
+
+    return (
+        alt.Chart(_data(rows), width=560, height=180)
+        .mark_line(interpolate="step-after", strokeWidth=2)
+        .encode(
+            x=alt.X("days:Q", scale=_log_scale(), axis=_decades(over)),
+            y=alt.Y("share:Q", title=f"share of {what}", scale=alt.Scale(domain=[0, 1])),
+            color=alt.Color(
+                "curve:N",
+                scale=alt.Scale(range=SERIES[2:] + SERIES[:2]),
+                legend=alt.Legend(title=None),
+            ),
+            tooltip=["curve:N", alt.Tooltip("days:Q", format=".3g"), "share:Q"],
+        )
+    )
+
+
+def _empirical(values: Any, points: int = 200) -> Any:
+    """Points of the distribution of what was seen; at most so many, evenly spaced in share."""
+    ordered = np.sort(np.maximum(values, 1e-3))
+    place = np.unique(np.linspace(0, len(ordered) - 1, min(points, len(ordered))).astype(int))
+    return zip(ordered[place], (place + 1) / len(ordered), strict=True)
 
 
 def save(chart: Any, file: str) -> None:

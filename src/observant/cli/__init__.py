@@ -58,7 +58,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="observant", message="observant %(version)s")
 def cli() -> None:
-    r"""Know how often your sources change, how current your copy is, and when to look again.
+    """Know how often your sources change, how current your copy is, and when to look again.
 
     \b
     Start here:

@@ -12,10 +12,6 @@ from observant.errors import InputError
 from observant.units import parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
     from observant.audit import Claims
 
 __all__ = ["audit"]
@@ -80,6 +76,12 @@ __all__ = ["audit"]
     help="Unit of times that are numbers, since 1970.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Draw currency against the grace: SVG, PNG or HTML.",
+)
 def audit(
     claims: str,
     grace: str,
@@ -88,6 +90,7 @@ def audit(
     format_: str | None,
     time_unit: str,
     as_json: bool,
+    plot: str | None,
     **options: Any,
 ) -> None:
     """Measure how current an index is, from the dates it claims.
@@ -113,7 +116,7 @@ def audit(
     in Brewington's thesis (3.20), which is too strict; and the plain count, which is too kind.
 
     The index's period is that of an index visiting at regular times with the same currency.
-    """  # noqa: D301 - click reads \b as: keep these lines as they are
+    """
     from observant.audit import audit_claims
 
     graces = [parse_duration(part) for part in grace.split(",") if part.strip()]
@@ -124,6 +127,10 @@ def audit(
         population=None if weibull is None else _population(*weibull),
         **options,
     )
+    if plot is not None:
+        from observant.figures import audit_figure, save
+
+        save(audit_figure(answer), plot)
     if as_json:
         print_json(answer.to_dict())
         return
@@ -135,17 +142,12 @@ def audit(
 
 def _read_claims(file: str, format_: str | None, time_unit: str) -> Claims:
     from observant.audit import COLUMNS, Claims
-    from observant.formats import _batches, _module, _opened, format_of
+    from observant.formats import read_batches
 
     if file == "-" and format_ is None:
         raise InputError("say the format of standard input: --format csv, jsonl or parquet")
-    module = _module(format_ or format_of(file))
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        with _opened(sys.stdin.buffer if file == "-" else file) as stream:
-            yield from _batches(module, stream, file, COLUMNS)
-
-    return Claims.from_batches(batches(), time_unit=time_unit, name=file)
+    batches = read_batches(sys.stdin.buffer if file == "-" else file, COLUMNS, format_)
+    return Claims.from_batches(batches, time_unit=time_unit, name=file)
 
 
 def _population(shape: str, scale: str) -> tuple[float, float]:

@@ -84,7 +84,7 @@ def currency(
     How often must the web be visited so that 95 % of it is at most a day late, at what cost?
       observant currency --weibull 1.4 152.2d --grace 1d --target 0.95 \\
           --pages 8e8 --page-size 12kB
-    """  # noqa: D301 - click reads \b as: keep these lines as they are
+    """
     if (rate is None) == (weibull is None):
         raise click.UsageError("say how the sources change: either --rate or --weibull")
     if (period is None) == (target is None):

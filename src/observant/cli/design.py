@@ -127,7 +127,7 @@ def design(
     With --json, `visits_needed` is the number of visits that reach `precision` with
     `wanted_probability` at this interval, and stay there with every further visit. What is
     infinite or cannot be is null.
-    """  # noqa: D301 (click wants the character \b, which a raw string would not hold)
+    """
     from observant.estimation import accuracy
 
     if visits is None and precision is None:

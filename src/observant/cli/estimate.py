@@ -104,7 +104,7 @@ def estimate(
     plot: str | None,
     **reading: Any,
 ) -> None:
-    r"""Estimate how often each source changes, from a log of visits.
+    """Estimate how often each source changes, from a log of visits.
 
     VISITS are Parquet, CSV or JSON Lines files (also .gz, .zst), or - for standard input. Columns:
     source and time; and changed, or digest, or last_modified. Failed visits (status 400 and above)

@@ -21,7 +21,15 @@ __all__ = ["population"]
     help="Of the intervals.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, curves included.")
-def population(visits: tuple[str, ...], confidence: float, as_json: bool, **reading: Any) -> None:
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Draw mean times, ages, lifetimes and the week: SVG, PNG or HTML.",
+)
+def population(
+    visits: tuple[str, ...], confidence: float, as_json: bool, plot: str | None, **reading: Any
+) -> None:
     """Describe a collection: how often do its sources change, and how unlike are they?
 
     VISITS are Parquet, CSV or JSON Lines files (also .gz, .zst), or - for standard input. Columns:
@@ -47,10 +55,14 @@ def population(visits: tuple[str, ...], confidence: float, as_json: bool, **read
     Each fit comes with intervals, the largest distance between the distribution seen and the one
     fitted, and how likely so large a distance would be (p) if the model were true. At the end the
     Weibull is compared with a distribution that assumes no form.
-    """  # noqa: D301 - click reads \b as: keep these lines as they are
+    """
     from observant.estimation.population import fit_population
 
     answer = fit_population(read_log(visits, **reading), confidence=confidence)
+    if plot is not None:
+        from observant.figures import population_figure, save
+
+        save(population_figure(answer), plot)
     if as_json:
         print_json(answer.to_dict())
     else:

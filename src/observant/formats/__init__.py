@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["FORMATS", "format_of", "read_visits", "write_table"]
+__all__ = ["FORMATS", "format_of", "read_batches", "read_visits", "write_table"]
 
 FORMATS = {"parquet": "parquet", "csv": "delimited", "jsonl": "jsonlines"}
 """The formats by name, and the module here that reads and writes each."""
@@ -106,15 +106,31 @@ def read_visits(
             )
         else:
             reader.begin_file(name)
-        with _opened(file) as stream:
-            module = _module(format or format_of(name))
-            columns = (*wanted, *([group] if group else []))
-            for batch in _batches(module, stream, name, columns):
-                reader.add(batch)
-                if progress is not None:
-                    progress(batch.num_rows)
+        for batch in read_batches(file, (*wanted, *([group] if group else [])), format):
+            reader.add(batch)
+            if progress is not None:
+                progress(batch.num_rows)
     assert reader is not None  # noqa: S101 - there was at least one file
     return reader.finish()
+
+
+def read_batches(
+    file: str | os.PathLike[str] | BinaryIO,
+    columns: Sequence[str],
+    format: str | None = None,  # noqa: A002 - the word users say
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file in batches, with those of `columns` that it has.
+
+    Every trouble of the file is told as an `InputError` that names it.
+    """
+    import pyarrow as pa
+
+    name = _name_of(file)
+    with _opened(file) as stream:
+        try:
+            yield from _module(format or format_of(name)).read(stream, name, columns)
+        except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+            raise InputError(f"cannot be read: {error}", file=name) from error
 
 
 def write_table(
@@ -240,18 +256,6 @@ def _compressed(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
     else:
         with pa.CompressedOutputStream(stream, codec) as sink:
             yield sink
-
-
-def _batches(
-    module: Format, stream: BinaryIO, name: str, columns: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """What the format yields, with every trouble of the file told as one."""
-    import pyarrow as pa
-
-    try:
-        yield from module.read(stream, name, columns)
-    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
-        raise InputError(f"cannot be read: {error}", file=name) from error
 
 
 def _refuse_text(file: object) -> None:

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from observant.errors import EstimationError, InputError
-from observant.estimation.comparison import PriorComparison, compare_prior
-from observant.estimation.descriptive import Description, describe
 from observant.estimation.evidence import Evidence
-from observant.estimation.fitting import PopulationFit, fit_evidence
-from observant.estimation.population_evidence import Ages, FirstLifetimes, Histories, Lifetimes
+from observant.estimation.population.comparison import PriorComparison, compare_prior
+from observant.estimation.population.descriptive import Description, describe
+from observant.estimation.population.fitting import PopulationFit, fit_evidence
+from observant.estimation.population.likelihoods import Ages, FirstLifetimes, Histories, Lifetimes
 from observant.estimation.priors import fit_mixture, grid_likelihood, rate_grid
 from observant.units import format_duration
 

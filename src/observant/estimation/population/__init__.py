@@ -1,0 +1,26 @@
+"""The distribution of rates over a whole collection: described, fitted, and compared."""
+
+from observant.estimation.population.comparison import PriorComparison, compare_prior
+from observant.estimation.population.descriptive import Description, Histogram, describe
+from observant.estimation.population.fits import (
+    Population,
+    PopulationFit,
+    fit_ages,
+    fit_histories,
+    fit_lifetimes,
+    fit_population,
+)
+
+__all__ = [
+    "Description",
+    "Histogram",
+    "Population",
+    "PopulationFit",
+    "PriorComparison",
+    "compare_prior",
+    "describe",
+    "fit_ages",
+    "fit_histories",
+    "fit_lifetimes",
+    "fit_population",
+]
