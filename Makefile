@@ -30,7 +30,7 @@ layers: .venv/ready
 	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
 
 tests: .venv/ready  ## the tests alone
-	$(BIN)/pytest -n auto
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 bench: .venv/ready  ## the performance claims, small enough for a coffee break
 	$(BIN)/python -m benchmarks

@@ -3,9 +3,9 @@
     python -m benchmarks.coverage [--page docs/intervals.md]
 
 Regular visits without dates can end in n + 1 ways only, so their coverage is a sum, without any
-chance in it. Irregular and dated visits are simulated. The last table leaves the assumption behind
-all of it, a Poisson process, to show what then happens. With `--page`, the tables of that page are
-written anew.
+chance in it. Irregular and dated visits are simulated. The last two tables leave the assumption
+behind all of it, a Poisson process, to show what then happens. With `--page`, the tables of that
+page are written anew.
 
 A source that never changed has the interval from 0 to its upper bound, one that always changed the
 interval from its lower bound to infinity; both count like any other interval.
@@ -58,14 +58,24 @@ def simulated_coverage(visits, ratio, *, gaps, dated, histories=HISTORIES, confi
     return _share(gap, age < gap, np.where(told, age, np.nan), ratio, confidence)
 
 
-def process_coverage(process, visits, ratio, *, histories=HISTORIES, confidence=0.95, seed=0):
-    """Tell the same of a source of any stationary process, visited regularly, without dates."""
+def process_coverage(
+    process, visits, ratio, *, dated=False, histories=HISTORIES, confidence=0.95, seed=0
+):
+    """Mean estimate over true rate, and coverage, for a source of any stationary process.
+
+    It is visited regularly; if `dated`, every visit tells the time of the last update.
+    """
     source = process.scaled(process.rate / ratio)  # now its rate is `ratio`, and the gap is 1
     updates = source.sample(float(visits), histories, seed=seed)
     owner = np.repeat(np.arange(histories), updates.counts)
-    changed = np.zeros((histories, visits), bool)
-    changed[owner, np.minimum(updates.times.astype(int), visits - 1)] = True
-    return _share(np.ones(changed.shape), changed, None, ratio, confidence)
+    seen_by = np.minimum(updates.times.astype(int), visits - 1)
+    last = np.full((histories, visits), -1.0)
+    np.maximum.at(last, (owner, seen_by), updates.times)
+    changed = last >= 0
+    age = np.where(changed, np.arange(1, visits + 1) - last, 0.0) if dated else None
+    evidence = Evidence.from_gaps(np.ones(changed.shape), changed, age)
+    rate, low, high = solve(evidence, confidence, fast=True)
+    return float(rate.mean() / ratio), float(np.mean((low <= ratio) & (ratio <= high)))
 
 
 def _share(gap, changed, age, ratio, confidence):
@@ -109,17 +119,33 @@ def simulated_table():
         yield visits, *cells
 
 
+PROCESSES = {
+    "Poisson": Poisson(1.0),
+    "Weibull, shape 0.5 (bursty)": Weibull.with_mean(1.0, shape=0.5),
+    "on and off": Bursts(on_rate=10, off_rate=0, on_time=0.5, off_time=4.5),
+    "Gamma, shape 4 (steady)": Gamma.with_mean(1.0, shape=4.0),
+}
+
+
 def process_table(ratio=0.5):
-    processes = {
-        "Poisson": Poisson(1.0),
-        "Weibull, shape 0.5 (bursty)": Weibull.with_mean(1.0, shape=0.5),
-        "on and off": Bursts(on_rate=10, off_rate=0, on_time=0.5, off_time=4.5),
-        "Gamma, shape 4 (steady)": Gamma.with_mean(1.0, shape=4.0),
-    }
     visits = (5, 10, 20, 40)
     yield f"source, r = {ratio}", *(f"n = {n}" for n in visits)
-    for name, process in processes.items():
-        yield name, *(process_coverage(process, n, ratio) for n in visits)
+    for name, process in PROCESSES.items():
+        yield name, *(_pair(process_coverage(process, n, ratio)) for n in visits)
+
+
+def closer_table():
+    """Watch for the same time, 20 mean intervals, with visits ever closer together."""
+    ratios = (0.5, 0.1, 0.02)
+    yield "source, 20 updates on average", "r = 0.5, dated", *(f"r = {r}" for r in ratios)
+    for name, process in PROCESSES.items():
+        cells = [process_coverage(process, 40, 0.5, dated=True)]
+        cells += [process_coverage(process, round(20 / r), r, histories=4000) for r in ratios]
+        yield name, *(_pair(cell) for cell in cells)
+
+
+def _pair(cell):
+    return f"{cell[0]:.2f}, {cell[1]:.3f}"
 
 
 TABLES = {
@@ -127,6 +153,7 @@ TABLES = {
     "least": least_table,
     "simulated": simulated_table,
     "processes": process_table,
+    "closer": closer_table,
 }
 
 

@@ -11,22 +11,22 @@ from scipy.stats import binom
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.accuracy import (
-    FEW,
-    PEAK_RATIO,
     Accuracy,
-    VisitDesign,
-    _sum_of_few,
-    _sum_of_many,
     accuracy,
-    best_ratio,
-    design,
     information,
-    largest_ratio,
     precision_reached,
     probability_within,
     singularity_offset,
+)
+from observant.estimation.design import (
+    PEAK_RATIO,
+    VisitDesign,
+    best_ratio,
+    design,
+    largest_ratio,
     visits_needed,
 )
+from observant.estimation.laws import FEW, _sum_of_few, _sum_of_many
 
 unhurried = settings(deadline=None)  # a busy machine is not a failure
 counts = st.integers(1, 60)

@@ -7,7 +7,8 @@ from click.testing import CliRunner
 
 from observant.cli.design import design
 from observant.errors import EstimationError, InputError
-from observant.estimation import accuracy
+from observant.estimation.accuracy import accuracy
+from observant.estimation.design import design as design_visits
 
 
 def run(*arguments):
@@ -18,7 +19,7 @@ def test_the_invocation_of_the_manual_gives_one_json_object():
     result = run("--rate", "1/7d", "--visits", "10", "--json")
     assert result.exit_code == 0
     answer = json.loads(result.stdout)
-    assert answer == accuracy.design("1/7d", visits=10).to_dict()
+    assert answer == design_visits("1/7d", visits=10).to_dict()
     assert answer["visits"] == 10
     assert answer["interval_days"] == pytest.approx(11.16, abs=0.01)
     assert answer["relative_sd"] == pytest.approx(0.39, abs=0.005)
@@ -40,7 +41,7 @@ def test_the_invocation_of_the_manual_gives_one_json_object():
 def test_a_readable_answer():
     result = run("--rate", "1/7d", "--visits", "10", "--interval", "10.5d", "--precision", "35%")
     assert result.exit_code == 0
-    assert result.stdout == f"{accuracy.design(1 / 7, visits=10, interval=10.5, precision=0.35)}\n"
+    assert result.stdout == f"{design_visits(1 / 7, visits=10, interval=10.5, precision=0.35)}\n"
     assert "visited 10 times, once every 10.5d" in result.stdout
     assert "within 35 % of the true rate with probability 75.5 %" in result.stdout
 
@@ -69,7 +70,7 @@ def test_methods(method):
     arguments = ("--rate", "1/7d", "--visits", "10", "--interval", "2w", "--method", method)
     answer = json.loads(run(*arguments, "--json").stdout)
     assert answer["method"] == method
-    assert answer["bias"] == accuracy.accuracy(method, 10, 2.0).bias
+    assert answer["bias"] == accuracy(method, 10, 2.0).bias
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from observant.estimation.accuracy import accuracy, design
+    from observant.estimation.accuracy import accuracy
     from observant.estimation.classes import classify
+    from observant.estimation.design import design
     from observant.estimation.online import OnlineRate
     from observant.estimation.rates import RateTable, estimate_rates
     from observant.formats import read_visits, write_table
@@ -36,7 +37,7 @@ _HOMES = {
     "VisitLog": "observant.visits",
     "accuracy": "observant.estimation.accuracy",
     "classify": "observant.estimation.classes",
-    "design": "observant.estimation.accuracy",
+    "design": "observant.estimation.design",
     "estimate_rates": "observant.estimation.rates",
     "read_visits": "observant.formats",
     "write_table": "observant.formats",

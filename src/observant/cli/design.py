@@ -13,7 +13,7 @@ from observant.units import parse_duration, parse_rate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.estimation.accuracy import Method
+    from observant.estimation.laws import Method
 
 __all__ = ["design"]
 
@@ -128,7 +128,7 @@ def design(
     `wanted_probability` at this interval, and stay there with every further visit. What is
     infinite or cannot be is null.
     """
-    from observant.estimation import accuracy
+    from observant.estimation.design import design as design_visits
 
     if visits is None and precision is None:
         raise click.UsageError(
@@ -137,7 +137,7 @@ def design(
         )
     if probability is not None and probability >= 1:
         raise click.UsageError("no finite number of visits is certain: --probability under 100%")
-    answer = accuracy.design(
+    answer = design_visits(
         rate,
         visits=visits,
         precision=precision,

@@ -14,6 +14,7 @@ import numpy as np
 
 from observant.currency.sources import Array, not_negative, unwrapped
 from observant.errors import InputError
+from observant.processes.discrete import AgeChain
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -71,7 +72,8 @@ def chain_changed(p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLike) -> Arr
     >>> print(chain_changed([0.1, 0.3, 0.2, 0.4, 0.25], age=1, elapsed=6).round(3))
     0.858
     """
-    return _advance(p_reset, age, elapsed)[0]
+    chain, first, units = _checked(p_reset, age, elapsed)
+    return unwrapped(np.asarray(chain.change_probability(first, units)))
 
 
 def chain_time_out_of_date(p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLike) -> Array:
@@ -83,44 +85,34 @@ def chain_time_out_of_date(p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLik
     >>> print(chain_time_out_of_date([0.5, 0.1], age=0, elapsed=[1, 2, 3]).round(3))
     [0.5   1.05  1.645]
     """
-    return _advance(p_reset, age, elapsed)[1]
+    chain, first, units = _checked(p_reset, age, elapsed)
+    last = chain.states - 1
+    first = np.minimum(first, last)
+    before = np.minimum(units, last - first)  # units spent before the last state
+    rest = units - before
 
+    # Z(i, k) is the sum of S_1 to S_k (2.31), where S_k is the probability of a change in k units.
+    late = np.zeros(np.broadcast_shapes(chain.p_reset.shape[:-1], before.shape))
+    for unit in range(1, int(before.max(initial=0)) + 1):
+        late += np.where(unit <= before, chain.change_probability(first, unit), 0.0)
 
-def _advance(p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLike) -> tuple[Array, Array]:
-    """Return S_k, the probability of a change within k units, and Z(i, k), for every object.
-
-    S and Z grow as in (2.30) and (2.31), unit by unit, until all objects are in the last state;
-    there p_reset is constant and the rest of the sums is geometric.
-    """
-    chances = _chances(p_reset)
-    rows, last = chances.reshape(-1, chances.shape[-1]), chances.shape[-1] - 1
-    row = np.arange(len(rows)).reshape(chances.shape[:-1])
-    first, units = np.minimum(_whole("age", age), last), _whole("elapsed", elapsed)
-    row, first, units = np.broadcast_arrays(row, first, units)
-
-    same, changed, late = np.ones(row.shape), np.zeros(row.shape), np.zeros(row.shape)
-    for step in range(int(np.max(np.minimum(units, last - first), initial=0))):
-        moving = (step < units) & (first + step < last)
-        chance = rows[row, np.minimum(first + step, last)]
-        changed = np.where(moving, changed + same * chance, changed)
-        same = np.where(moving, same * (1.0 - chance), same)
-        late = np.where(moving, late + changed, late)
-
-    rest = np.maximum(units - (last - first), 0)
-    chance = rows[row, last]
+    # In the last state p_reset is constant and the rest of the sum is geometric.
+    changed, same = chain.change_probability(first, before), chain.survival(first, before)
+    chance = chain.p_reset[..., last]
     with np.errstate(divide="ignore", invalid="ignore"):
-        changes = np.where(chance < 1.0, -np.expm1(rest * np.log1p(-chance)), rest > 0)
         # Σ (1 − p)ⁿ for n from 1 to the rest.
-        current = np.where(chance > 0.0, (1.0 - chance) * changes / chance, rest)
-    late = late + rest * changed + same * (rest - current)
-    return unwrapped(np.asarray(changed + same * changes)), unwrapped(np.asarray(late))
+        current = (1.0 - chance) * chain.change_probability(last, rest) / chance
+    current = np.where(chance > 0.0, current, rest)
+    return unwrapped(np.asarray(late + rest * changed + same * (rest - current)))
 
 
-def _chances(p_reset: ArrayLike) -> Array:
+def _checked(
+    p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLike
+) -> tuple[AgeChain, NDArray[np.int64], NDArray[np.int64]]:
     chances = np.atleast_1d(not_negative("p_reset", p_reset))
-    if not chances.size or not np.all(chances <= 1.0):
+    if not chances.size:
         raise InputError("p_reset must hold probabilities, from 0 to 1, one for each age")
-    return chances
+    return AgeChain(chances), _whole("age", age), _whole("elapsed", elapsed)
 
 
 def _whole(name: str, value: ArrayLike) -> NDArray[np.int64]:

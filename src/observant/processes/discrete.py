@@ -8,6 +8,7 @@ p_reset(age), and that function is the whole model.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -197,41 +198,55 @@ class AgeChain:
         for name, values in (("age", begin), ("steps", passed)):
             if not np.issubdtype(values.dtype, np.integer) or (values < 0).any():
                 raise InputError(f"{name} must be whole numbers, zero or more")
-        # Running sums of log(1 − p) over the ages. Certain resets are counted beside them, since
-        # the difference of two infinite sums says nothing.
-        certain = self.p_reset >= 1.0
-        with np.errstate(divide="ignore"):
-            logs = np.where(certain, 0.0, np.log1p(-np.where(certain, 0.0, self.p_reset)))
+        begin = np.minimum(begin, self.states - 1)  # age N stands for all beyond
         end = begin + passed
-        sums = self._sum_to(logs, end) - self._sum_to(logs, begin)
-        met = self._sum_to(certain.astype(np.float64), end) > self._sum_to(
-            certain.astype(np.float64), begin
-        )
-        return np.where(met, -np.inf, sums)
+        logs, certain = (self._sum_over(*sums, begin, end) for sums in self._sums)
+        return np.where(certain > 0, -np.inf, logs)
 
-    def _sum_to(self, terms: Floats, age: Any) -> Floats:
-        """Sum the terms of the ages below `age`; beyond N the last one repeats."""
-        last = terms.shape[-1] - 1
-        sums = np.zeros_like(terms)
-        sums[..., 1:] = np.cumsum(terms[..., :-1], axis=-1)
-        within, beyond = np.minimum(age, last), np.maximum(age - last, 0)
-        if terms.ndim == 1:
-            return np.asarray(sums[within] + beyond * terms[-1])
+    @cached_property
+    def _sums(self) -> tuple[tuple[Floats, Floats], ...]:
+        """Running sums of log(1 − p) over the ages, and the term of age N, which repeats.
+
+        Certain resets are counted beside them, since the difference of two infinite sums says
+        nothing.
+        """
+        certain = self.p_reset >= 1.0
+        logs = np.log1p(-np.where(certain, 0.0, self.p_reset))
+        return tuple(
+            (_sums_below(terms), terms[..., -1]) for terms in (logs, certain.astype(np.float64))
+        )
+
+    def _sum_over(self, sums: Floats, repeated: Floats, begin: Any, end: Any) -> Floats:
+        """Sum the terms of the ages from `begin` up to, but without, `end`."""
+        within, beyond = np.minimum(end, self.states - 1), np.maximum(end - self.states + 1, 0)
+        passed = self._at_age(sums, within) - self._at_age(sums, begin)
+        return np.asarray(passed + beyond * repeated)
+
+    def _at_age(self, sums: Floats, age: Any) -> Any:
+        if sums.ndim == 1:
+            return sums[age]
+        sources = sums.shape[:-1]
         try:
-            within = np.broadcast_to(within, np.broadcast_shapes(within.shape, terms.shape[:-1]))
+            age = np.broadcast_to(age, np.broadcast_shapes(age.shape, sources))
         except ValueError:
             raise InputError(
-                f"give one age for each source: shape {terms.shape[:-1]}, not {np.shape(age)}"
+                f"give one age for each source: shape {sources}, not {np.shape(age)}"
             ) from None
-        sums = np.broadcast_to(sums, (*within.shape, last + 1))
-        picked = np.take_along_axis(sums, within[..., None], axis=-1)[..., 0]
-        return np.asarray(picked + beyond * terms[..., -1])
+        sums = np.broadcast_to(sums, (*age.shape, self.states))
+        return np.take_along_axis(sums, age[..., None], axis=-1)[..., 0]
 
     @classmethod
     def _with_tail(cls, p: Floats, memoryless: bool) -> AgeChain:
         if memoryless and p.shape[-1] > 1:
             p[..., -1] = p[..., -2]
         return cls(p)
+
+
+def _sums_below(terms: Floats) -> Floats:
+    """At each age, the sum of the terms of the younger ages."""
+    sums = np.zeros_like(terms)
+    sums[..., 1:] = np.cumsum(terms[..., :-1], axis=-1)
+    return sums
 
 
 def _masses(masses: ArrayLike, name: str) -> Floats:
