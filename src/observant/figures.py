@@ -196,7 +196,9 @@ def population_figure(population: Population) -> alt.VConcatChart:
             for row in population.prior.rows()
             for name, label in (("prior", "no form assumed"), ("weibull", "Weibull"))
         ]
-        panels.append(_cumulative(rows, "days between updates, mean of a source", "sources"))
+        shown = [row for row in rows if 5e-4 < row["share"] < 1 - 5e-4]
+        title = "How long between updates? Sources whose mean time is shorter"
+        panels.append(_cumulative(shown, "days, mean of a source", title))
     curves = [
         {"days": float(days), "share": float(share), "curve": name}
         for name, values in (
@@ -207,7 +209,7 @@ def population_figure(population: Population) -> alt.VConcatChart:
         for days, share in _empirical(values)
     ]
     if curves:
-        panels.append(_cumulative(curves, "days", "seen so far"))
+        panels.append(_cumulative(curves, "days", "Ages and lifetimes that were seen"))
     hours = population.description.hours_of_week
     if hours.sum():
         days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -234,7 +236,7 @@ def population_figure(population: Population) -> alt.VConcatChart:
     return chart
 
 
-def _cumulative(rows: list[dict[str, Any]], over: str, what: str) -> Any:
+def _cumulative(rows: list[dict[str, Any]], over: str, title: str) -> Any:
     import altair as alt
 
     return (
@@ -242,7 +244,7 @@ def _cumulative(rows: list[dict[str, Any]], over: str, what: str) -> Any:
         .mark_line(interpolate="step-after", strokeWidth=2)
         .encode(
             x=alt.X("days:Q", scale=_log_scale(), axis=_decades(over)),
-            y=alt.Y("share:Q", title=f"share of {what}", scale=alt.Scale(domain=[0, 1])),
+            y=alt.Y("share:Q", title="share", scale=alt.Scale(domain=[0, 1])),
             color=alt.Color(
                 "curve:N",
                 scale=alt.Scale(range=SERIES[2:] + SERIES[:2]),
@@ -250,6 +252,7 @@ def _cumulative(rows: list[dict[str, Any]], over: str, what: str) -> Any:
             ),
             tooltip=["curve:N", alt.Tooltip("days:Q", format=".3g"), "share:Q"],
         )
+        .properties(title=title)
     )
 
 

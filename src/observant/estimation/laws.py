@@ -2,7 +2,7 @@
 
 A source is visited n times at regular intervals, with r updates expected in each. X of the visits
 find a change; dated visits also tell T, the time in which no update was seen: the whole interval of
-an unchanged visit, the age at a changed one. An estimator is a function of n, X and T, and `moments`
+an unchanged visit, the age at a changed one. An estimator is a function of n, X and T; `moments`
 and `within` say what its estimates are worth.
 """
 

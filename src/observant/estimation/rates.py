@@ -202,7 +202,7 @@ def estimate_rates(
     ... )
     >>> print(estimate_rates(log))
     source  visits  changes       rate          95 % interval
-    page        11        6    1/1.18d      1/3.06d to 2.01/d
+    page        11        6    1/1.18d      1/3.07d to 2.02/d
     """
     if method not in METHODS:
         raise InputError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")

@@ -173,7 +173,7 @@ def confidence_bounds(
 
     >>> low, high = confidence_bounds(Evidence.from_gaps([1.0] * 10, [True] * 6 + [False] * 4))
     >>> low.round(3), high.round(3)
-    (array([0.327]), array([2.012]))
+    (array([0.325]), array([2.022]))
     """
     totals = Totals.of(evidence)
     tail = (1 - confidence) / 2

@@ -126,9 +126,10 @@ def read_batches(
     import pyarrow as pa
 
     name = _name_of(file)
+    module = _module(format or format_of(name))
     with _opened(file) as stream:
         try:
-            yield from _module(format or format_of(name)).read(stream, name, columns)
+            yield from module.read(stream, name, columns)
         except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
             raise InputError(f"cannot be read: {error}", file=name) from error
 
