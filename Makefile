@@ -38,8 +38,9 @@ bench: .venv/ready  ## the performance claims, small enough for a coffee break
 bench-large: .venv/ready  ## the same at 100 million visits (about ten minutes, 8 GB of disk)
 	$(BIN)/python -m benchmarks --large
 
-study: .venv/ready  ## the accuracy claims: estimators compared on populations and on real traces
-	$(BIN)/python -m benchmarks.accuracy
+study: .venv/ready  ## the accuracy claims: errors on populations (and TRACES=folder), coverage
+	$(BIN)/python -m benchmarks.accuracy $(if $(TRACES),--traces $(TRACES))
+	$(BIN)/python -m benchmarks.coverage
 
 docs: .venv/ready  ## the documentation site, in site/
 	$(BIN)/zensical build --clean

@@ -1,6 +1,6 @@
 """How far off is each method? Populations we know, and the histories of real sources.
 
-    make study            or    python -m benchmarks.accuracy [--traces DIRECTORY]
+    make study [TRACES=folder]        or    python -m benchmarks.accuracy [--traces folder]
 
 Error is the root mean square of log(estimate / truth), so that being off by a factor of two counts
 the same for fast and slow sources. Estimates of zero, infinity or none at all, which plug-in
@@ -20,7 +20,6 @@ from observant import VisitLog, estimate_rates
 
 METHODS = ["naive", "improved", "bayes-beta", "mle", "bias-reduced", "pooled-gamma", "pooled"]
 FLOOR, CEILING = 1e-4, 1e3
-TRACES = Path(__file__).resolve().parents[2] / "shared" / "data" / "traces"
 
 POPULATIONS = {
     "gamma": lambda rng, n: rng.gamma(0.6, 1 / 0.6, n),
@@ -77,7 +76,7 @@ def on_populations(sources=4000, period=1.0, seeds=3):
             yield (name, visits, sources * seeds), mean
 
 
-def on_traces(folder=TRACES, most=4000, seed=0):
+def on_traces(folder, most=4000, seed=0):
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(seed)
@@ -132,13 +131,18 @@ def report(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--traces", type=Path, default=TRACES)
+    parser.add_argument(
+        "--traces",
+        type=Path,
+        help="folder with sources.parquet (source_id, collection, obs_start, obs_end in seconds) "
+        "and <collection>.parquet (source_id, t in seconds)",
+    )
     options = parser.parse_args()
     report(on_populations())
-    if options.traces.exists():
+    if options.traces is not None:
         report(on_traces(options.traces))
     else:
-        print("no traces here: the comparison on real sources is skipped")
+        print("no --traces given: the comparison on real sources is skipped")
 
 
 if __name__ == "__main__":

@@ -358,7 +358,7 @@ def test_labels_of_evidence():
 def test_conflicting_dates_are_counted():
     log = log_of([0, 10, 20], [None, True, True], [None, 5, 5])
     table = estimate_rates(log)
-    assert "1 changes carry a date" in " ".join(table.notes)
+    assert "the dates of 1 change" in " ".join(table.notes)
 
 
 def test_summary(small):

@@ -407,9 +407,7 @@ def test_a_date_beyond_the_skew_is_set_aside_counted_and_told():
     )
     assert log.last_modified.tolist() == [MISSING, MISSING, 30 * DAY, MISSING]
     assert log.changed.tolist() == [-1, -1, 1, -1]
-    assert log.notes == (
-        "2 dates of modification lay more than 1d after their visit and were set aside",
-    )
+    assert log.notes == ("set aside: 2 dates of modification more than 1d after the visit",)
 
 
 def test_the_skew_can_be_said():
@@ -444,14 +442,14 @@ def test_dates_before_1970_are_set_aside():
         ["a"] * 4, [1, 2, 3, 4], last_modified=["", "1969-12-31T23:59:59Z", "0001-01-01", "-1"]
     )
     assert log.last_modified.tolist() == [MISSING] * 4
-    assert log.notes == ("3 dates of modification before 1970 were set aside",)
+    assert log.notes == ("set aside: 3 dates of modification before 1970",)
 
 
 @pytest.mark.parametrize("date", [1e300, 2**62, float("inf"), "9999-12-31", "1e400"])
 def test_a_date_out_of_all_reason_is_set_aside(date):
     log = VisitLog.from_columns(["a"], [1], last_modified=[date])
     assert log.last_modified.tolist() == [MISSING]
-    assert "1 dates of modification lay more than 1d after" in log.notes[0]
+    assert "1 date of modification more than 1d after" in log.notes[0]
 
 
 # -- times --------------------------------------------------------------------------------------

@@ -6,18 +6,13 @@ ObservantError
 │   └── UnitError       a duration, rate or budget that cannot be read
 └── EstimationError     the question has no answer with this evidence
 
-ObservantWarning        a doubt, not an error: the answer stands, read it with care
-├── EvidenceWarning     part of the evidence was set aside (bad dates, failed visits)
-└── ConvergenceWarning  an iteration stopped before it was as exact as it should be
+A doubt about an answer that stands is not an error: it is one of the answer's `notes`.
 """
 
 __all__ = [
-    "ConvergenceWarning",
     "EstimationError",
-    "EvidenceWarning",
     "InputError",
     "ObservantError",
-    "ObservantWarning",
     "UnitError",
     "VisitLogError",
 ]
@@ -73,15 +68,3 @@ class UnitError(InputError):
 
 class EstimationError(ObservantError):
     """The question has no answer with this evidence."""
-
-
-class ObservantWarning(UserWarning):
-    """A doubt about an answer that stands."""
-
-
-class EvidenceWarning(ObservantWarning):
-    """Part of the evidence was set aside."""
-
-
-class ConvergenceWarning(ObservantWarning):
-    """An iteration stopped before it was as exact as it should be."""

@@ -15,6 +15,7 @@ from numbers import Real
 from observant.errors import UnitError
 
 __all__ = [
+    "counted",
     "format_duration",
     "format_rate",
     "parse_budget",
@@ -151,6 +152,15 @@ def format_rate(per_day: float) -> str:
     if per_day >= 1:
         return f"{_three_digits(per_day)}/d"
     return f"1/{format_duration(1 / per_day)}"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Write a number with its noun.
+
+    >>> counted(1, "visit"), counted(1200, "date of modification", "dates of modification")
+    ('1 visit', '1,200 dates of modification')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _three_digits(value: float) -> str:

@@ -66,7 +66,8 @@ def cli() -> None:
       observant estimate visits.csv       how often does each source change?
 
     A visit log is a table with the columns source, time and changed (or digest, or
-    last_modified), in Parquet, CSV or JSON Lines. Every command takes --json.
+    last_modified), in Parquet, CSV or JSON Lines. Commands that answer take --json, and
+    --plot where there is a picture.
     """
 
 

@@ -142,10 +142,12 @@ def audit(
 
 def _read_claims(file: str, format_: str | None, time_unit: str) -> Claims:
     from observant.audit import COLUMNS, Claims
-    from observant.formats import read_batches
+    from observant.formats import format_of, read_batches
 
     if file == "-" and format_ is None:
         raise InputError("say the format of standard input: --format csv, jsonl or parquet")
+    if format_ is None:
+        format_ = format_of(file)  # a bad name is better found before the file is looked for
     batches = read_batches(sys.stdin.buffer if file == "-" else file, COLUMNS, format_)
     return Claims.from_batches(batches, time_unit=time_unit, name=file)
 

@@ -107,8 +107,8 @@ def estimate(
     """Estimate how often each source changes, from a log of visits.
 
     VISITS are Parquet, CSV or JSON Lines files (also .gz, .zst), or - for standard input. Columns:
-    source and time; and changed, or digest, or last_modified. Failed visits (status 400 and above)
-    observe nothing. Keep the visits that found no change: without them there is no rate.
+    source and time; and changed, or digest, or last_modified. Failed visits (a status outside
+    200 to 399) observe nothing. Keep the visits that found no change: without them there is no rate.
 
     \b
     Examples:

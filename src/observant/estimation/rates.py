@@ -22,7 +22,7 @@ from observant.estimation.score import (
     mle_rates,
 )
 from observant.tables import Table
-from observant.units import format_rate
+from observant.units import counted, format_rate
 from observant.visits.grouping import blocks_of_sources
 
 if TYPE_CHECKING:
@@ -337,8 +337,8 @@ def rate_table(
     changes, exposure, code, rate, low, high = columns
     if conflicts:
         note = (
-            f"{conflicts:,} changes carry a date from before the visit that did not see them; "
-            "their dates were set aside"
+            f"set aside: the dates of {counted(conflicts, 'change')}, which lie before the last "
+            "visit that did not see them"
         )
         notes = [*notes, note]
     good = log.succeeded if "status" in log.extras else None

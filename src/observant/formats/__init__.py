@@ -126,8 +126,8 @@ def read_batches(
     import pyarrow as pa
 
     name = _name_of(file)
-    module = _module(format or format_of(name))
     with _opened(file) as stream:
+        module = _module(format or format_of(name))
         try:
             yield from module.read(stream, name, columns)
         except (OSError, EOFError, zlib.error, pa.ArrowException) as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import InputError, VisitLogError
-from observant.units import MICROSECONDS_PER_DAY, format_duration
+from observant.units import MICROSECONDS_PER_DAY, counted, format_duration
 from observant.visits.parsing import MISSING, column_of, numbers_in, plain_column, text_in
 
 if TYPE_CHECKING:
@@ -249,16 +249,12 @@ class VisitLog:
         sources, changes = len(self.sources), int(np.count_nonzero(self.changed == 1))
         compared = changes + int(np.count_nonzero(self.changed == 0))
         return (
-            f"VisitLog: {_count(len(self), 'visit')} to {_count(sources, 'source')} over "
-            f"{format_duration(span)}, {_count(changes, 'change')} in "
-            f"{_count(compared, 'comparison')}"
+            f"VisitLog: {counted(len(self), 'visit')} to {counted(sources, 'source')} over "
+            f"{format_duration(span)}, {counted(changes, 'change')} in "
+            f"{counted(compared, 'comparison')}"
         )
 
 
 def succeeded(status: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which outcomes are visits that saw the source (304 Not Modified among them)."""
     return (status >= 200) & (status < 400)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import InputError, VisitLogError
-from observant.units import MICROSECONDS_PER_DAY, format_duration, parse_duration
+from observant.units import MICROSECONDS_PER_DAY, counted, format_duration, parse_duration
 from observant.visits.comparing import compare_visits
 from observant.visits.grouping import SourceIndex, blocks_of_sources, sort_rows
 from observant.visits.log import VisitLog
@@ -251,14 +251,9 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
         notes = []
         if ahead.any():
             allowed = format_duration(self._skew / MICROSECONDS_PER_DAY)
-            notes.append(
-                f"{np.count_nonzero(ahead):,} dates of modification lay more than {allowed} after "
-                "their visit and were set aside"
-            )
+            notes.append(f"set aside: {_count_dates(ahead)} more than {allowed} after the visit")
         if before.any():
-            notes.append(
-                f"{np.count_nonzero(before):,} dates of modification before 1970 were set aside"
-            )
+            notes.append(f"set aside: {_count_dates(before)} before 1970")
         return dates, notes
 
     def _settle_twins(
@@ -384,6 +379,11 @@ def _refuse_outside(column: pa.Array, low: int, high: int, name: str) -> None:
         raise VisitLogError(
             f"{column[row].as_py()} is not between {low} and {high}", row=row, column=name
         )
+
+
+def _count_dates(which: NDArray[np.bool_]) -> str:
+    number = int(np.count_nonzero(which))
+    return counted(number, "date of modification", "dates of modification")
 
 
 def _equal_neighbours(time: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
