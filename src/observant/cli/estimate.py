@@ -108,7 +108,7 @@ def estimate(
 
     VISITS are Parquet, CSV or JSON Lines files (also .gz, .zst), or - for standard input. Columns:
     source and time; and changed, or digest, or last_modified. Failed visits (a status outside
-    200 to 399) observe nothing. Keep the visits that found no change: without them there is no rate.
+    200 to 399) observe nothing. Keep visits that found no change: without them there is no rate.
 
     \b
     Examples:
