@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import print_json
+from observant.cli.console import (
+    confidence_option,
+    format_option,
+    plot_option,
+    print_json,
+    time_unit_option,
+)
 from observant.errors import InputError
 from observant.units import parse_duration
 
@@ -47,13 +53,7 @@ __all__ = ["audit"]
     show_default=True,
     help="The currency whose grace tells the index's period.",
 )
-@click.option(
-    "--confidence",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Of the intervals.",
-)
+@confidence_option
 @click.option(
     "--resamples",
     type=click.IntRange(1),
@@ -62,26 +62,10 @@ __all__ = ["audit"]
     help="Bootstrap samples behind the intervals.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["parquet", "csv", "jsonl"]),
-    help="Format of CLAIMS, where the name does not tell (standard input, for one).",
-)
-@click.option(
-    "--time-unit",
-    type=click.Choice(["us", "ms", "s", "d"]),
-    default="s",
-    show_default=True,
-    help="Unit of times that are numbers, since 1970.",
-)
+@format_option
+@time_unit_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Draw currency against the grace: SVG, PNG or HTML.",
-)
+@plot_option("currency against the grace")
 def audit(
     claims: str,
     grace: str,

@@ -17,10 +17,53 @@ if TYPE_CHECKING:
 
     from observant.visits import VisitLog
 
-__all__ = ["histogram", "print_json", "progress_bar", "read_log", "visit_options", "wide_enough"]
+__all__ = [
+    "confidence_option",
+    "format_option",
+    "histogram",
+    "plot_option",
+    "print_json",
+    "progress_bar",
+    "read_log",
+    "time_unit_option",
+    "visit_options",
+    "wide_enough",
+]
 
 _QUIET_SECONDS = 1.0
 """A bar that would vanish at once is not shown."""
+
+
+format_option = click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["parquet", "csv", "jsonl"]),
+    help="Format of the input, where the name does not tell (standard input, for one).",
+)
+time_unit_option = click.option(
+    "--time-unit",
+    type=click.Choice(["us", "ms", "s", "d"]),
+    default="s",
+    show_default=True,
+    help="Unit of times that are numbers, since 1970.",
+)
+confidence_option = click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Of the intervals.",
+)
+
+
+def plot_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the option --plot, saying what it draws."""
+    return click.option(
+        "--plot",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help=f"Draw {what}: SVG, PNG or HTML.",
+    )
 
 
 def visit_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,19 +71,8 @@ def visit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         [
             click.argument("visits", nargs=-1, required=True, metavar="VISITS..."),
-            click.option(
-                "--format",
-                "format_",
-                type=click.Choice(["parquet", "csv", "jsonl"]),
-                help="Format of VISITS, where the name does not tell (standard input, for one).",
-            ),
-            click.option(
-                "--time-unit",
-                type=click.Choice(["us", "ms", "s", "d"]),
-                default="s",
-                show_default=True,
-                help="Unit of times that are numbers, since 1970.",
-            ),
+            format_option,
+            time_unit_option,
             click.option(
                 "--skew",
                 default="1d",

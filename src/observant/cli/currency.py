@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from observant.cli.console import plot_option, print_json
 from observant.errors import InputError, UnitError
 from observant.units import format_duration, format_rate, parse_duration, parse_rate
 
@@ -54,12 +54,7 @@ __all__ = ["currency"]
     help="Mean size of a page: adds bits per second. 12kB is 12,000 bytes, 12KiB is 12,288.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Draw currency against the period: SVG, PNG or HTML.",
-)
+@plot_option("currency against the period")
 def currency(
     rate: str | None,
     weibull: tuple[str, str] | None,
@@ -95,7 +90,10 @@ def currency(
     days = None if period is None else parse_duration(period)
     size = None if page_size is None else _parse_size(page_size)
     answer = {**_answer(model, parse_duration(grace), days, target, pages, size), **about}
-    click.echo(_as_json(answer) if as_json else _as_table(answer))
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(_as_table(answer))
     if plot is not None:
         from observant.figures import currency_figure, save
 
@@ -156,14 +154,6 @@ def _answer(
         if page_bytes is not None:
             answer["bits_per_second"] = float(cost.bits_per_second)
     return answer
-
-
-def _as_json(answer: dict[str, Any]) -> str:
-    plain = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in answer.items()
-    }
-    return json.dumps(plain, indent=2)
 
 
 def _as_table(answer: dict[str, Any]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
+from observant.cli.console import print_json
 from observant.errors import UnitError
 from observant.units import parse_duration, parse_rate
 
@@ -146,4 +146,7 @@ def design(
         method=method,
         dated=dated,
     )
-    click.echo(json.dumps(answer.to_dict()) if as_json else str(answer))
+    if as_json:
+        print_json(answer.to_dict())
+    else:
+        click.echo(str(answer))

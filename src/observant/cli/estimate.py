@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.console import (
+    confidence_option,
     histogram,
+    plot_option,
     print_json,
     progress_bar,
     read_log,
@@ -51,13 +53,7 @@ _ORDERS = ("source", "rate", "visits", "changes")
     metavar="COLUMN",
     help="Pool within the groups of this column; 'host' takes the host of URLs.",
 )
-@click.option(
-    "--confidence",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Of the intervals.",
-)
+@confidence_option
 @click.option(
     "--use-first-age",
     is_flag=True,
@@ -84,12 +80,7 @@ _ORDERS = ("source", "rate", "visits", "changes")
     help="Order of the printed table.",
 )
 @click.option("--rows", type=click.IntRange(0), default=20, show_default=True, help="Rows printed.")
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Draw the rates: SVG, PNG, HTML.",
-)
+@plot_option("the rates")
 def estimate(
     visits: tuple[str, ...],
     method: str,

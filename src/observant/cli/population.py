@@ -6,27 +6,22 @@ from typing import Any
 
 import click
 
-from observant.cli.console import print_json, read_log, visit_options
+from observant.cli.console import (
+    confidence_option,
+    plot_option,
+    print_json,
+    read_log,
+    visit_options,
+)
 
 __all__ = ["population"]
 
 
 @click.command("population", short_help="How are the rates of a whole collection distributed?")
 @visit_options
-@click.option(
-    "--confidence",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Of the intervals.",
-)
+@confidence_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, curves included.")
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Draw mean times, ages, lifetimes and the week: SVG, PNG or HTML.",
-)
+@plot_option("mean times, ages, lifetimes and the week")
 def population(
     visits: tuple[str, ...], confidence: float, as_json: bool, plot: str | None, **reading: Any
 ) -> None:

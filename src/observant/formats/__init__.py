@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from observant.errors import InputError
 from observant.visits import LogReader, VisitLog
+from observant.visits.log import COLUMNS
 from observant.visits.parsing import batches_of
 
 if TYPE_CHECKING:
@@ -39,17 +40,7 @@ _ENDINGS = {
     ".json": "jsonl",
 }
 _COMPRESSIONS = (".gz", ".zst", ".bz2")
-_LOG_COLUMNS = (
-    "source",
-    "time",
-    "changed",
-    "last_modified",
-    "digest",
-    "magnitude",
-    "status",
-    "bytes",
-)
-_EVIDENCE_COLUMNS = ("source", "time", "changed", "last_modified", "digest", "status")
+_NO_EVIDENCE = ("magnitude", "bytes")
 
 
 class Format(Protocol):
@@ -93,7 +84,7 @@ def read_visits(
     if not files:
         raise InputError("no file to read visits from")
     reader: LogReader | None = None
-    wanted = _EVIDENCE_COLUMNS if evidence_only else _LOG_COLUMNS
+    wanted = [name for name in COLUMNS if not (evidence_only and name in _NO_EVIDENCE)]
     for file in files:
         name = _name_of(file)
         if reader is None:

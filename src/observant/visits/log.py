@@ -17,7 +17,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["VisitLog"]
+__all__ = ["COLUMNS", "VisitLog"]
+
+COLUMNS = (
+    "source",
+    "time",
+    "changed",
+    "last_modified",
+    "digest",
+    "magnitude",
+    "status",
+    "bytes",
+)
+"""The columns of a visit log, in files and in Arrow; `source` and `time` are always there."""
 
 _ROWS_PER_BATCH = 1 << 20
 

@@ -11,7 +11,7 @@ from observant.errors import InputError, VisitLogError
 from observant.units import MICROSECONDS_PER_DAY, counted, format_duration, parse_duration
 from observant.visits.comparing import compare_visits
 from observant.visits.grouping import SourceIndex, blocks_of_sources, sort_rows
-from observant.visits.log import VisitLog
+from observant.visits.log import COLUMNS, VisitLog
 from observant.visits.parsing import (
     MISSING,
     bytes_in,
@@ -29,16 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LogReader"]
 
-_COLUMNS = (
-    "source",
-    "time",
-    "changed",
-    "last_modified",
-    "digest",
-    "magnitude",
-    "status",
-    "bytes",
-)
 _LARGE = 2**31 - 1  # bytes in an Arrow array of texts with offsets of 32 bits
 _HOST = r"^[a-zA-Z][a-zA-Z0-9+.\-]*://(?:[^/?#@]*@)?(?P<host>\[[^\]]*\]|[^/?#:]*)"
 
@@ -166,7 +156,7 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
                 raise VisitLogError(
                     f"there is no column {needed!r}; the columns are {', '.join(names)}{near}"
                 )
-        for name in (*_COLUMNS, self._group):
+        for name in (*COLUMNS, self._group):
             if names.count(name) > 1:
                 raise VisitLogError(f"there are {names.count(name)} columns {name!r}")
         columns: dict[str, Any] = {"source": _ids(batch.column("source"))}
