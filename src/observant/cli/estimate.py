@@ -44,9 +44,7 @@ _ORDERS = ("source", "rate", "visits", "changes")
     "--method",
     "-m",
     type=click.Choice(_METHODS),
-    default="bias-reduced",
-    show_default=True,
-    help="How to estimate; see below.",
+    help="How to estimate; see above.  [default: bias-reduced, with --group: pooled]",
 )
 @click.option(
     "--group",
@@ -83,7 +81,7 @@ _ORDERS = ("source", "rate", "visits", "changes")
 @plot_option("the rates")
 def estimate(
     visits: tuple[str, ...],
-    method: str,
+    method: str | None,
     group: str | None,
     confidence: float,
     use_first_age: bool,
@@ -125,6 +123,7 @@ def estimate(
 
     if output:
         format_of(output)  # a bad name is better found before the work than after
+    method = method or ("pooled" if group else "bias-reduced")
     log = read_log(visits, group=group, **reading)
     with progress_bar("estimating", "sources", total=len(log.sources)) as advance:
         table = estimate_rates(
@@ -147,6 +146,8 @@ def estimate(
     if not output:
         print_rows(table, sort, rows)
     print_summary(table)
+    if group and not table.method.startswith("pooled"):
+        click.echo(f"note: method {table.method} looks at each source alone; --group was not used")
     for written in (output, plot):
         if written:
             click.echo(f"written to {written}")
