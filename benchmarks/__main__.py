@@ -9,4 +9,4 @@ parser.add_argument("--large", action="store_true", help="100 million visits; ab
 options = parser.parse_args()
 startup.main()
 rates.main(large=options.large)
-currency.run()
+currency.main()

@@ -19,7 +19,7 @@ from observant.currency import (
     stale_probability,
 )
 
-__all__ = ["run"]
+__all__ = ["main", "run"]
 
 CHUNK = 1 << 15  # three arrays of this length and their temporaries stay in the cache
 
@@ -95,6 +95,11 @@ def _rival(rates, periods, grace=1.0):
     return rates.size / seconds, float(np.max(np.abs(answers - currency(rates, periods, grace))))
 
 
-if __name__ == "__main__":
+def main():
+    print("currency, per second (pairs of a rate and a period):")
     for name, value in run().items():
-        print(f"{name:<20} {value:,.4g}" if value < 1e3 else f"{name:<20} {value:,.0f}")
+        print(f"  {name:<20} {value:,.4g}" if value < 1e3 else f"  {name:<20} {value:,.0f}")
+
+
+if __name__ == "__main__":
+    main()
