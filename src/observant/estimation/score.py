@@ -17,8 +17,9 @@ and infinite when every visit saw a change. Firth's reduction solves Σ score �
 finite for every history, and −log((n − X + ½)/(n + ½)) exactly when the visits are regular.
 It is written as P(λ) = M(λ) with P = Σ B + (dated changes), M = λ · (time known to be quiet) +
 ½N₂/N₁, because log P − log M is close to a falling straight line in log λ where it matters, and
-Newton's method, kept inside a bracket, needs few steps. (Where every visit saw a change and the gaps are
-very uneven, the equation can have more than one root; the one next to changes over time is taken.)
+Newton's method, kept inside a bracket, needs few steps. Where every visit saw a change and the gaps
+are very uneven, the equation can have more than one root; the one next to changes over time is
+taken.
 
 **The interval** asks which rates make the number of changes seen neither too small nor too large.
 Given the gaps, that number is a sum of independent Bernoulli draws with p = 1 − e⁻ˣ (a
