@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from observant.estimation.online import OnlineRate
     from observant.estimation.rates import RateTable, estimate_rates
     from observant.formats import read_visits, write_table
+    from observant.planning import plan
     from observant.visits import VisitLog
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "classify",
     "design",
     "estimate_rates",
+    "plan",
     "read_visits",
     "write_table",
 ]
@@ -39,6 +41,7 @@ _HOMES = {
     "classify": "observant.estimation.classes",
     "design": "observant.estimation.design",
     "estimate_rates": "observant.estimation.rates",
+    "plan": "observant.planning",
     "read_visits": "observant.formats",
     "write_table": "observant.formats",
 }

@@ -16,8 +16,16 @@ if TYPE_CHECKING:
     from observant.audit import Audit
     from observant.estimation.population import Population
     from observant.estimation.rates import RateTable
+    from observant.planning import Plan
 
-__all__ = ["audit_figure", "currency_figure", "population_figure", "rate_figure", "save"]
+__all__ = [
+    "audit_figure",
+    "budget_figure",
+    "currency_figure",
+    "population_figure",
+    "rate_figure",
+    "save",
+]
 
 COLOURS = {
     "ok": "#2a78b8",
@@ -137,6 +145,51 @@ def currency_figure(source: Any, period: float, grace: float) -> alt.LayerChart:
             + dot.mark_point(filled=True, size=80, color="black")
             + dot.mark_text(align="left", dx=8, dy=-8, fontSize=12).encode(text="label:N")
         ).properties(title="How current is a copy that is refreshed every so often?")
+    )
+    return chart
+
+
+def budget_figure(plan: Plan) -> alt.LayerChart:
+    """Currency as a function of the budget: planned, and with all sources visited alike.
+
+    A dot marks the plan.
+    """
+    import altair as alt
+
+    curve = plan.budget_curve()
+    rows = [
+        {"budget": float(budget), "alpha": float(alpha), "visits": how}
+        for how, values in (("planned", curve.alpha), ("all alike", curve.uniform_alpha))
+        for budget, alpha in zip(curve.budget, values, strict=True)
+    ]
+    lines = (
+        alt.Chart(_data(rows), width=560, height=300)
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=alt.X("budget:Q", scale=_log_scale(), axis=_decades("visits a day")),
+            y=alt.Y("alpha:Q", title="currency α", scale=alt.Scale(domain=[0, 1])),
+            color=alt.Color(
+                "visits:N",
+                sort=["planned", "all alike"],
+                scale=alt.Scale(range=[COLOURS["ok"], COLOURS["never-changed"]]),
+                legend=alt.Legend(title="visits"),
+            ),
+            tooltip=[
+                alt.Tooltip("budget:Q", format=".3g"),
+                alt.Tooltip("alpha:Q", format=".3f"),
+                "visits:N",
+            ],
+        )
+    )
+    alpha = plan.collection_alpha
+    asked = [{"budget": plan.budget, "alpha": alpha, "label": f"α = {alpha:.3f}"}]
+    dot = alt.Chart(_data(asked)).encode(x="budget:Q", y="alpha:Q")
+    chart: alt.LayerChart = _styled(
+        (
+            lines
+            + dot.mark_point(filled=True, size=80, color="black")
+            + dot.mark_text(align="left", dx=8, dy=12, fontSize=12).encode(text="label:N")
+        ).properties(title="What would another budget buy?")
     )
     return chart
 

@@ -19,6 +19,7 @@ COMMANDS = {
     "design": "How often, and how many times, must I look to know a rate?",
     "currency": "How current is a copy that is refreshed every so often?",
     "population": "How are the rates of a whole collection distributed?",
+    "plan": "Whom to visit how often, for a budget?",
     "audit": "How current is an index that somebody else keeps?",
 }
 """The commands in the order in which they are listed, and what each answers."""

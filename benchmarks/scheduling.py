@@ -1,0 +1,76 @@
+"""Speed of the scheduler: decisions a second while the collection grows.
+
+    python -m benchmarks.scheduling
+
+A decision is one `due` that names a source and one `visited` that reports it. The budget is one
+visit per source and day. Point rates, then rates learned on a grid.
+"""
+
+import time
+
+import numpy as np
+
+from observant.estimation.priors import Prior
+from observant.planning.schedule import Scheduler
+
+
+def prepared(sources, *, learned=False, seed=0):
+    rng = np.random.default_rng(seed)
+    rates = rng.gamma(0.6, 1 / 0.6, sources) + 1e-6
+    prior = None
+    if learned:
+        grid = np.geomspace(1e-3, 16, 48)
+        weights = grid**0.6 * np.exp(-0.6 * grid)
+        prior = Prior(grid, weights / weights.sum())
+    scheduler = Scheduler(float(sources), prior=prior)
+    scheduler.add(
+        range(sources),
+        rate=None if learned else rates,
+        importance=rng.pareto(2, sources) + 1,
+        last=-2 * rng.random(sources),
+    )
+    return scheduler, rates, rng
+
+
+def decisions_per_second(scheduler, rates, rng, decisions, batch):
+    """Drive it: one call of `due` for each visit, or one for a batch of them."""
+    chance = rng.random(decisions + batch).tolist()
+    rate = rates.tolist()
+    last = {}
+    done, now = 0, scheduler.next_time()
+    began = time.perf_counter()
+    while done < decisions:
+        now = scheduler.next_time() if batch == 1 else now + batch / scheduler.budget
+        for source in scheduler.due(now, batch):
+            gap = now - last.get(source, now - 1.0)
+            last[source] = now
+            scheduler.visited(source, now, chance[done] < rate[source] * gap)
+            done += 1
+    return done / (time.perf_counter() - began)
+
+
+def main(*, most=1_000_000):
+    small, *_ = prepared(100)
+    small.due(1.0)  # compiled before the clock starts
+    print("scheduler, decisions (due and visited) a second:")
+    for learned in (False, True):
+        for sources in (10_000, 100_000, 1_000_000):
+            if sources > most:
+                continue
+            began = time.perf_counter()
+            scheduler, rates, rng = prepared(sources, learned=learned)
+            ready = time.perf_counter() - began
+            decisions = 50_000 if learned else 200_000
+            speeds = [
+                decisions_per_second(scheduler, rates, rng, decisions, batch) for batch in (1, 100)
+            ]
+            print(
+                f"  {sources:9,} sources, {'learned' if learned else 'given  '} rates:"
+                f" {speeds[0]:9,.0f} one by one, {speeds[1]:9,.0f} in batches of 100;"
+                f" {ready:.1f} s to add them",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Seed lists: a plan as files that crawlers read.
+
+| format | what is written | the crawler keeps |
+|---|---|---|
+| `nutch` | `url⇥nutch.score=…⇥nutch.fetchInterval=seconds` | the period of each source |
+| `urlfrontier` | one JSON `known` item a line, with the date of its next visit | the next visit |
+| `heritrix` | URLs, the most often visited first, after a comment | the order |
+| `plain` | the same without the comment | the order |
+
+Sources that the plan never visits are left out, but for URLFrontier, where a date of 0 says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from observant.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from observant.planning import Plan
+
+__all__ = ["SEED_FORMATS", "seed_lines"]
+
+SEED_FORMATS = ("nutch", "heritrix", "urlfrontier", "plain")
+"""The formats by the name of the crawler that reads them."""
+
+_DAY = 86_400
+_GOLDEN = 0.6180339887498949
+_BREAKS = re.compile(r"[\x00-\x20\x7f\x85\u2028\u2029]")
+
+
+def seed_lines(plan: Plan, format: str, *, now: float) -> Iterator[str]:  # noqa: A002
+    """Yield the lines of a seed list, those visited most often first.
+
+    `now` is the time from which the first visits are due, in seconds since 1970. They are spread
+    over a period of each source, so that they do not come all at once.
+
+    >>> from observant.planning import plan
+    >>> best = plan([1.0, 0.5], budget=2, source=["http://a.example/", "http://b.example/"])
+    >>> for line in seed_lines(best, "nutch", now=0):
+    ...     print(line.replace("\\t", " "))
+    http://a.example/ nutch.score=1.1226 nutch.fetchInterval=76966
+    http://b.example/ nutch.score=0.8774 nutch.fetchInterval=98470
+    """
+    if format not in SEED_FORMATS:
+        raise InputError(f"unknown seed format {format!r}; one of {', '.join(SEED_FORMATS)}")
+    if format == "heritrix":
+        yield f"# {len(plan):,} sources planned by observant, {plan.spent:g} visits a day"
+    order = np.argsort(-plan.visits_per_day, kind="stable")
+    for place, i in enumerate(order.tolist()):
+        name, visits = _line(plan.source[i]), float(plan.visits_per_day[i])
+        if format == "urlfrontier":
+            yield _frontier_item(name, visits, now, (place * _GOLDEN) % 1.0)
+        elif visits > 0.0 and format == "nutch":
+            seconds = max(1, round(_DAY / visits))
+            yield f"{name}\tnutch.score={visits:.4f}\tnutch.fetchInterval={seconds}"
+        elif visits > 0.0:
+            yield name
+
+
+def _frontier_item(url: str, visits: float, now: float, phase: float) -> str:
+    due = round(now + phase * _DAY / visits) if visits > 0.0 else 0
+    info = {"url": url, "key": urlsplit(url).hostname or "", "metadata": {}}
+    return json.dumps({"known": {"info": info, "refetchable_from_date": due}}, ensure_ascii=False)
+
+
+def _line(source: Any) -> str:
+    name = str(source)
+    if _BREAKS.search(name) or not name:
+        raise InputError("a name with blanks cannot stand in a seed list", source=name)
+    return name

@@ -1,0 +1,253 @@
+"""The exact optimum for a budget: how often to visit every source, and what a visit is worth.
+
+The problem is: periods T that minimise Σ importance · mean penalty, such that Σ cost/T stays
+within the budget, within the cap of every host, and T between a shortest and a longest period. The
+mean penalty is convex in the visits 1/T, so the conditions of Karush, Kuhn and Tucker say all: one
+price Λ, each source visited when importance · W(s) / cost reaches it (see `objectives`). A capped
+host has a price of its own, at which it spends exactly its cap, and its sources pay the higher of
+the two prices; that is the exact optimum, in two solves of one unknown each.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from observant.errors import InputError
+from observant.planning.inputs import read_problem
+from observant.planning.objectives import Objective
+from observant.planning.problem import Problem, Solution, filled
+from observant.tables import Table
+from observant.units import format_duration, format_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["BudgetCurve", "Plan", "plan"]
+
+Array: TypeAlias = NDArray[np.float64]
+_Objective: TypeAlias = Objective
+
+
+def plan(
+    rates: Any,
+    *,
+    budget: float | None = None,
+    target: float | None = None,
+    objective: str | _Objective = "freshness",
+    grace: ArrayLike = 0.0,
+    importance: ArrayLike | None = None,
+    cost: ArrayLike | None = None,
+    hosts: Sequence[str] | None = None,
+    host_caps: float | Mapping[str, float] | None = None,
+    min_period: ArrayLike = 0.0,
+    max_period: ArrayLike = math.inf,
+    posterior: Any | None = None,
+    source: Sequence[str] | None = None,
+) -> Plan:
+    """Divide a visiting budget over sources so that the objective is as good as it can be.
+
+    Parameters
+    ----------
+    rates
+        Updates a day of each source; a `RateTable`, whose posterior is used where it has one; or
+        a posterior (`RatePosterior`, `RateMixture`, `GammaRates`).
+    budget
+        Visits a day, or whatever `cost` counts, a day.
+    target
+        The currency α the collection must reach, for the smallest budget that does it. With a
+        budget beside it, that budget must suffice.
+    objective
+        A name of `objectives.OBJECTIVES`, or an `Objective` (`Renewal`, `Custom`) of these sources.
+    grace
+        How late, in days, the copy may be and still count as current. Every plan reports α at it.
+    importance
+        Weight of each source; 0 means never worth a visit. All alike unless told.
+    cost
+        Of one visit to each source: 1 unless told; bytes or seconds make the budget one of those.
+    hosts, host_caps
+        The host of each source, and the most a host may spend a day: one number for every host or
+        one each by name.
+    min_period, max_period
+        Days, one for all or one for each source.
+    posterior
+        What is known of the rates, used instead of the point rates.
+    source
+        Names, for the answer and for errors.
+
+    >>> best = plan([1, 2, 3, 4, 5], budget=5)  # Cho and Garcia-Molina's example
+    >>> print(best.visits_per_day.round(3), round(best.collection_alpha, 5))
+    [1.15  1.358 1.354 1.138 0.   ] 0.37389
+    >>> print(round(plan([1, 2, 3, 4, 5], target=0.5).budget, 3))
+    8.322
+    """
+    problem, names = read_problem(
+        rates, objective, grace, importance, cost, hosts, host_caps, min_period, max_period,
+        posterior, source,
+    )  # fmt: skip
+    if budget is None and target is None:
+        raise InputError("give a budget (visits a day) or a target (the currency to reach)")
+    if budget is not None and not 0.0 < budget < math.inf:
+        raise InputError(f"the budget must be a finite number above 0, not {budget!r}")
+    if target is not None:
+        solution = problem.for_target(float(target))
+        if budget is not None and solution.spent > budget * (1 + 1e-9):
+            raise InputError(
+                f"the target {target:g} needs a budget of {solution.spent:.6g} a day, more than "
+                f"the {budget:g} given: raise the budget or lower the target"
+            )
+        budget = solution.spent
+    else:
+        solution = problem.for_budget(budget or 0.0)
+    return _plan_of(problem, solution, budget or 0.0, names)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Table):
+    """How often to visit each source, what that achieves, and what one more visit would."""
+
+    columns: ClassVar[tuple[str, ...]] = ("source", "visits_per_day", "period_days", "alpha")
+
+    source: Any
+    visits_per_day: Array
+    period_days: Array
+    """Infinite for a source that is not worth a visit at this price."""
+    alpha: Array
+    """Expected currency of each source at the plan's grace: its freshness where that is 0."""
+    price: float
+    """Λ: what one more unit of budget a day gains, in the objective times importance."""
+    collection_alpha: float
+    """Mean of `alpha`, weighted with the importance."""
+    uniform_alpha: float
+    """The same if all sources were visited alike, for the same budget, as far as caps allow."""
+    penalty: float
+    """Mean of the objective's penalty, weighted with the importance."""
+    budget: float
+    spent: float
+    objective: str
+    saturated_hosts: dict[str, float]
+    """Hosts at their cap, with the price a visit there would be worth."""
+    notes: tuple[str, ...] = ()
+    _problem: Problem = field(repr=False, default=None)  # type: ignore[assignment]
+
+    @property
+    def starved(self) -> NDArray[np.bool_]:
+        """Sources the plan never visits: their rate is too high or their importance too low."""
+        return ~(self.visits_per_day > 0.0)
+
+    @cached_property
+    def penalties(self) -> dict[str, float]:
+        """Mean penalty of this plan under every objective that the same knowledge allows."""
+        return self._problem.other_penalties(self.period_days)
+
+    def budget_curve(self, budgets: Sequence[float] | None = None) -> BudgetCurve:
+        """What other budgets would buy; from a tenth of this one to ten times it unless told.
+
+        >>> curve = plan([1, 2, 3, 4, 5], budget=5).budget_curve([5, 10, 20])
+        >>> print(curve.alpha.round(3))
+        [0.374 0.55  0.722]
+        """
+        if budgets is None:
+            budgets = [self.budget * 10.0**e for e in np.linspace(-1.0, 1.0, 21)]
+            floor = self._problem.spending(math.inf)
+            budgets = [b for b in budgets if b >= floor]
+        solved = [self._problem.for_budget(float(b)) for b in budgets]
+        return BudgetCurve(
+            budget=np.asarray(budgets, float),
+            alpha=np.array([self._problem.alpha_of_solution(s) for s in solved]),
+            price=np.array([s.price for s in solved]),
+            uniform_alpha=np.array([self._problem.uniform_alpha(float(b)) for b in budgets]),
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """The plan in a few numbers."""
+        return {
+            "price": self.price,
+            "alpha": self.collection_alpha,
+            "uniform_alpha": self.uniform_alpha,
+            "objective": self.objective,
+            "budget_per_day": self.budget,
+            "spent_per_day": self.spent,
+            "sources": len(self),
+            "starved": int(self.starved.sum()),
+            "saturated_hosts": len(self.saturated_hosts),
+            "penalties": self.penalties,
+            "notes": list(self.notes),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<Plan: {len(self):,} sources, {self.objective}, {self.spent:g} a day, "
+            f"α = {self.collection_alpha:.4f}>"
+        )
+
+    def __str__(self) -> str:
+        shown = min(len(self), 10)
+        names = [str(name)[:48] for name in self.source[:shown].tolist()]
+        width = max([6, *map(len, names)])
+        lines = [f"{'source':{width}}  {'visits':>9}  {'period':>7}  {'α':>6}"]
+        lines += [
+            f"{name:{width}}  {format_rate(self.visits_per_day[i]):>9}  "
+            f"{format_duration(self.period_days[i]):>7}  {self.alpha[i]:6.4f}"
+            for i, name in enumerate(names)
+        ]
+        if shown < len(self):
+            lines.append(f"… and {len(self) - shown:,} more")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetCurve(Table):
+    """The currency of the collection as a function of the budget."""
+
+    columns: ClassVar[tuple[str, ...]] = ("budget", "alpha", "price", "uniform_alpha")
+
+    budget: Array
+    alpha: Array
+    price: Array
+    uniform_alpha: Array
+
+
+def _plan_of(problem: Problem, solution: Solution, budget: float, names: Any) -> Plan:
+    model = problem.current or problem.objective
+
+    def one(rows: slice) -> tuple[Array, Array]:
+        period = problem.mixed_periods(solution, rows)
+        return period, 1.0 - model.select(rows).mean_penalty(period)
+
+    parts = problem.map(one)
+    period = np.concatenate([p for p, _ in parts])
+    alpha = np.concatenate([a for _, a in parts])
+    with np.errstate(divide="ignore"):
+        visits = 1.0 / period
+    spent = problem.total(lambda rows: (filled(problem.cost, rows) * visits[rows]).sum())
+    weight = np.broadcast_to(problem.importance, alpha.shape)
+    saturated: dict[str, float] = {}
+    if problem.host_price is not None:
+        for h in np.flatnonzero(problem.host_price > solution.price).tolist():
+            saturated[problem.host_names[h]] = float(problem.host_price[h])
+    notes = []
+    if solution.price == 0.0 and spent < budget:
+        notes.append(f"there is no use for more than {spent:g} of the {budget:g} a day")
+    penalty = problem.mean(lambda rows: problem.objective.select(rows).mean_penalty(period[rows]))
+    return Plan(
+        source=names if names is not None else np.arange(len(period)),
+        visits_per_day=visits,
+        period_days=period,
+        alpha=alpha,
+        price=solution.price,
+        collection_alpha=float(np.average(alpha, weights=weight)),
+        uniform_alpha=problem.uniform_alpha(budget) if budget > 0.0 else math.nan,
+        penalty=penalty,
+        budget=budget,
+        spent=spent,
+        objective=getattr(problem.objective, "kind", problem.objective.name),
+        saturated_hosts=saturated,
+        notes=tuple(notes),
+        _problem=problem,
+    )

@@ -1,0 +1,248 @@
+"""Objectives of sources whose rates are not known exactly, or that are not Poisson."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from observant.currency import GammaRates, PoissonRates, RateMixture
+from observant.currency.sources import AgeModel, Source, as_model
+from observant.errors import InputError
+from observant.planning.objectives.index import (
+    LONG,
+    Array,
+    Choice,
+    Objective,
+    checked_grace,
+    checked_rates,
+)
+from observant.planning.objectives.poisson import POISSON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+__all__ = ["Custom", "PosteriorMean", "Renewal"]
+
+_ROWS = 8_192
+
+
+class Renewal(Objective):
+    """Sources that need not be Poisson, through the age distribution G: c(s) = G((s − β)⁺).
+
+    `source` is a process, a posterior `GammaRates`, a `RateMixture`, a measured `AgeTable` or G
+    itself. One without arrays stands for `count` sources alike.
+
+    >>> from observant.currency import GammaRates
+    >>> known = Renewal(GammaRates(shape=[2.0, 2.0], exposure=[10.0, 20.0]))
+    >>> print(known.limit.round(3), known.period_at(4.0).round(3))
+    [10. 20.] [17.208 16.18 ]
+    """
+
+    name = "renewal"
+
+    def __init__(self, source: Source, grace: ArrayLike = 0.0, count: int | None = None) -> None:
+        self.model: AgeModel = as_model(source)
+        shape = np.shape(self.model.age_cdf(1.0))
+        if len(shape) > 1 or (shape and count not in {None, shape[0]}):
+            raise InputError(f"a model of shape {shape} cannot stand for {count} sources")
+        self._alike = not shape
+        self._count = shape[0] if shape else int(count or 1)
+        self.grace = checked_grace(grace, self._count)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def penalty(self, s: ArrayLike) -> Array:
+        return np.broadcast_to(self.model.age_cdf(self._late(s)), self._shape(s))
+
+    def mean_penalty(self, period: ArrayLike) -> Array:
+        period = np.broadcast_to(np.asarray(period, float), self._shape(period))
+        finite = np.where(np.isfinite(period) & (period > 0.0), period, 1.0)
+        mean = self.model.integrated_age_cdf(self._late(finite)) / finite
+        mean = np.where(np.isinf(period), self.model.age_cdf(np.inf), mean)
+        return np.where(period == 0.0, 0.0, mean)
+
+    def index(self, s: ArrayLike) -> Array:
+        late = np.minimum(self._late(s), LONG)
+        age_cdf = np.asarray(self.model.age_cdf(late))
+        if np.max(late, initial=0.0) < LONG:
+            gain = late * age_cdf - self.model.integrated_age_cdf(late)
+        else:  # the same, without the difference of two huge numbers
+            rest = 1.0 - age_cdf
+            rest = np.where(rest < 1e-15, 0.0, rest)
+            gain = self.model.integrated_age_sf(late) - late * rest
+        return np.maximum(gain + self.grace * age_cdf, 0.0)
+
+    def select(self, which: Choice) -> Objective:
+        positions = np.arange(self._count)[which]
+        grace = self.grace if self.grace.ndim == 0 else self.grace[which]
+        return Renewal(
+            self.model if self._alike else _part_of(self.model, which), grace, len(positions)
+        )
+
+    def _late(self, s: ArrayLike) -> Array:
+        return np.maximum(np.asarray(s, float) - self.grace, 0.0)
+
+    def _shape(self, s: ArrayLike) -> tuple[int, ...]:
+        return np.broadcast_shapes(np.shape(s), (self._count,))
+
+
+class PosteriorMean(Objective):
+    """An objective averaged over posteriors on one grid of rates: W is linear, so its mean is used.
+
+    `weights` has one row a source, or is the `posterior` of a pooled `RateTable`, which is then
+    read in blocks of sources, so that memory stays bounded.
+
+    >>> mean = PosteriorMean("freshness", [0.1, 1.0], [[0.5, 0.5]])
+    >>> print(mean.limit, mean.period_at(1.0).round(3))
+    [5.5] [5.41]
+    """
+
+    name = "posterior"
+
+    def __init__(self, kind: str, rates: ArrayLike, weights: Any, grace: ArrayLike = 0.0) -> None:
+        self.kind = kind
+        self.grid = checked_rates(rates)
+        self.weights = weights if hasattr(weights, "weights") else np.asarray(weights, float)
+        if isinstance(self.weights, np.ndarray) and (
+            self.weights.ndim != 2 or self.weights.shape[1] != len(self.grid)
+        ):
+            raise InputError(
+                f"the posterior needs one row a source and one column for each of the "
+                f"{len(self.grid)} rates, not shape {self.weights.shape}"
+            )
+        self.grace = checked_grace(grace, len(self.weights))
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def penalty(self, s: ArrayLike) -> Array:
+        return self._average(lambda known, s: known.penalty(s), s)
+
+    def mean_penalty(self, period: ArrayLike) -> Array:
+        return self._average(lambda known, s: known.mean_penalty(s), period)
+
+    def index(self, s: ArrayLike) -> Array:
+        return self._average(lambda known, s: known.index(s), s)
+
+    @property
+    def mean_rate(self) -> Array:
+        return self._average(lambda known, s: known.rates + 0.0 * s, 0.0)
+
+    @property
+    def limit(self) -> Array:
+        return self._average(lambda known, s: known.limit + 0.0 * s, 0.0)
+
+    def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:
+        price = np.broadcast_to(np.asarray(price, float), (len(self),))
+        if isinstance(self.weights, np.ndarray):
+            return super().period_at(price, start)
+        return np.concatenate(
+            [
+                self.select(rows).period_at(price[rows], None if start is None else start[rows])
+                for rows in _blocks(len(self))
+            ]
+        )
+
+    def select(self, which: Choice) -> PosteriorMean:
+        grace = self.grace if self.grace.ndim == 0 else self.grace[which]
+        return PosteriorMean(self.kind, self.grid, self._rows(which), grace)
+
+    def _rows(self, which: Choice) -> Array:
+        if isinstance(self.weights, np.ndarray):
+            return self.weights[which]
+        if isinstance(which, slice):
+            first, last, step = which.indices(len(self))
+            if step == 1:
+                return np.asarray(self.weights.weights(first, max(first, last)))
+        wanted = np.arange(len(self))[which]
+        rows = np.empty((len(wanted), len(self.grid)))
+        for block in _blocks(len(self)):
+            inside = (wanted >= block.start) & (wanted < block.stop)
+            if inside.any():
+                rows[inside] = self._rows(block)[wanted[inside] - block.start]
+        return rows
+
+    def _average(self, value: Callable[[Any, Array], Array], s: ArrayLike) -> Array:
+        """Mean over the grid, a block of sources at a time."""
+        s = np.broadcast_to(np.asarray(s, float), (len(self),))
+        total = np.empty(len(self))
+        for rows in _blocks(len(self)):
+            weights = self._rows(rows)
+            grace = self.grace if self.grace.ndim == 0 else self.grace[rows][:, None]
+            known = _on_grid(self.kind, self.grid, grace)
+            with np.errstate(invalid="ignore"):
+                values = np.where(weights > 0.0, value(known, s[rows, None]), 0.0)
+                total[rows] = np.einsum("ij,ij->i", weights, values)
+        return total
+
+
+class Custom(Objective):
+    """Any penalty of your own: `penalty(s, *parameters)`, with one entry of each array a source.
+
+    It must not fall with s. Its integral, its index and the periods are found numerically.
+
+    >>> late = Custom(lambda s, rate: 1 - np.exp(-((rate * s) ** 2)), [0.1, 1.0])
+    >>> print(late.period_at(0.3).round(4))
+    [3.6523 0.8918]
+    """
+
+    name = "custom"
+
+    def __init__(
+        self, penalty: Callable[..., Array], *parameters: ArrayLike, count: int | None = None
+    ) -> None:
+        self._penalty = penalty
+        self.parameters = tuple(np.atleast_1d(np.asarray(p, float)) for p in parameters)
+        if not self.parameters and count is None:
+            raise InputError("a custom objective needs an array with an entry for each source")
+        self._count = len(self.parameters[0]) if self.parameters else int(count or 1)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def penalty(self, s: ArrayLike) -> Array:
+        s = np.broadcast_to(np.asarray(s, float), (self._count,))
+        return np.broadcast_to(np.asarray(self._penalty(s, *self.parameters), float), s.shape)
+
+    def mean_penalty(self, period: ArrayLike) -> Array:
+        period = np.broadcast_to(np.asarray(period, float), (self._count,))
+        finite = np.where(np.isfinite(period) & (period > 0.0), period, 1.0)
+        mean = as_model(self.penalty).integrated_age_cdf(finite) / finite
+        mean = np.where(np.isinf(period), self.penalty(np.full(self._count, np.inf)), mean)
+        return np.where(period == 0.0, 0.0, mean)
+
+    def select(self, which: Choice) -> Objective:
+        return Custom(
+            self._penalty,
+            *(p[which] for p in self.parameters),
+            count=len(np.arange(self._count)[which]),
+        )
+
+
+def _on_grid(kind: str, grid: Array, grace: Array) -> Any:
+    known = POISSON[kind](grid)
+    if kind == "currency":
+        known.grace = grace
+    return known
+
+
+def _part_of(model: AgeModel, which: Choice) -> AgeModel:
+    if isinstance(model, PoissonRates):
+        return PoissonRates(model.rate[which])
+    if isinstance(model, GammaRates):
+        shape, exposure = np.broadcast_arrays(model.shape, model.exposure)
+        return GammaRates(shape[which], exposure[which])
+    if isinstance(model, RateMixture):
+        return RateMixture(model.rates[which], model.weights[which])
+    raise InputError(
+        f"a {type(model).__name__} for several sources cannot be divided; "
+        "give PoissonRates, GammaRates, a RateMixture, or one model for all"
+    )
+
+
+def _blocks(count: int) -> list[slice]:
+    return [slice(i, min(i + _ROWS, count)) for i in range(0, count, _ROWS)]

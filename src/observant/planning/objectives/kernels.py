@@ -1,0 +1,54 @@
+"""Compiled loops over sources. Each does what its namesake in `solving` says, one by one."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+__all__ = ["currency_crossing"]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def currency_crossing(price, rates, grace, start, answer):
+    """Days past the grace at which the currency index reaches the price; see `solving`."""
+    # A single price, grace or start stands for all.
+    to_price, to_grace = min(price.size - 1, 1), min(grace.size - 1, 1)
+    to_start = min(start.size - 1, 1)
+    for i in range(rates.size):
+        rate = rates[i]
+        B = rate * grace[i * to_grace]
+        share = price[i * to_price] * rate / (1.0 + B)
+        if not (rate > 0.0 and share < 1.0):
+            answer[i] = np.inf
+            continue
+        if share <= 0.0:
+            answer[i] = 0.0
+            continue
+        R = -math.log1p(-share)
+        u = start[i * to_start] * rate / (1.0 + B)
+        if not (u > 0.0 and u < np.inf):
+            low = 2.0 * R / (B + math.sqrt(B * B + 2.0 * R))
+            u = max(low, (R + math.log1p(R / (1.0 + B))) / (1.0 + B))
+        for _ in range(60):
+            slope = B + u / (1.0 + u)
+            step = (B * u + _less_log(u) - R) / slope
+            bend = 1.0 - step / (2.0 * slope * (1.0 + u) * (1.0 + u))
+            step /= max(bend, 0.5)
+            step = min(step, 0.9 * u)
+            u -= step
+            if abs(step) <= 1e-5 * u:
+                break
+        answer[i] = u * (1.0 + B) / rate
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _less_log(u):
+    """Return u − log(1 + u) with all its digits."""
+    if u >= 0.3:
+        return u - math.log1p(u)
+    z = u / (2.0 + u)
+    zz = z * z
+    tail = 1.0 / 17.0
+    for n in (15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0):
+        tail = zz * tail + 1.0 / n
+    return u * z - 2.0 * z * zz * tail

@@ -1,0 +1,67 @@
+"""What the scheduler is told is checked here, once; the source is named in every complaint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from observant.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["between", "check", "column", "rest", "times"]
+
+
+def between(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise InputError(f"{name} must be from {low} to {high}, not {value}")
+
+
+def check(name: str, value: float, low: float, *, above: bool = False) -> float:
+    if not (low < value < np.inf or (value == low and not above)):
+        kind = "above" if above else "not below"
+        raise InputError(f"{name} must be a finite number {kind} {low:g}, not {value}")
+    return value
+
+
+def column(
+    name: str,
+    values: ArrayLike,
+    sources: Sequence[str | int],
+    *,
+    above: bool = False,
+    endless: bool = False,
+) -> NDArray[np.float64]:
+    column = np.asarray(values, float)
+    if column.ndim > 1 or column.size not in {1, len(sources)}:
+        raise InputError(f"{name} has {column.size} values for {len(sources)} sources")
+    column = np.broadcast_to(column, (len(sources),))
+    bad = ~(column > 0 if above else column >= 0)
+    if not endless:
+        bad |= np.isinf(column)
+    if bad.any():
+        at = int(np.flatnonzero(bad)[0])
+        kind = "above" if above else "not below"
+        raise InputError(
+            f"{name} must be a number {kind} 0, not {column[at]}", source=str(sources[at])
+        )
+    return column
+
+
+def times(values: ArrayLike, sources: Sequence[str | int]) -> NDArray[np.float64]:
+    """Times of last visits; NaN for never."""
+    column = np.broadcast_to(np.asarray(values, float), (len(sources),))
+    return np.asarray(np.where(np.isnan(column), -np.inf, column))
+
+
+def rest(delay: float, cap: float) -> tuple[float, float]:
+    """Days a host rests after a visit, at least and on average."""
+    if not 0 <= delay < np.inf:
+        raise InputError(f"the delay between visits to a host must be 0 or more days, not {delay}")
+    if not cap > 0:
+        raise InputError(f"the cap of a host must be above 0 visits a day, not {cap}")
+    return delay, 1 / cap

@@ -1,0 +1,204 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
+"""When does a source reach the price? Compiled, one source at a time.
+
+The index of a source is W(s) = s·c(s) − ∫₀ˢ c. `crossing` finds the time s since the last visit at
+which W(s) reaches a price: the same numbers as `observant.planning.objectives`, for a loop that
+takes one decision at a time. Import it only where it is used, since numba takes a second to load.
+
+With hints (`hinted`), time runs as seff = s + b·n, n the number of hints since the visit:
+a hint is worth b days (frontier 4; Busa-Fekete et al. 2025).
+"""
+
+import math
+
+import numba
+
+__all__ = ["CODES", "crossing", "cycle", "hinted", "hinted_crossing", "value"]
+
+jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+# Codes of the objectives; freshness is currency without grace.
+CODES = {"freshness": 0, "currency": 0, "harmonic": 1, "age": 2, "delay": 3, "detected": 4}
+_TOLERANCE = 1e-11
+_FRESHNESS, _HARMONIC, _AGE, _DELAY = 0, 1, 2, 3
+_MOST_HINTS = 400  # terms of the sums over the number of hints; more than ever matter
+
+
+@jit
+def value(code, rate, grace, s):
+    """W(s) and its logarithmic slope s·W'(s) = s²·c'(s) of a Poisson source."""
+    y = s - grace if code == _FRESHNESS else s
+    x = rate * y
+    if x <= 0:
+        return 0.0, 0.0
+    left = math.exp(-x)
+    gone = -math.expm1(-x)
+    if code == _FRESHNESS:
+        w = x * x * (0.5 - x * (1 / 3 - x / 8)) if x < 1e-3 else gone - x * left
+        return grace * gone + w / rate, s * s * rate * left
+    if code == _HARMONIC:
+        w = x * x * (0.5 - x * (1 / 6 - x / 24)) if x < 1e-3 else x - gone
+        return w / rate, s * gone
+    if code == _AGE:
+        w = x**3 * (1 / 3 - x * (1 / 8 - x / 30)) if x < 1e-2 else x * x / 2 + x * left - gone
+        return w / rate**2, s * s * gone
+    if code == _DELAY:
+        return rate * s * s / 2, rate * s * s
+    w = x * x * (0.5 - x * (1 / 3 - x / 8)) if x < 1e-3 else gone - x * left
+    return w, x * x * left
+
+
+@jit
+def limit(code, rate, grace):
+    """W(∞): a dearer visit is never worth its price."""
+    if rate <= 0:
+        return 0.0
+    if code == _FRESHNESS:
+        return grace + 1 / rate
+    return math.inf if code <= _DELAY else 1.0
+
+
+@jit
+def average(code, rates, weights, grace, s):
+    """`value` averaged over a posterior on a grid of rates."""
+    w, slope = 0.0, 0.0
+    for k in range(len(rates)):
+        if weights[k] > 0:
+            one, its = value(code, rates[k], grace, s)
+            w += weights[k] * one
+            slope += weights[k] * its
+    return w, slope
+
+
+@jit
+def crossing(code, rates, weights, grace, price, guess):
+    """Smallest s with W(s) >= price, infinite where there is none.
+
+    Newton in log s on log W, kept inside a bracket. `guess` saves steps, nothing else.
+    """
+    most = 0.0
+    for k in range(len(rates)):
+        if weights[k] > 0:
+            most += weights[k] * limit(code, rates[k], grace)
+    if price >= most * (1 - 1e-12):
+        return math.inf
+    start = grace if code == _FRESHNESS else 0.0
+    if price <= 0:
+        return start
+    low, high = start, math.inf
+    s = guess if start < guess < math.inf else start + math.sqrt(price)
+    for _ in range(200):
+        w, slope = average(code, rates, weights, grace, s)
+        if w < price:
+            low = s
+        else:
+            high = s
+        step = math.log(price / w) * w / slope if w > 0 and slope > 0 else math.inf
+        ahead = s * math.exp(min(max(step, -3.0), 3.0))
+        if abs(step) < _TOLERANCE:
+            return ahead
+        if not low < ahead < high:
+            if high == math.inf:
+                ahead = max(2 * low, 1e-12)
+            elif low == 0:
+                ahead = high / 8
+            else:
+                ahead = math.sqrt(low * high)
+        if high - low < _TOLERANCE * low:
+            return high
+        s = ahead
+    return s
+
+
+@jit
+def tail(k, x):
+    """Regularised lower incomplete gamma P(k + 1, x): more than k arrivals where x are expected."""
+    if x <= 0:
+        return 0.0
+    if x > k + 1:  # 1 minus the sum up to k, no digits lost
+        term = math.exp(-x)
+        total = term
+        for j in range(1, k + 1):
+            term *= x / j
+            total += term
+        return max(1.0 - total, 0.0)
+    term = math.exp((k + 1) * math.log(x) - x - math.lgamma(k + 2.0))
+    total, j = term, k + 1
+    while term > 1e-17 * total:
+        j += 1
+        term *= x / j
+        total += term
+    return total
+
+
+@jit
+def cycle(silent, signal, false, iota):
+    """ψ(ι) and w(ι): expected length and fresh time of a cycle that ends at seff = ι."""
+    if signal <= 0:
+        return iota, -math.expm1(-silent * iota) / silent if silent > 0 else iota
+    both = silent + signal
+    if false <= 0:  # no false hints: the first one ends the cycle
+        return -math.expm1(-signal * iota) / signal, -math.expm1(-both * iota) / both
+    worth = worth_of_hint(silent, signal, false)
+    length, fresh = 0.0, 0.0
+    share = 1.0 / both
+    for k in range(_MOST_HINTS):
+        rest = iota - k * worth
+        if rest <= 0:
+            break
+        more = tail(k, signal * rest) / signal
+        length += more
+        fresh += share * tail(k, both * rest)
+        share *= false / both
+        if more < 1e-14 * length:
+            break
+    return length, fresh
+
+
+@jit
+def worth_of_hint(silent, signal, false):
+    """Days of waiting that one hint counts for, b = −ln(ν/g)/a."""
+    if false <= 0 or silent <= 0:
+        return math.inf if signal > false else 0.0
+    return math.log(signal / false) / silent
+
+
+@jit
+def hinted(silent, signal, false, iota):
+    """V(ι) = w(ι) − e^(−aι)·ψ(ι): the index of freshness with hints (frontier 4)."""
+    length, fresh = cycle(silent, signal, false, iota)
+    return fresh - math.exp(-silent * iota) * length
+
+
+@jit
+def hinted_crossing(silent, signal, false, price):
+    """Smallest effective time ι with V(ι) >= price, infinite where there is none."""
+    rate = silent + signal - false
+    if rate <= 0 or price >= (1 - 1e-9) / rate:
+        return math.inf
+    low, high = 0.0, math.sqrt(price / rate) + price
+    while hinted(silent, signal, false, high) < price:
+        low, high = high, 2 * high
+        if high > 1e12:
+            return math.inf
+    # The false-position rule with Illinois' halving: V is smooth but for corners at multiples of b.
+    at_low, at_high = hinted(silent, signal, false, low) - price, 0.0
+    at_high = hinted(silent, signal, false, high) - price
+    side = 0
+    for _ in range(100):
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        at = hinted(silent, signal, false, middle) - price
+        if abs(at) < 1e-11 * price or high - low < 1e-11 * high:
+            return middle
+        if at < 0:
+            low, at_low = middle, at
+            if side == -1:
+                at_high /= 2
+            side = -1
+        else:
+            high, at_high = middle, at
+            if side == 1:
+                at_low /= 2
+            side = 1
+    return high
