@@ -33,6 +33,7 @@ tests: .venv/ready  ## the tests alone
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 bench: .venv/ready  ## the performance claims, small enough for a coffee break
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
 	$(BIN)/python -m benchmarks
 
 bench-large: .venv/ready  ## the same at 100 million visits (about ten minutes, 8 GB of disk)

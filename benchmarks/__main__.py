@@ -2,7 +2,7 @@
 
 import argparse
 
-from benchmarks import currency, rates, startup
+from benchmarks import currency, partition, planning, rates, scheduling, startup
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--large", action="store_true", help="100 million visits; about ten minutes")
@@ -10,3 +10,7 @@ options = parser.parse_args()
 startup.main()
 rates.main(large=options.large)
 currency.main()
+planning.main()
+scheduling.main()
+if options.large:
+    partition.main()
