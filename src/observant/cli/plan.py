@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import print_json, wide_enough
+from observant.cli.console import format_option, plot_option, print_json, wide_enough
 from observant.errors import InputError, UnitError
 from observant.units import format_duration, format_rate, parse_budget, parse_duration
 
@@ -48,12 +48,7 @@ _NUMBERS = ("rate_per_day", "importance", "cost")
 @click.option("--host-cap", metavar="BUDGET", help="The most for any one host: 100/day.")
 @click.option("--min-period", default="0d", metavar="DURATION", help="No source more often.")
 @click.option("--max-period", metavar="DURATION", help="No source less often.")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["parquet", "csv", "jsonl"]),
-    help="Format of RATES, where the name does not tell (standard input, for one).",
-)
+@format_option
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="PLAN", help="Write the plan."
 )
@@ -64,12 +59,7 @@ _NUMBERS = ("rate_per_day", "importance", "cost")
 )
 @click.option("--rows", type=click.IntRange(0), default=20, show_default=True, help="To print.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Draw what every budget would buy: SVG, PNG or HTML.",
-)
+@plot_option("what every budget would buy")
 def plan(
     rates: str,
     output: str | None,
@@ -234,8 +224,10 @@ def _numbers(column: Any, name: str, sources: list[str], file: str) -> Any:
     good &= values >= 0.0
     if not good.all():
         at = int(np.argmin(good))
+        unknown = name == "rate_per_day" and not np.isfinite(values[at])
+        hint = "; `observant estimate --method pooled` gives every source a rate" if unknown else ""
         raise InputError(
-            f"must be a finite number, not negative, and is {column[at].as_py()!r}",
+            f"must be a finite number, not negative, and is {column[at].as_py()!r}{hint}",
             file=file,
             row=at + 1,
             column=name,
