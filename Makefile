@@ -10,7 +10,7 @@ BIN := .venv/bin
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: .venv/ready  ## generate visits to 3,000 sources, estimate how often they change, draw a picture
+demo: .venv/ready  ## visits to 3,000 made-up sources, their rates, a plan, pictures
 	$(BIN)/observant demo
 
 test: check tests  ## everything CI asks for: format, lint, types, layers, tests, documentation

@@ -21,10 +21,10 @@ __all__ = ["demo"]
     help="Where the files go.",
 )
 def demo(sources: int, seed: int, directory: str) -> None:
-    """Make a visit log of made-up pages, estimate how often they change, and draw a picture.
+    """Make a visit log of made-up pages, estimate how often they change, and plan their visits.
 
     Since the true rates are known, the demo also says how good the estimates are. It writes
-    visits.parquet, rates.parquet and rates.svg and .png.
+    visits.parquet, rates.parquet, plan.parquet, and the rates as a picture (rates.svg, .png).
     """
     import numpy as np
 
@@ -33,6 +33,7 @@ def demo(sources: int, seed: int, directory: str) -> None:
     from observant.estimation.rates import estimate_rates
     from observant.figures import rate_figure, save
     from observant.formats import read_visits, write_table
+    from observant.planning import plan
     from observant.testing import synthetic_visits
 
     folder = Path(directory)
@@ -63,8 +64,19 @@ def demo(sources: int, seed: int, directory: str) -> None:
         f"--method pooled\n--group host, which lets neighbours speak for sources with few visits, "
         f"by {off(pooled.rate_per_day):.2f}."
     )
+    budget = max(1, sources // 10)
+    best = plan(pooled, budget=budget, objective="currency", grace=1.0)
+    click.echo(
+        f"\nWith {budget:,} visits a day, planned for what is known of each page, "
+        f"{best.collection_alpha:.1%} of the copies\nwould be at most a day late; with the same "
+        f"visits spread evenly, {best.uniform_alpha:.1%}."
+    )
     write_table(table, folder / "rates.parquet")
-    for picture in ("rates.svg", "rates.png"):
-        save(rate_figure(table), str(folder / picture))
-    click.echo(f"\nRates are in {folder / 'rates.parquet'}, the picture is {folder / 'rates.png'}.")
+    write_table(best, folder / "plan.parquet")
+    for ending in ("svg", "png"):
+        save(rate_figure(table), str(folder / f"rates.{ending}"))
+    click.echo(f"\nTables and pictures are in {folder}; look at rates.png.")
     click.echo(f"Next: observant estimate {visits} --method pooled --group host --sort rate")
+    click.echo(
+        f"      observant plan {folder / 'rates.parquet'} --budget {budget}/day --plot plan.png"
+    )
