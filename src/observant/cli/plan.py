@@ -9,7 +9,7 @@ import click
 
 from observant.cli.console import format_option, plot_option, print_json, wide_enough
 from observant.errors import InputError, UnitError
-from observant.units import format_duration, format_rate, parse_budget, parse_duration
+from observant.units import counted, format_duration, format_rate, parse_budget, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -316,8 +316,8 @@ def _print_summary(answer: Plan) -> None:
     starved = int(answer.starved.sum())
     if starved:
         click.echo(
-            f"{starved:,} sources are never visited: they change too often, or matter too "
-            "little, for a visit to last (--max-period visits them all the same)"
+            f"never visited: {counted(starved, 'source')}. For a visit to last they change too often "
+            "or matter too little (--max-period visits them all the same)"
         )
     for host, price in list(answer.saturated_hosts.items())[:5]:
         click.echo(f"host {host} is at its cap; one more visit there would gain {price:.4g}")
