@@ -64,11 +64,11 @@ def compare(log, truth):
     return found
 
 
-def on_populations(sources=4000, period=1.0, seeds=3):
+def on_populations(sources=4000, period=1.0, seeds=3, first_seed=0):
     for name, draw in POPULATIONS.items():
         for visits in (3, 10):
             runs = []
-            for seed in range(seeds):
+            for seed in range(first_seed, first_seed + seeds):
                 rng = np.random.default_rng([seed, visits])
                 rates = np.maximum(draw(rng, sources), 1e-3)
                 runs.append(compare(poisson_log(rng, rates, visits, period), rates))
@@ -76,7 +76,29 @@ def on_populations(sources=4000, period=1.0, seeds=3):
             yield (name, visits, sources * seeds), mean
 
 
-def on_traces(folder, most=4000, seed=0):
+DESIGNS = {
+    "common": "one period for all, so that the visits span the first half of the median source",
+    "recent": "one period for all, the median time between updates, just before the middle",
+    "own": "random moments of each source's own first half, whatever its length",
+}
+"""How visits are placed. `pooled` was tuned on `common`, seed 0: read the others beside it."""
+
+
+def visits_back(design, rng, visits, half, mean_gap):
+    """Days before the middle of each history at which it is visited, earliest first."""
+    shape = (len(half), visits)
+    if design == "own":
+        moments = np.sort(rng.random((len(half), visits + 1)), axis=1)[:, ::-1]
+        return moments * half[:, None]
+    if design == "recent":
+        gaps = rng.exponential(np.median(mean_gap), shape) + 1e-3
+    else:
+        gaps = np.median(half) / visits * rng.uniform(0.5, 1.5, shape)
+    back = np.cumsum(gaps[:, ::-1], axis=1)[:, ::-1]
+    return np.column_stack([back, np.zeros(len(half))])
+
+
+def on_traces(folder, most=4000, seed=0, design="common"):
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(seed)
@@ -91,12 +113,10 @@ def on_traces(folder, most=4000, seed=0):
         group = members.set_index("source_id").loc[names]
         begin, end = group.obs_start.to_numpy() / 86400, group.obs_end.to_numpy() / 86400
         middle = (begin + end) / 2
-        # One period for the whole collection, such that the visits span the first half of the
-        # median source, as a crawler's would; sources too young for them are left out.
+        # Sources too young for their visits are left out.
         for visits in (3, 10):
-            period = float(np.median(middle - begin)) / visits
-            gaps = period * rng.uniform(0.5, 1.5, (len(names), visits))
-            back = np.cumsum(gaps[:, ::-1], axis=1)[:, ::-1]
+            mean_gap = group.mean_gap_s.to_numpy() / 86400
+            back = visits_back(design, rng, visits, middle - begin, mean_gap)
             use = rng.permutation(np.flatnonzero(back[:, 0] < middle - begin))[:most]
             if len(use) < 50:
                 continue
@@ -105,7 +125,7 @@ def on_traces(folder, most=4000, seed=0):
             pieces = [times[offsets[i] : offsets[i + 1]] - begin[i] for i in use]
             own = np.concatenate([[0], np.cumsum([len(p) for p in pieces])])
             half = (middle - begin)[use]
-            times_of_visits = half[:, None] - np.column_stack([back[use], np.zeros(len(use))])
+            times_of_visits = half[:, None] - back[use]
             log = visit(np.concatenate(pieces), own, times_of_visits)
             yield (name, visits, len(use)), compare(log, truth)
 
@@ -137,10 +157,12 @@ def main():
         help="folder with sources.parquet (source_id, collection, obs_start, obs_end in seconds) "
         "and <collection>.parquet (source_id, t in seconds)",
     )
+    parser.add_argument("--design", choices=DESIGNS, default="common", help=f"{DESIGNS}")
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    report(on_populations())
+    report(on_populations(first_seed=options.seed))
     if options.traces is not None:
-        report(on_traces(options.traces))
+        report(on_traces(options.traces, seed=options.seed, design=options.design))
     else:
         print("no --traces given: the comparison on real sources is skipped")
 
