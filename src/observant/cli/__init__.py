@@ -16,11 +16,16 @@ __all__ = ["main"]
 COMMANDS = {
     "demo": "Make a visit log, estimate from it, draw a picture: see it work.",
     "estimate": "How often does each source change? From a log of visits.",
+    "intervals": "How long between updates? The whole distribution, not only the rate.",
+    "trend": "Is it changing more, or less, than it did? Windows, drift, seasons.",
     "design": "How often, and how many times, must I look to know a rate?",
     "currency": "How current is a copy that is refreshed every so often?",
     "population": "How are the rates of a whole collection distributed?",
     "plan": "Whom to visit how often, for a budget?",
     "audit": "How current is an index that somebody else keeps?",
+    "trace": "Real update times: from a git repository, a release list, a process.",
+    "simulate": "What would a policy have achieved on these updates?",
+    "reproduce": "Rebuild the tables and figures of the papers.",
 }
 """The commands in the order in which they are listed, and what each answers."""
 

@@ -1,0 +1,156 @@
+"""How current a copy is, and what a budget buys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from observant.figures.style import COLOURS, SERIES, data, decades, log_scale, styled
+from observant.units import format_duration
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from observant.audit import Audit
+    from observant.planning import Plan
+
+__all__ = ["audit_figure", "budget_figure", "currency_figure"]
+
+
+def currency_figure(source: Any, period: float, grace: float) -> alt.LayerChart:
+    """Currency as a function of the time between visits, for several graces (figure 3.24 read
+    along its other axis); a dot marks the period and grace asked about.
+
+    `source` is anything that `observant.currency` takes.
+    """
+    import altair as alt
+
+    from observant.currency import currency
+
+    graces = sorted({0.0, grace, *(g for g in (1.0, 7.0, 30.0) if g != grace)})
+    periods = np.geomspace(period / 30, period * 30, 121)
+    rows = [
+        {"period": float(t), "alpha": float(a), "grace": format_duration(g)}
+        for g in graces
+        for t, a in zip(periods, np.asarray(currency(source, periods, g)), strict=True)
+    ]
+    lines = (
+        alt.Chart(data(rows), width=560, height=300)
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=alt.X("period:Q", scale=log_scale(), axis=decades("days between visits")),
+            y=alt.Y("alpha:Q", title="currency α", scale=alt.Scale(domain=[0, 1])),
+            color=alt.Color(
+                "grace:N",
+                sort=[format_duration(g) for g in graces],
+                scale=alt.Scale(range=SERIES),
+                legend=alt.Legend(title="grace"),
+            ),
+            tooltip=[
+                alt.Tooltip("period:Q", format=".3g"),
+                alt.Tooltip("alpha:Q", format=".3f"),
+                "grace:N",
+            ],
+        )
+    )
+    alpha = float(currency(source, period, grace))
+    asked = [{"period": period, "alpha": alpha, "label": f"α = {alpha:.3f}"}]
+    dot = alt.Chart(data(asked)).encode(x="period:Q", y="alpha:Q")
+    chart: alt.LayerChart = styled(
+        (
+            lines
+            + dot.mark_point(filled=True, size=80, color="black")
+            + dot.mark_text(align="left", dx=8, dy=-8, fontSize=12).encode(text="label:N")
+        ).properties(title="How current is a copy that is refreshed every so often?")
+    )
+    return chart
+
+
+def budget_figure(plan: Plan) -> alt.LayerChart:
+    """Currency as a function of the budget: planned, and with all sources visited alike.
+
+    A dot marks the plan.
+    """
+    import altair as alt
+
+    curve = plan.budget_curve()
+    rows = [
+        {"budget": float(budget), "alpha": float(alpha), "visits": how}
+        for how, values in (("planned", curve.alpha), ("all alike", curve.uniform_alpha))
+        for budget, alpha in zip(curve.budget, values, strict=True)
+    ]
+    lines = (
+        alt.Chart(data(rows), width=560, height=300)
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=alt.X("budget:Q", scale=log_scale(), axis=decades("visits a day")),
+            y=alt.Y("alpha:Q", title="currency α", scale=alt.Scale(domain=[0, 1])),
+            color=alt.Color(
+                "visits:N",
+                sort=["planned", "all alike"],
+                scale=alt.Scale(range=[COLOURS["ok"], COLOURS["never-changed"]]),
+                legend=alt.Legend(title="visits"),
+            ),
+            tooltip=[
+                alt.Tooltip("budget:Q", format=".3g"),
+                alt.Tooltip("alpha:Q", format=".3f"),
+                "visits:N",
+            ],
+        )
+    )
+    alpha = plan.collection_alpha
+    asked = [{"budget": plan.budget, "alpha": alpha, "label": f"α = {alpha:.3f}"}]
+    dot = alt.Chart(data(asked)).encode(x="budget:Q", y="alpha:Q")
+    chart: alt.LayerChart = styled(
+        (
+            lines
+            + dot.mark_point(filled=True, size=80, color="black")
+            + dot.mark_text(align="left", dx=8, dy=12, fontSize=12).encode(text="label:N")
+        ).properties(title="What would another budget buy?")
+    )
+    return chart
+
+
+def audit_figure(audit: Audit) -> alt.LayerChart:
+    """Currency of an index against the grace: corrected with its band, and as others count it."""
+    import altair as alt
+
+    names = {
+        "alpha": "corrected for aliasing",
+        "printed": "as printed (3.20)",
+        "uncorrected": "uncorrected",
+    }
+    rows = list(audit.rows())
+    lines = [
+        {"grace": row["grace_days"], "alpha": row[name], "count": label}
+        for name, label in names.items()
+        for row in rows
+    ]
+    x = alt.X("grace:Q", title="grace, days", scale=alt.Scale(type="symlog", constant=1))
+    band = (
+        alt.Chart(data([{"grace": r["grace_days"], **r} for r in rows]), width=560, height=300)
+        .mark_area(opacity=0.25, color=COLOURS["ok"])
+        .encode(x=x, y=alt.Y("low:Q", title="currency α"), y2="high:Q")
+    )
+    curves = (
+        alt.Chart(data(lines))
+        .mark_line(point=True)
+        .encode(
+            x=x,
+            y=alt.Y("alpha:Q", scale=alt.Scale(domain=[0, 1])),
+            color=alt.Color(
+                "count:N",
+                sort=list(names.values()),
+                scale=alt.Scale(
+                    domain=list(names.values()),
+                    range=[COLOURS["ok"], COLOURS["too-few"], COLOURS["always-changed"]],
+                ),
+                legend=alt.Legend(title=None, orient="bottom"),
+            ),
+            tooltip=["count:N", "grace:Q", alt.Tooltip("alpha:Q", format=".3f")],
+        )
+    )
+    title = f"How current is the index? {audit.rows_used:,} entries looked at"
+    chart: alt.LayerChart = styled((band + curves).properties(title=title))
+    return chart

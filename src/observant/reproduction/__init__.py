@@ -1,0 +1,1 @@
+"""What did the papers find? Their tables and figures, rebuilt."""
