@@ -1,0 +1,139 @@
+"""Seasons from visits: recovery, false alarms, detection delay, speed.
+
+    python -m benchmarks.season [--windows 1000000] [--repeats 100]
+
+Everything is simulated with a fixed seed; the true season is never given to the estimator.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+from observant import VisitLog
+from observant.estimation.season import Clock, Season, seasonal_rates
+from observant.estimation.season.fitting import Likelihood, Windows
+from observant.estimation.season.flatness import flat_p_value
+from observant.estimation.season.priors import smooth_priors
+from observant.planning.phases import best_times
+
+HOURS = np.arange(24)
+OFFICE = np.where((HOURS >= 8) & (HOURS < 18), 1.0, 0.0)
+OFFICE_WEEK = np.concatenate([np.where(OFFICE > 0, 1.0, 0.1)] * 5 + [np.full(24, 0.1)] * 2)
+MONDAY = 19_723.0  # 2024-01-01
+RECOVERY = {100: (0.13, 0.03), 400: (0.14, 0.02), 4000: (0.143, 0.014)}
+"""Plain EM with 24 free bins, per hour by day and by night, as measured before this package."""
+
+
+def visited(rng, season, rates, times):
+    """Log of sources with known seasons and rates; row i of `times` are the visits to source i."""
+    rates = np.asarray(rates, float).reshape(-1, 1)
+    chance = -np.expm1(-rates * season.exposure(times[:, :-1], times[:, 1:]))
+    changed = np.full(times.shape, None, object)
+    changed[:, 1:] = rng.random(chance.shape) < chance
+    source = np.repeat(np.char.mod("s%07d", np.arange(len(times))), times.shape[1])
+    return VisitLog.from_columns(source, times.ravel(), changed.ravel().tolist(), time_unit="d")
+
+
+def random_times(rng, sources, visits, gap):
+    start = MONDAY + 7 * rng.random((sources, 1))
+    gaps = rng.exponential(gap, (sources, visits)) + 1e-4
+    return np.hstack([start, start + np.cumsum(gaps, axis=1)])
+
+
+def recovery(rng, visits, repeats):
+    """Mean estimated rate per hour by day and by night, where the truth is .15 and .01."""
+    day = (HOURS >= 8) & (HOURS < 20)
+    season = Season(np.where(day, 0.15, 0.01), bins="hour-of-day")
+    rate = 24 * 0.08
+    found = []
+    for _ in range(repeats):
+        log = visited(rng, season, [rate], random_times(rng, 1, visits, 6 / 24))
+        answer = seasonal_rates(log, "hour-of-day", significance=1)
+        hourly = answer.season.weights * answer.rate_per_day[0] / 24
+        found.append((hourly[day].mean(), hourly[~day].mean()))
+    return np.mean(found, axis=0), np.std(found, axis=0)
+
+
+def flat_p_values(rng, repeats, visits):
+    """P-values of "no season" for sources that have none; they should be uniform."""
+    clock = Clock("hour-of-day")
+    flat, priors = Season(np.ones(24), bins="hour-of-day"), smooth_priors(clock)
+    logs = (visited(rng, flat, [2.0], random_times(rng, 1, visits, 6 / 24)) for _ in range(repeats))
+    return np.array(
+        [flat_p_value(Likelihood(Windows.from_log(log, clock)), priors) for log in logs]
+    )
+
+
+def office_delay(rng, *, learning_days=60, days=2000, rate=3.0, visits=8):
+    """Mean hours from update to visit: planned from an estimated season, and evenly spaced.
+
+    The season is learned from `visits` visits a day at random times; then updates are drawn and
+    the next visit of the plan sees them.
+    """
+    truth = Season(OFFICE, bins="hour-of-day")
+    n = learning_days * visits
+    times = MONDAY + np.sort(rng.random((1, n)) * learning_days, axis=1)
+    answer = seasonal_rates(visited(rng, truth, [rate], times), "hour-of-day")
+    plan = best_times(answer.season, visits)
+    updates = truth.process(rate).sample(days, seed=rng, phase=0.0).times % 1.0
+    return delay(updates, plan.times), delay(updates, (np.arange(visits) + rng.random()) / visits)
+
+
+def delay(updates, visits):
+    visits = np.sort(visits)
+    after = np.searchsorted(visits, updates)
+    seen = np.append(visits, visits[0] + 1.0)[after]
+    return 24 * float(np.mean(seen - updates))
+
+
+def speed(rng, windows):
+    season = Season(OFFICE_WEEK)
+    sources = max(1, windows // 1000)
+    times = random_times(rng, sources, min(windows, 1000), 0.5)
+    log = visited(rng, season, rng.gamma(1.0, 1.0, sources), times)
+    began = time.perf_counter()
+    answer = seasonal_rates(log)
+    return time.perf_counter() - began, answer
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--windows", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=100)
+    options = parser.parse_args()
+    rng = np.random.default_rng(1)
+    print("day .15 and night .01 per hour, a visit every 6 h: mean estimate (spread)")
+    for visits, (day, night) in RECOVERY.items():
+        mean, spread = recovery(rng, visits, max(2, options.repeats // 5))
+        print(
+            f"  {visits:5} visits  day {mean[0]:.3f} ({spread[0]:.3f})  night {mean[1]:.4f} "
+            f"({spread[1]:.4f})  plain EM {day}/{night}",
+            flush=True,
+        )
+    rng = np.random.default_rng(2)
+    for visits in (100, 400):
+        p = flat_p_values(rng, 10 * options.repeats, visits)
+        shares = ", ".join(
+            f"{100 * np.mean(p < x):.1f} % below {x}" for x in (0.01, 0.05, 0.1, 0.5)
+        )
+        print(f"p-values of {len(p)} flat sources, {visits} visits each: {shares}", flush=True)
+    rng = np.random.default_rng(3)
+    found = np.array([office_delay(rng) for _ in range(max(2, options.repeats // 5))])
+    print(
+        f"office hours, 8 visits a day, season from 60 days of visits: mean delay "
+        f"{found[:, 0].mean():.2f} h (worst {found[:, 0].max():.2f}), evenly "
+        f"{found[:, 1].mean():.2f} h",
+        flush=True,
+    )
+    speed(rng, 2000)  # compile
+    seconds, answer = speed(rng, options.windows)
+    error = np.log(answer.season.weights / Season(OFFICE_WEEK).weights)
+    print(
+        f"{options.windows:,} windows, 168 bins: {seconds:.1f} s, error of the shape "
+        f"{100 * np.sqrt(np.mean(error**2)):.0f} %"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""`observant intervals`: how long between updates? The whole distribution."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.console import (
+    confidence_option,
+    plot_option,
+    print_json,
+    read_log,
+    visit_options,
+    wide_enough,
+)
+from observant.units import counted, format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from observant.estimation.intervals import Diagnostics, IntervalEstimate, PooledIntervals
+
+__all__ = ["intervals"]
+
+_METHODS = (
+    "auto",
+    "concave",
+    "m1",
+    "m2",
+    "m3",
+    "m4",
+    "m5",
+    "g-m4",
+    "m6",
+    "exponential",
+    "weibull",
+    "lomax",
+    "pareto",
+    "gamma",
+    "lognormal",
+)
+_SHARES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)
+_KINDS = {
+    "bursty": "bursty: the longer it has been quiet, the longer it will stay so",
+    "regular": "regular: the longer it has been quiet, the sooner it will change",
+    "memoryless": "memoryless: as good as Poisson, its rate says all",
+    "mixed": "neither bursty nor regular throughout",
+}
+
+
+@click.command("intervals", short_help="How long between updates?")
+@visit_options
+@click.option("--source", "-s", metavar="SOURCE", help="Which source; without one, all are pooled.")
+@click.option(
+    "--method",
+    "-m",
+    type=click.Choice(_METHODS),
+    default="auto",
+    show_default=True,
+    help="How to estimate; see above.",
+)
+@click.option("--step", metavar="DURATION", help="Distance of the points; bins of m6.")
+@click.option("--max", "maximum", metavar="DURATION", help="Longest interval looked at.")
+@click.option(
+    "--group",
+    metavar="COLUMN",
+    help="Pool within the groups of this column; 'host' takes the host of URLs.",
+)
+@click.option(
+    "--bands",
+    type=click.IntRange(0),
+    help="Bootstrap samples for the bands; 0 for none.  [default: 100, fewer for long logs]",
+)
+@confidence_option
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the bootstrap.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the curves (or the pooled sources) to FILE: Parquet, CSV or JSON Lines.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@plot_option("the distributions")
+def intervals(
+    visits: tuple[str, ...],
+    source: str | None,
+    method: str,
+    step: str | None,
+    maximum: str | None,
+    group: str | None,
+    bands: int | None,
+    confidence: float,
+    seed: int,
+    output: str | None,
+    as_json: bool,
+    plot: str | None,
+    **reading: Any,
+) -> None:
+    """Estimate how long it is between updates: the whole distribution, not only the rate.
+
+    VISITS are Parquet, CSV or JSON Lines files (also .gz, .zst), or - for standard input; columns
+    as for `observant estimate`. A rate describes a source only if it is Poisson, and few are.
+    F is the distribution of the time between updates, G that of the age at a random moment; G is
+    all that currency and planning need.
+
+    \b
+    Examples:
+      observant intervals visits.csv --source https://a.example/
+      observant intervals visits.csv --source https://a.example/ --plot intervals.svg
+      observant intervals visits.csv --source S --method m6 --step 0.05d --max 10d --json
+      observant intervals visits.csv --group host
+
+    \b
+    Methods:
+      auto         the best that the visits allow; says which and why (the default)
+      concave      any gaps, dated or not: likelihood of a concave G (ours)
+      m2           all ages, where visits are dated (Li)
+      m4, m5       constant gaps; m5 from the gaps between changes that m3 keeps (Li)
+      m6           all pairs of visits, random gaps (Li)
+      m1, m3, g-m4 biased; kept as published, for comparison
+      exponential, weibull, lomax (pareto), gamma, lognormal
+                   a formula, by the likelihood of the same visits
+    """
+    from observant.estimation.intervals import PooledIntervals, estimate_intervals
+    from observant.formats import format_of, write_table
+
+    if output:
+        format_of(output)  # a bad name is better found before the work than after
+    log = read_log(visits, group=group, **reading)
+    answer = estimate_intervals(
+        log,
+        source,
+        method,
+        step=None if step is None else parse_duration(step),
+        maximum=None if maximum is None else parse_duration(maximum),
+        bands=bands,
+        confidence=confidence,
+        seed=seed,
+    )
+    if output:
+        write_table(answer, output)
+    if plot:
+        from observant.figures import save
+
+        save(answer.plot(), plot)
+    if as_json:
+        print_json(answer.summary())
+    elif isinstance(answer, PooledIntervals):
+        _print_pooled(answer)
+    elif answer.diagnostics is not None:
+        _print_one(answer, answer.diagnostics)
+
+
+def _print_one(answer: IntervalEstimate, found: Diagnostics) -> None:
+    check = found.sampling
+    click.echo(
+        f"{answer.source}: {counted(check.visits, 'visit')} over {format_duration(check.days)}, "
+        f"{counted(check.changes, 'change')}"
+    )
+    click.echo(f"method {answer.method}: {answer.why}")
+    if answer.identified:
+        bands = answer.bands
+        interval = (
+            f" ({100 * bands.confidence:g} % interval {format_duration(bands.mean_low)} to "
+            f"{format_duration(bands.mean_high)})"
+            if bands is not None
+            else ""
+        )
+        click.echo(f"mean interval {format_duration(answer.mean)}{interval}")
+    elif answer.mean_at_most < float("inf"):
+        click.echo(f"mean interval at most {format_duration(answer.mean_at_most)}")
+    _print_curves(answer)
+    kind = found.ageing
+    if kind is not None:
+        click.echo(_KINDS[kind])
+    for error, visits in found.visits_for_error.items():
+        click.echo(f"visits for an error of G below {error:g}: about {visits:,}")
+    for note in answer.notes:
+        click.echo(f"note: {note}")
+
+
+def _print_curves(answer: IntervalEstimate) -> None:
+    import numpy as np
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("share", justify="right")
+    if answer.identified:
+        table.add_column("intervals up to", justify="right")
+    table.add_column("ages up to", justify="right")
+    ages = np.interp(
+        _SHARES, np.maximum.accumulate(answer.age_cdf(answer.x_days)), answer.x_days, left=np.nan
+    )
+    for share, age in zip(_SHARES, ages, strict=True):
+        cells = [f"{100 * share:g} %"]
+        if answer.identified:
+            cells.append(format_duration(float(answer.quantile(share))))
+        table.add_row(*cells, format_duration(float(age)))
+    console.print(table)
+
+
+def _print_pooled(answer: PooledIntervals) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    click.echo(
+        f"{counted(len(answer), 'source')}, {counted(int(answer.visits.sum()), 'visit')}, "
+        f"{counted(int(answer.changes.sum()), 'change')}, method {answer.method}"
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("group", "sources", "median mean", "shortest half", "longest tenth", "kind"):
+        table.add_column(name, justify="left" if name in {"group", "kind"} else "right")
+    for row in answer.group_rows():
+        table.add_row(
+            wide_enough(row["group"], 40),
+            f"{row['sources']:,}",
+            format_duration(row["median_mean_days"]),
+            f"≤ {row['median_interval_in_means']:.2g} means",
+            f"≥ {row['upper_interval_in_means']:.2g} means",
+            row["ageing"],
+        )
+    console.print(table)
+    for note in answer.notes:
+        click.echo(f"note: {note}")

@@ -1,0 +1,256 @@
+"""`observant reproduce`: rebuild the tables and figures of the papers."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.console import print_json, progress_bar
+from observant.errors import InputError
+from observant.units import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from observant.reproduction import Experiment, Reproduction
+
+__all__ = ["MARKS", "number", "reproduce"]
+
+
+@click.command("reproduce", short_help="Rebuild the tables and figures of the papers.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--list", "only_list", is_flag=True, help="Say what can be reproduced.")
+@click.option(
+    "--runs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How much is simulated (runs, sources or steps); each has a good number of its own.",
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of chance.")
+@click.option(
+    "--traces",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="Real update times too: Parquet files with source_id and t.",
+)
+@click.option(
+    "--plot", type=click.Path(file_okay=False), metavar="FOLDER", help="Draw figures there, as SVG."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, one object each.")
+def reproduce(
+    names: tuple[str, ...],
+    only_list: bool,
+    runs: int | None,
+    seed: int,
+    traces: str | None,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Rebuild what the papers printed, and say whether we find the same.
+
+    NAME is one of --list, such as cho-figure-7; * stands for anything, as in 'cho-*'. Without a
+    name everything is rebuilt, in a few minutes. Each shows the published value, ours, and
+
+    \b
+      ✓  they agree, within the rounding of the print and our sampling error
+      ✗  they do not, and why
+      –  nothing was printed to compare with
+
+    A disagreement is a result, not a failure: the command then ends well too.
+
+    \b
+    Examples:
+      observant reproduce --list
+      observant reproduce cho-figure-7
+      observant reproduce 'brewington-figure-3*' --plot figures
+      observant reproduce cho-table-1 --traces traces --json
+    """
+    from pathlib import Path
+
+    from observant.reproduction import choose
+
+    chosen = choose(names)
+    if only_list:
+        _print_list(chosen, as_json)
+        return
+    folder = None if plot is None else _folder(Path(plot))
+    found = []
+    with progress_bar("reproducing", "%", total=100) as advance:
+        for experiment, result in _run(chosen, runs, seed, traces, advance):
+            found.append(result)
+            if folder is not None and result.pictures:
+                from observant.figures import save
+                from observant.figures.reproduction import reproduction_figure
+
+                chart = reproduction_figure(result, experiment.title)
+                save(chart, str(folder / f"{result.name}.svg"))
+    if as_json:
+        print_json([_told(result) for result in found])
+        return
+    for result in found:
+        _print_one(result)
+    _print_summary(found)
+    if folder is not None:
+        drawn = counted(sum(bool(result.pictures) for result in found), "picture")
+        click.echo(f"{drawn} written to {folder}")
+
+
+def _run(
+    chosen: Sequence[Experiment],
+    runs: int | None,
+    seed: int,
+    traces: str | None,
+    advance: Callable[[int], None],
+) -> Iterator[tuple[Experiment, Reproduction]]:
+    """Run them one after the other, telling the share of the whole work that is done."""
+    from pathlib import Path
+
+    from observant.reproduction import Options
+
+    whole, before, told = sum(experiment.seconds for experiment in chosen), 0.0, 0
+
+    def done(share: float, seconds: float) -> None:
+        nonlocal told
+        percent = int(100 * (before + share * seconds) / whole)
+        advance(max(percent - told, 0))
+        told = max(percent, told)
+
+    for experiment in chosen:
+        seconds = experiment.seconds
+        options = Options(
+            seed=seed,
+            runs=runs,
+            traces=None if traces is None else Path(traces),
+            tick=lambda share, seconds=seconds: done(share, seconds),  # type: ignore[misc]
+        )
+        yield experiment, experiment.run(options)
+        done(1.0, seconds)
+        before += seconds
+
+
+def _folder(path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made: {error.strerror}", file=str(path)) from error
+    return path
+
+
+# -- what is printed ------------------------------------------------------------------------------
+
+MARKS = {True: "✓", False: "✗", None: "–"}
+
+
+def _told(result: Reproduction) -> dict[str, Any]:
+    return {
+        "name": result.name,
+        "title": result.title,
+        "agrees": result.agrees,
+        "checks": [{**asdict(check), "agrees": check.agrees} for check in result.checks],
+        "table": list(result.table),
+        "pictures": [asdict(picture) for picture in result.pictures],
+        "notes": list(result.notes),
+    }
+
+
+def _print_list(chosen: Sequence[Experiment], as_json: bool) -> None:
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": experiment.name,
+                    "title": experiment.title,
+                    "seconds": experiment.seconds,
+                    "uses_traces": experiment.uses_traces,
+                }
+                for experiment in chosen
+            ]
+        )
+        return
+    width = max(len(experiment.name) for experiment in chosen)
+    for experiment in chosen:
+        more = ", and on real traces" if experiment.uses_traces else ""
+        about = f"{experiment.seconds:.0f} s".rjust(5)
+        click.echo(f"{experiment.name:<{width}} {about}  {experiment.title}{more}")
+    click.echo(f"{counted(len(chosen), 'experiment')}; about how long each takes on one core")
+
+
+def _print_one(result: Reproduction) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    console.print(f"[bold]{result.name}[/bold]  {escape(result.title)}")
+    if result.checks:
+        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        grid.add_column("", no_wrap=True)
+        grid.add_column("quantity", ratio=3)
+        for name in ("published", "ours"):
+            grid.add_column(escape(name), justify="right", no_wrap=True)
+        grid.add_column("", ratio=3)
+        for check in result.checks:
+            colour = {True: "green", False: "red", None: "dim"}[check.agrees]
+            grid.add_row(
+                f"[{colour}]{MARKS[check.agrees]}[/{colour}]",
+                escape(check.quantity),
+                number(check.published),
+                number(check.ours),
+                "" if check.agrees else escape(check.why),
+            )
+        console.print(grid)
+    _print_table(console, result)
+    for note in result.notes:
+        console.print(f"note: {note}", markup=False)
+    console.print()
+
+
+def _print_table(console: Console, result: Reproduction) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not result.table:
+        return
+    columns = list(dict.fromkeys(name for row in result.table for name in row))
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in columns:
+        words = all(isinstance(row.get(name, ""), str) for row in result.table)
+        grid.add_column(escape(name), justify="left" if words else "right")
+    for row in result.table:
+        grid.add_row(*(escape(number(row.get(name))) for name in columns))
+    console.print()
+    console.print(grid)
+
+
+def number(value: Any) -> str:
+    """Four digits of a number; a dash for none.
+
+    >>> [number(value) for value in (None, 3, 0.123456, math.inf, "AB", 12345.6)]
+    ['–', '3', '0.1235', 'never', 'AB', '12,346']
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return f"{value:,}"
+    if math.isinf(value):
+        return "never"
+    if abs(value) < 1e-12:
+        return "0"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def _print_summary(found: Sequence[Reproduction]) -> None:
+    answers = [check.agrees for result in found for check in result.checks]
+    click.echo(
+        f"{counted(len(found), 'experiment')}: {answers.count(True)} values agree, "
+        f"{answers.count(False)} do not, {answers.count(None)} have nothing to compare with"
+    )

@@ -1,0 +1,422 @@
+"""`observant simulate`: what would a policy have achieved?"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.console import (
+    format_option,
+    plot_option,
+    print_json,
+    progress_bar,
+    time_unit_option,
+    wide_enough,
+)
+from observant.errors import InputError, UnitError
+from observant.units import counted, format_duration, format_rate, parse_budget, parse_duration
+
+if TYPE_CHECKING:
+    from observant.simulation import Comparison
+    from observant.traces import Trace
+
+__all__ = ["simulate"]
+
+_PER_SOURCE = ("/source", "/page", "/url")
+_SEEDS = 3
+
+
+@click.command("simulate", short_help="What would a policy have achieved on these updates?")
+@click.argument("trace", metavar="TRACE", required=False)
+@click.option(
+    "--policy",
+    "-p",
+    "policies",
+    multiple=True,
+    metavar="NAME",
+    help="A policy by name, or module:name of your own; may be given again.",
+)
+@click.option(
+    "--budget",
+    metavar="BUDGET",
+    help="Visits: 0.1/source/day, or for all sources 1000/day, 2/s.",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(["freshness", "detected", "currency", "age", "delay"]),
+    default="freshness",
+    show_default=True,
+    help="What policies that optimise optimise, and what the gap is measured by.",
+)
+@click.option(
+    "--evidence",
+    type=click.Choice(["existence", "dated", "mixed"]),
+    default="existence",
+    show_default=True,
+    help="What a visit tells: changed or not; also the age; the age of some sources.",
+)
+@click.option(
+    "--dated-share", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="For mixed."
+)
+@click.option("--start", metavar="TIME", help="Begin of the replay.  [default: of the trace]")
+@click.option("--end", metavar="TIME", help="End of the replay.  [default: of the trace]")
+@click.option(
+    "--score-from",
+    metavar="TIME",
+    default="start",
+    show_default=True,
+    help="Count from here on: start, half, or a time. What is before is for learning.",
+)
+@click.option(
+    "--beta",
+    "graces",
+    multiple=True,
+    metavar="DURATION",
+    help="Report the currency for this grace; may be given again. The first is that of "
+    "--objective currency.",
+)
+@click.option(
+    "--group",
+    metavar="COLUMN",
+    default="auto",
+    show_default=True,
+    help="Groups of sources: a column, 'prefix' (the name up to its last /), 'host', or 'none'. "
+    "auto: the column group, or the prefix.",
+)
+@click.option("--by-group", is_flag=True, help="Print the results of every group, too.")
+@click.option(
+    "--first-visit",
+    type=click.Choice(["known", "counted"]),
+    default="known",
+    show_default=True,
+    help="known: all copies are fresh at the start. counted: there is nothing yet.",
+)
+@click.option("--failures", default=0.0, metavar="SHARE", help="Share of visits that fail.")
+@click.option(
+    "--latency", default="0d", metavar="DURATION", help="From a visit until its copy is in place."
+)
+@click.option(
+    "--queue",
+    type=click.Choice(["due", "share"]),
+    default="due",
+    show_default=True,
+    help="Whom a rule visits when it asks for more or less than the budget: who is due first, or "
+    "of whose wait the largest share has passed.",
+)
+@click.option("--as-asked", is_flag=True, help="Rules spend what they ask for, not the budget.")
+@click.option("--seed", type=click.IntRange(0), help="The (first) seed.  [default: 1]")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    help=f"How many seeds, for the standard errors.  [default: {_SEEDS}; with --seed: 1]",
+)
+@click.option("--jobs", type=click.IntRange(1), help="Policies at a time.  [default: all cores]")
+@format_option
+@time_unit_option
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write every source."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, a policy an entry.")
+@plot_option("what each policy achieved, and how it learned")
+@click.option("--list", "list_", is_flag=True, help="List the policies that have names, and stop.")
+def simulate(
+    trace: str | None,
+    policies: tuple[str, ...],
+    output: str | None,
+    as_json: bool,
+    plot: str | None,
+    by_group: bool,
+    group: str,
+    format_: str | None,
+    time_unit: str,
+    list_: bool,
+    **options: Any,
+) -> None:
+    """Replay real updates under several policies that all spend the same, and account for the
+    truth.
+
+    TRACE is a Parquet, CSV or JSON Lines file, or - for standard input, with a row for every
+    update (`observant trace` makes one):
+
+    \b
+      source      which one (or source_id)
+      time        when it was updated (or t, in seconds); empty: a source without updates
+      group       host, folder, … (optional)
+      importance  what it is worth (optional; all alike without it)
+
+    \b
+    Examples:
+      observant simulate trace.parquet --budget 0.1/source/day
+      observant simulate trace.parquet --policy nutch --policy cho-improved --budget 1000/day
+      observant simulate trace.parquet -p mine:Policy --budget 0.1/source/day --evidence dated
+      observant simulate trace.parquet --budget 2/s --start 2025-01-01 --score-from half --json
+
+    A TIME is a date (2025-01-31, 2025-01-31T12:00Z), a number as in the trace, +90d (after its
+    first update), or -1y (before its last). Uniform and clairvoyant (who knows every rate) always
+    run: gap closed is 0 for the one and 1 for the other. Every policy spends the same visits.
+    """
+    if list_:
+        _print_names()
+        return
+    if trace is None:
+        raise click.UsageError("give a TRACE: a file with a row for every update")
+    if options["budget"] is None:
+        raise click.UsageError("give --budget, for example --budget 0.1/source/day")
+    if output:
+        from observant.formats import format_of
+
+        format_of(output)  # a bad name is better found before the work than after
+    updates = _read(trace, group, format_, time_unit)
+    answer = _run(updates, policies, time_unit=time_unit, **options)
+    if output:
+        _write(answer, updates, output)
+    if plot:
+        from observant.figures import save
+        from observant.figures.simulation import simulation_figure
+
+        save(simulation_figure(answer), plot)
+    if as_json:
+        print_json(_json_rows(answer, by_group=by_group))
+        return
+    _print_table(answer)
+    if by_group:
+        _print_groups(answer)
+    _print_summary(answer, updates)
+    for written in (output, plot):
+        if written:
+            click.echo(f"written to {written}")
+
+
+def _read(file: str, group: str, format_: str | None, time_unit: str) -> Trace:
+    from observant.traces import read_trace
+
+    if file == "-" and format_ is None:
+        raise InputError("say the format of standard input: --format csv, jsonl or parquet")
+    with progress_bar("reading", "rows") as advance:
+        return read_trace(
+            sys.stdin.buffer if file == "-" else file,
+            format=format_,
+            group=None if group == "none" else group,
+            time_unit=time_unit,
+            progress=advance,
+        )
+
+
+def _run(
+    trace: Trace,
+    policies: tuple[str, ...],
+    *,
+    budget: str,
+    start: str | None,
+    end: str | None,
+    score_from: str,
+    graces: tuple[str, ...],
+    failures: float,
+    latency: str,
+    seed: int | None,
+    seeds: int | None,
+    time_unit: str,
+    **options: Any,
+) -> Comparison:
+    from observant.simulation import simulate as replayed
+
+    first = 1 if seed is None else seed
+    count = seeds or (_SEEDS if seed is None else 1)
+    betas = [_days("--beta", text) for text in graces]
+    total = count * len({*policies, "uniform", "clairvoyant"})
+    with progress_bar("replaying", "replays", total=total) as advance:
+        return replayed(
+            trace,
+            policies,
+            budget=_budget(budget, len(trace)),
+            start=None if start is None else _time("--start", start, trace, time_unit),
+            end=None if end is None else _time("--end", end, trace, time_unit),
+            score_from=score_from
+            if score_from in {"start", "half"}
+            else _time("--score-from", score_from, trace, time_unit),
+            graces=betas,
+            grace=betas[0] if betas and options["objective"] == "currency" else 0.0,
+            failure=failures,
+            latency=_days("--latency", latency),
+            seeds=range(first, first + count),
+            progress=advance,
+            **options,
+        )
+
+
+def _budget(text: str, sources: int) -> float:
+    """Visits a day for all sources; `0.1/source/day` is for each."""
+    squeezed = text.replace(" ", "")
+    for unit in _PER_SOURCE:
+        if unit in squeezed:
+            squeezed = squeezed.replace(unit, "", 1)
+            return sources * _budget(squeezed, 1)
+    try:
+        return parse_budget(squeezed)
+    except UnitError as error:
+        raise UnitError(f"--budget: {error}") from error
+
+
+def _days(option: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except UnitError as error:
+        raise UnitError(f"{option}: {error}") from error
+
+
+def _time(option: str, text: str, trace: Trace, unit: str) -> float:
+    """A moment in days since 1970."""
+    import re
+
+    import pyarrow as pa
+
+    from observant.units import MICROSECONDS_PER_DAY
+    from observant.visits.parsing import times_in
+
+    stripped = text.strip()
+    if stripped[:1] in {"+", "-"} and re.search(r"[a-z]", stripped):
+        shift = _days(option, stripped[1:])
+        return trace.start + shift if stripped[0] == "+" else trace.end - shift
+    try:
+        micros = times_in(pa.array([stripped]), "time", unit=unit)
+    except InputError as error:
+        raise InputError(
+            f"{option}: this is not a time: {text!r}; write 2025-01-31, 2025-01-31T12:00Z, a "
+            "number as in the trace, +90d or -1y"
+        ) from error
+    return float(micros[0]) / MICROSECONDS_PER_DAY
+
+
+def _json_rows(answer: Comparison, *, by_group: bool) -> list[dict[str, Any]]:
+    rows = answer.rows()
+    for row, result in zip(rows, answer.results, strict=True):
+        row |= {
+            "objective": answer.objective,
+            "evidence": answer.evidence,
+            "budget_per_day": answer.budget,
+            "notes": list(answer.notes),
+            "learning_curve": result.scores[0].learning_curve(),
+        }
+        if by_group:
+            row["groups"] = [
+                {**part, "group": answer.group_name(part["group"])}
+                for part in result.scores[0].by_group()
+            ]
+    return rows
+
+
+def _write(answer: Comparison, trace: Trace, output: str) -> None:
+    """Every source under every policy, of the first seed."""
+    import pyarrow as pa
+
+    from observant.formats import write_table
+
+    names = pa.array(trace.sources, pa.string())
+    tables = []
+    for result in answer.results:
+        table = result.scores[0].to_arrow()
+        table = table.set_column(0, "source", names)
+        policy = pa.array([result.policy] * len(table), pa.string())
+        tables.append(table.add_column(0, "policy", policy))
+    write_table(pa.concat_tables(tables), output)
+
+
+def _print_names() -> None:
+    from observant.simulation import names
+
+    for name in names():
+        click.echo(name)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+
+
+def _grid(*columns: str) -> Any:
+    from rich.table import Table
+
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid.add_column(columns[0], no_wrap=True)
+    for name in columns[1:]:
+        grid.add_column(name, justify="right", no_wrap=True)
+    return grid
+
+
+def _print_table(answer: Comparison) -> None:
+    graces = list(answer.results[0].metrics["currency"])
+    grid = _grid(
+        "policy",
+        "freshness",
+        *(f"α({format_duration(grace)})" for grace in graces),
+        "detected",
+        "delay",
+        "precision",
+        "longest wait",
+        "gap closed",
+    )
+    for result in answer.results:
+        m, errors = result.metrics, result.errors
+        grid.add_row(
+            result.policy,
+            _shown(m["freshness"], errors["freshness"]),
+            *(f"{m['currency'][grace]:.4f}" for grace in graces),
+            _shown(m["detected_share"], errors["detected_share"]),
+            format_duration(m["mean_delay_days"]),
+            f"{m['precision']:.4f}",
+            format_duration(m["longest_wait_days"]),
+            _shown(result.gap_closed, result.gap_closed_error, digits=3),
+        )
+    console = _console()
+    console.print(grid)
+    console.print()
+
+
+def _shown(value: float, error: float, digits: int = 4) -> str:
+    if value != value:  # noqa: PLR0124 - not a number
+        return "–"
+    return f"{value:.{digits}f}" + (f" ±{error:.{digits}f}" if error == error else "")  # noqa: PLR0124
+
+
+def _print_groups(answer: Comparison) -> None:
+    grid = _grid("group", "policy", "sources", "freshness", "detected", "visits")
+    parts = [result.scores[0].by_group() for result in answer.results]
+    for row in range(len(parts[0])):
+        for result, groups in zip(answer.results, parts, strict=True):
+            part = groups[row]
+            grid.add_row(
+                wide_enough(answer.group_name(part["group"]), 48),
+                result.policy,
+                f"{part['sources']:,}",
+                f"{part['freshness']:.4f}",
+                _shown(part["detected_share"], float("nan")),
+                f"{part['visits']:,}",
+            )
+    console = _console()
+    console.print(grid)
+    console.print()
+
+
+def _print_summary(answer: Comparison, trace: Trace) -> None:
+    uniform = answer["uniform"].metrics
+    days = answer.end - answer.start
+    scored = answer.end - answer.score_from
+    click.echo(
+        f"{counted(answer.sources, 'source')}, {uniform['updates']:,} updates in "
+        f"{format_duration(scored)} that count (of {format_duration(days)}), "
+        f"{format_rate(answer.budget)} visits, evidence {answer.evidence}"
+    )
+    click.echo(
+        f"± is the standard error over {len(answer.seeds)} seeds"
+        if len(answer.seeds) > 1
+        else f"one replay, seed {answer.seeds[0]} (--seeds 5 for standard errors)"
+    )
+    for result in answer.results:
+        starved = result.metrics["starved"]
+        if starved:
+            click.echo(f"{result.policy}: {starved:,.0f} sources had no visit in that time")
+    for note in (*trace.notes, *answer.notes):
+        click.echo(f"note: {note}")

@@ -1,0 +1,370 @@
+"""`observant trend`: is it changing more, or less, than it did?"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.console import (
+    confidence_option,
+    plot_option,
+    print_json,
+    progress_bar,
+    visit_options,
+)
+
+if TYPE_CHECKING:
+    from observant.cli.trend_tables import FromVisits
+    from observant.estimation.local import UpdatePoints
+    from observant.visits import VisitLog
+
+__all__ = ["trend"]
+
+_ESTIMATORS = (
+    "weibull-corrected",
+    "weibull",
+    "weibull-ml",
+    "weibull-bar",
+    "count",
+    "duane",
+    "duane-instantaneous",
+    "linear",
+    "cho",
+    "matloff",
+)
+
+
+@click.command("trend", short_help="Is it changing more, or less, than it did?")
+@visit_options
+@click.option(
+    "--source", "-s", "sources", multiple=True, metavar="ID", help="Only this source; repeatable."
+)
+@click.option(
+    "--window",
+    "-w",
+    "calendar",
+    multiple=True,
+    metavar="WINDOW",
+    help="Rate in 2026, 2026-01, 2026-01-15, 2026-01..2026-03, or *-01 (each year); repeatable.",
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0),
+    default=3.0,
+    show_default=True,
+    help="How much may contradict a window before the next one is opened.",
+)
+@click.option(
+    "--limit",
+    type=click.Choice(["points", "each", "total"]),
+    default="points",
+    show_default=True,
+    help="What the threshold limits: points, each discrepancy, or their sum in units.",
+)
+@click.option(
+    "--measure",
+    type=click.Choice(["gap", "cumulative"]),
+    default="gap",
+    show_default=True,
+    help="Mean time between updates that is watched: the gap, or the window's mean.",
+)
+@click.option(
+    "--unit",
+    metavar="DURATION",
+    help="Unit of the threshold for each and total.  [default: the mean gap of the source]",
+)
+@click.option(
+    "--backward", is_flag=True, help="Grow windows from the latest updates into the past."
+)
+@click.option(
+    "--estimator",
+    type=click.Choice(_ESTIMATORS),
+    default="weibull-corrected",
+    show_default=True,
+    help="Of the rate at the end of each window.",
+)
+@click.option(
+    "--place",
+    type=click.Choice(["middle", "end", "random"]),
+    default="middle",
+    show_default=True,
+    help="Where in a visit gap a change without a date is put.",
+)
+@click.option(
+    "--start",
+    metavar="TIME",
+    help="When watching began, for a list of updates.  [default: the first update]",
+)
+@click.option(
+    "--until",
+    metavar="TIME",
+    help="When watching ended, for a list of updates.  [default: the last update]",
+)
+@click.option(
+    "--drift/--no-drift",
+    "with_drift",
+    default=True,
+    help="For visits: the rate now, its change points, what is overdue.  [default: drift]",
+)
+@click.option(
+    "--season",
+    type=click.Choice(["hour-of-day", "weekday", "hour-of-week"]),
+    help="For visits: at which hours or days the sources change.",
+)
+@confidence_option
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write all windows (with --window: all rates) to FILE: Parquet, CSV or JSON Lines.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@click.option("--rows", type=click.IntRange(0), default=20, show_default=True, help="Rows printed.")
+@plot_option("windows over the count of updates, or the rates of the calendar")
+def trend(
+    visits: tuple[str, ...],
+    sources: tuple[str, ...],
+    calendar: tuple[str, ...],
+    confidence: float,
+    output: str | None,
+    as_json: bool,
+    rows: int,
+    plot: str | None,
+    start: str | None,
+    until: str | None,
+    place: str,
+    estimator: str,
+    with_drift: bool,
+    season: str | None,
+    time_unit: str,
+    **options: Any,
+) -> None:
+    """Find out whether each source changes more, or less, than it did; and what comes next.
+
+    VISITS are Parquet, CSV or JSON Lines files, or - for standard input. With the columns source
+    and time alone they are a list of updates. With changed, digest or last_modified they are a
+    log of visits.
+
+    The history of a source is cut into windows in which its rate rises, falls or stays (Singh).
+    Each has the shape beta of a power law (above 1: rising), the rate at its end, and the time
+    at which the next update was due. The verdict on a whole history has a p-value.
+
+    \b
+    Examples:
+      observant trend updates.csv
+      observant trend updates.csv --json
+      observant trend visits.csv --source https://example.org/ --plot trend.svg
+      observant trend visits.csv --source https://example.org/ --window 2026-01 --json
+      observant trend visits.csv --window "*-01"          every January
+    """
+    from observant.formats import format_of
+    from observant.units import parse_duration
+
+    if output:
+        format_of(output)  # a bad name is better found before the work than after
+    reading = {name: options.pop(name) for name in ("format_", "skew", "on_duplicate")}
+    history = _read(visits, sources, (start, until), time_unit, **reading)
+    if calendar:
+        _calendar(history, calendar, confidence, output, plot, rows, as_json=as_json)
+        return
+    unit = options.pop("unit")
+    cutting = {
+        "threshold": options["threshold"],
+        "measure": options["measure"],
+        "limit": options["limit"],
+        "direction": "backward" if options["backward"] else "forward",
+        "unit": None if unit is None else parse_duration(unit),
+    }
+    from observant.cli.trend_tables import as_plain, print_sources, print_summary, print_windows
+    from observant.estimation.local import local_rates, predict_next, update_points
+
+    points = update_points(history, place=place)
+    answer = local_rates(points, estimator=estimator, confidence=confidence, **cutting)
+    model = "count" if estimator == "count" else "weibull"
+    due = predict_next(points, model=model, confidence=confidence, **cutting)
+    seen = _from_visits(history, confidence, season, with_drift=with_drift)
+    if output:
+        from observant.formats import write_table
+
+        write_table(answer, output)
+    if plot:
+        from observant.figures.style import save
+        from observant.figures.trend import trend_figure
+
+        save(trend_figure(answer, due), plot)
+    if as_json:
+        print_json(as_plain(answer, due, seen))
+        return
+    if len(due) == 1:
+        print_windows(answer, rows)
+    else:
+        print_sources(answer, due, rows)
+    print_summary(answer, due, seen)
+    for written in (output, plot):
+        if written:
+            click.echo(f"written to {written}")
+
+
+def _from_visits(
+    history: VisitLog | UpdatePoints, confidence: float, season: str | None, *, with_drift: bool
+) -> FromVisits:
+    """What visits say and update points cannot: the rate now, silence, the hours of change."""
+    from observant.cli.trend_tables import FromVisits
+    from observant.errors import InputError
+    from observant.visits import VisitLog
+
+    if not isinstance(history, VisitLog):
+        if season:
+            raise InputError("--season needs visits; these are updates")
+        return FromVisits()
+    drifting = late = found = None
+    if with_drift:
+        from observant.estimation.drift import drift
+        from observant.estimation.overdue import overdue
+
+        with progress_bar("following", "sources", total=len(history.sources)) as advance:
+            drifting = drift(history, confidence=confidence, progress=advance)
+        late = overdue(drifting)
+    if season:
+        from observant.estimation.season import seasonal_rates
+
+        found = seasonal_rates(history, season, confidence=confidence)
+    return FromVisits(drifting, late, found)
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def _read(
+    files: tuple[str, ...],
+    sources: tuple[str, ...],
+    watched: tuple[str | None, str | None],
+    time_unit: str,
+    *,
+    format_: str | None,
+    skew: str,
+    on_duplicate: str,
+) -> VisitLog | UpdatePoints:
+    """Read visits, or updates where the columns say so."""
+    import numpy as np
+
+    from observant.errors import InputError
+    from observant.estimation.local.points import from_updates
+    from observant.formats import read_batches
+    from observant.processes.updates import Updates
+    from observant.units import MICROSECONDS_PER_DAY, parse_duration
+    from observant.visits import LogReader
+    from observant.visits.log import COLUMNS
+
+    if "-" in files and format_ is None:
+        raise InputError("say the format of standard input: --format csv, jsonl or parquet")
+    unused = {"magnitude", "bytes"}
+    reader, names = None, set()
+    with progress_bar("reading", "rows") as advance:
+        for name in files:
+            if reader is None:
+                reader = LogReader(
+                    name=name,
+                    time_unit=time_unit,
+                    skew=parse_duration(skew),
+                    on_duplicate=on_duplicate,
+                )
+            else:
+                reader.begin_file(name)
+            file: Any = sys.stdin.buffer if name == "-" else name
+            for batch in read_batches(file, COLUMNS, format_):
+                names |= set(batch.schema.names)
+                reader.add(
+                    batch.select([name for name in batch.schema.names if name not in unused])
+                )
+                advance(batch.num_rows)
+    assert reader is not None  # noqa: S101 - there is at least one file
+    log = reader.finish()
+    if sources:
+        log = log.select(list(sources))
+    if names & {"changed", "last_modified", "digest"}:
+        if watched != (None, None):
+            raise InputError("--start and --until are for a list of updates, not for visits")
+        return log
+    if names & {"status", *unused}:
+        raise InputError(
+            "this is neither a list of updates nor a visit log: updates have the columns source "
+            "and time alone, visits also have changed, digest or last_modified",
+            file=files[0],
+        )
+    start, until = (
+        None if text is None else _moment(text, option, time_unit)
+        for text, option in zip(watched, ("--start", "--until"), strict=True)
+    )
+    days = log.time / MICROSECONDS_PER_DAY
+    for told, outside in (
+        ("was updated before --start", days < (-np.inf if start is None else start)),
+        ("was updated after --until", days > (np.inf if until is None else until)),
+    ):
+        if outside.any():
+            owner = np.searchsorted(log.offsets, int(np.argmax(outside)), side="right") - 1
+            raise InputError(told, source=log.sources[int(owner)].as_py())
+    return from_updates(
+        Updates(days, log.offsets),
+        start=start,
+        until=until,
+        ids=log.sources,
+        calendar=True,
+        notes=log.notes,
+    )
+
+
+def _moment(text: str, option: str, time_unit: str) -> float:
+    """Days since 1970 of a time as the visit log reads it."""
+    import pyarrow as pa
+
+    from observant.units import MICROSECONDS_PER_DAY
+    from observant.visits.parsing import times_in
+
+    return float(times_in(pa.array([text]), option, unit=time_unit)[0]) / MICROSECONDS_PER_DAY
+
+
+# -- the calendar ---------------------------------------------------------------------------------
+
+
+def _calendar(
+    history: VisitLog | UpdatePoints,
+    windows: tuple[str, ...],
+    confidence: float,
+    output: str | None,
+    plot: str | None,
+    rows: int,
+    *,
+    as_json: bool,
+) -> None:
+    from observant.cli.trend_tables import iso, print_calendar
+    from observant.estimation.local import calendar_rates
+
+    answer = calendar_rates(history, windows, confidence=confidence)
+    if output:
+        from observant.formats import write_table
+
+        write_table(answer, output)
+    if plot:
+        from observant.figures.style import save
+        from observant.figures.trend import calendar_figure
+
+        save(calendar_figure(answer), plot)
+    if as_json:
+        print_json(
+            {
+                "rates": [iso(row) for row in answer.rows()],
+                "confidence": confidence,
+                "notes": list(answer.notes),
+            }
+        )
+        return
+    print_calendar(answer, rows)
+    for note in answer.notes:
+        click.echo(f"note: {note}")
+    for written in (output, plot):
+        if written:
+            click.echo(f"written to {written}")

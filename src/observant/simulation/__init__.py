@@ -1,0 +1,29 @@
+"""What would a policy have achieved? Replays of what really happened, budget-matched.
+
+`simulate` runs policies over a `Trace` of updates, each seeing exactly what it would have seen in
+the field, and accounts for the truth. `replay` and `account` are its two halves, `World` is what
+they share, and `Visits` is what goes from one to the other.
+"""
+
+from observant.simulation.accounting import Score, account
+from observant.simulation.comparison import Comparison, PolicyResult, simulate, world_of
+from observant.simulation.policies import Clairvoyant, Estimating, Uniform, named, names
+from observant.simulation.replay import replay
+from observant.simulation.world import Visits, World
+
+__all__ = [
+    "Clairvoyant",
+    "Comparison",
+    "Estimating",
+    "PolicyResult",
+    "Score",
+    "Uniform",
+    "Visits",
+    "World",
+    "account",
+    "named",
+    "names",
+    "replay",
+    "simulate",
+    "world_of",
+]

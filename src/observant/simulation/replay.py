@@ -1,0 +1,231 @@
+"""Who is visited when: every kind of policy, driven over the same world for the same budget.
+
+The budget is a row of slots at a constant rate, and every slot is used. So all policies spend the
+same, never more and never less. A rule may ask for more visits than there are, or for fewer. Then
+`world.queue` says who is visited in a slot: the source that is ``due`` first, were it due later
+than now (what a crawler's queue does; all waits become longer or shorter by the same time), or the
+one of whose wait the largest ``share`` has passed (all waits are stretched by the same factor).
+
+A policy is one of
+
+- an object with `replay(world) → visits`, which runs by itself (visits: a `Visits`, or anything
+  with the columns `source` and `time`);
+- an object with `periods(world) → days`, a fixed period for each source;
+- a `rivals.Policy`, which sets the next visit after each visit (`start`, `next_period`); it is
+  driven in ticks of a fiftieth of the mean period, so that a source is visited at most once a tick.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from observant.errors import InputError
+from observant.planning.rivals.policy import CHANGED, FAILED, SAME, UNKNOWN, FixedPeriods, Seen
+from observant.simulation.world import Visits
+
+if TYPE_CHECKING:
+    from observant.planning.rivals.policy import Policy
+    from observant.simulation.world import Flags, Floats, Integers, World
+
+__all__ = ["fixed_periods", "replay", "round_robin", "run_policy"]
+
+_TICKS = 50
+"""Ticks in a mean period."""
+_ORDER, _PHASE, _POLICY = 1, 2, 3
+"""Purposes of random numbers."""
+
+
+def replay(policy: Any, world: World, *, as_asked: bool = False) -> Visits:
+    """Run a policy over a world. With `as_asked`, a rule spends what it asks, budget or not."""
+    if hasattr(policy, "replay"):
+        return Visits.of(policy.replay(world), world)
+    if hasattr(policy, "periods") and callable(policy.periods):
+        return Visits.of(fixed_periods(policy.periods(world), world), world)
+    if isinstance(policy, FixedPeriods) and not policy.jitter and not as_asked:
+        return Visits.of(fixed_periods(policy.periods, world), world)
+    if hasattr(policy, "period_days"):  # a Plan
+        return Visits.of(fixed_periods(policy.period_days, world), world)
+    if hasattr(policy, "start") and hasattr(policy, "next_period"):
+        return run_as_asked(policy, world) if as_asked else run_policy(policy, world)
+    raise InputError(
+        f"a {type(policy).__name__} is no policy: it needs the methods start and next_period, or "
+        "periods(world), or replay(world)"
+    )
+
+
+def round_robin(world: World) -> Visits:
+    """All sources alike, in one random order, over and over."""
+    from observant.simulation import kernels
+
+    rank = world.rng(_ORDER).permutation(world.sources)
+    return Visits(*kernels.carousel(rank, world.slots, world.start, world.budget))
+
+
+def fixed_periods(periods: Any, world: World) -> Visits:
+    """Each source with its own period, from a random phase; an infinite period means never.
+
+    The periods say in what order and how often relative to each other; the slots say when. Where
+    the periods ask for more or less than the budget, all are stretched alike.
+    """
+    from observant.simulation import kernels
+
+    try:
+        period = np.broadcast_to(np.asarray(periods, float), (world.sources,))
+    except ValueError:
+        raise InputError(f"give one period for each of {world.sources} sources") from None
+    if not (period > 0).all():
+        raise InputError("a period must be more than 0 days; infinite means never")
+    if not np.isfinite(period).any():
+        raise InputError("every period is infinite: nobody would ever be visited")
+    if (period == period[0]).all():
+        return round_robin(world)
+    first = 0 if world.known else min(world.sources, world.slots)
+    slots = world.slots - first
+    visited = np.flatnonzero(np.isfinite(period))
+    some = period[visited] / period[visited].min()
+    phase = some * world.rng(_PHASE).random(world.sources)[visited]
+    until = _time_of_count(phase, some, slots)
+    offsets, virtual = kernels.repeat_periods(phase, some, until)
+    rank = kernels.ranks(virtual, until) if len(virtual) else np.empty(0, np.int64)
+    kept = rank < slots
+    source = np.repeat(visited, np.diff(offsets))[kept]
+    time = world.slot_time(first + rank[kept])
+    if first:
+        order = world.rng(_ORDER).permutation(world.sources)[:first]
+        source = np.concatenate([order, source])
+        time = np.concatenate([world.slot_time(np.arange(first)), time])
+        return Visits.from_flat(source, time, sources=world.sources)
+    counts = np.bincount(source, minlength=world.sources)
+    return Visits(np.concatenate([[0], np.cumsum(counts)]), time)
+
+
+def _time_of_count(phase: Floats, period: Floats, wanted: int) -> float:
+    """A time before which the periods give at least `wanted` visits, and hardly more."""
+    if wanted <= 0:
+        return 0.0
+
+    def count(until: float) -> float:
+        return float(np.maximum(np.ceil((until - phase) / period), 0.0).sum())
+
+    high = (wanted + 1) / float((1.0 / period).sum())
+    while count(high) < wanted:
+        high *= 1.1
+    low = 0.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if count(middle) < wanted:
+            low = middle
+        else:
+            high = middle
+    return float(np.nextafter(high, np.inf))
+
+
+# -- rules that look at every visit ---------------------------------------------------------------
+
+
+def run_policy(policy: Policy, world: World) -> Visits:
+    """Drive a policy slot by slot, a tick at a time: the sources that are due first."""
+    rule = _Driven(policy, world)
+    n, slots = world.sources, world.slots
+    size = max(n // _TICKS, 1)
+    sources, times, failed = np.empty(slots, np.int64), np.empty(slots), np.empty(slots, bool)
+    slot = 0
+    while slot < slots:
+        count = min(size, slots - slot, n)
+        at = world.slot_time(np.arange(slot, slot + count))
+        which = rule.most_due(count, float(at[0]))
+        here = slice(slot, slot + count)
+        sources[here], times[here], failed[here] = which, at, rule.visit(which, at)
+        slot += count
+    return Visits.from_flat(
+        sources, times, failed if world.failure else None, sources=world.sources
+    )
+
+
+def run_as_asked(policy: Policy, world: World) -> Visits:
+    """Drive a policy at the times it asks for, whatever that costs."""
+    rule = _Driven(policy, world)
+    tick = world.mean_period / _TICKS
+    now, pieces = world.start, []
+    while now < world.end:
+        now = min(max(now + tick, float(rule.due.min())), world.end)
+        while (which := np.flatnonzero(rule.due <= now)).size:
+            at = np.maximum(rule.due[which], world.start)
+            pieces.append((which, at, rule.visit(which, at)))
+    empty = (np.empty(0, np.int64), np.empty(0), np.empty(0, bool))
+    source, time, failed = (np.concatenate(part) for part in zip(empty, *pieces, strict=True))
+    return Visits.from_flat(source, time, failed if world.failure else None, sources=world.sources)
+
+
+class _Driven:
+    """A policy and all that it remembers, in a world."""
+
+    def __init__(self, policy: Policy, world: World) -> None:
+        self.policy, self.world = policy, world
+        n = world.sources
+        self.rng = world.rng(_POLICY)
+        self.state: Any = policy.start(n)
+        self.last = np.full(n, np.nan)
+        self.number = np.zeros(n, np.int64)
+        order = world.rng(_ORDER).permutation(n)
+        # All are due at once, in a random order.
+        self.begun = world.start - 1.0 - (order + 1) / n
+        self.wait = np.full(n, 1e-9)
+        if world.known:
+            start = np.full(n, world.start)
+            everyone = np.arange(n)
+            _, age = world.look(everyone, start, start)
+            outcome = np.full(n, UNKNOWN)
+            wait, self.state = policy.next_period(
+                self.state, Seen(start, outcome, age=age, entry_age=age), self.rng
+            )
+            self.last = start.copy()
+            # A first crawl takes a while: the sources are somewhere within their first period.
+            share = world.rng(_PHASE).random(n)
+            self.wait = self._checked(wait)
+            self.begun = world.start - share * np.where(np.isinf(wait), 0.0, wait)
+
+    @property
+    def due(self) -> Floats:
+        """When each source asks to be visited."""
+        return self.begun + self.wait
+
+    def most_due(self, count: int, now: float) -> Integers:
+        """The sources to visit next, in that order; see the top of this module.
+
+        Those who asked never to be visited come last, the one that waited longest first: nobody
+        else is left then, and the slots are paid for.
+        """
+        passed = now - self.due if self.world.queue == "due" else (now - self.begun) / self.wait
+        never = np.isinf(self.wait)
+        if never.any():
+            passed[never] = -1e9 - 1.0 / (1.0 + now - self.begun[never])
+        n = len(passed)
+        which = np.argpartition(-passed, count - 1)[:count] if count < n else np.arange(n)
+        return np.asarray(which[np.argsort(-passed[which], kind="stable")])
+
+    def _checked(self, wait: Floats) -> Floats:
+        if not (wait > 0).all():
+            raise InputError(f"policy {self.policy.name} asks for a wait that is not above 0 days")
+        return wait
+
+    def visit(self, which: Integers, at: Floats) -> Flags:
+        """Visit some sources; answers which visits failed."""
+        world = self.world
+        failed = world.fails(which, self.number[which])
+        self.number[which] += 1
+        since = self.last[which]
+        new = np.isnan(since)
+        changed, age = world.look(which, np.where(new, at, since), at)
+        outcome = np.where(new, UNKNOWN, np.where(changed, CHANGED, SAME))
+        outcome = np.where(failed, FAILED, outcome)
+        age = np.where(failed, np.nan, age)
+        wait, part = self.policy.next_period(
+            self.state.take(which), Seen(at, outcome, age=age, entry_age=age), self.rng
+        )
+        self.state = self.state.put(which, part)
+        self.last[which] = np.where(failed, since, at)
+        self.begun[which], self.wait[which] = at, self._checked(wait)
+        return failed
