@@ -346,7 +346,7 @@ def test_visits_needed_scales_and_refuses():
     source = Pareto.with_mean(0.5)
     one = visits_needed(source, 0.02, gap=1.0)
     assert visits_needed(source, 0.01, gap=1.0) == pytest.approx(4 * one, rel=0.01)
-    assert visits_needed(source, 0.02, gap=1.0, dated=True) == pytest.approx(one / 3, rel=0.01)
+    assert visits_needed(source, 0.02, gap=1.0, dated=True) == pytest.approx(one / 1.7, rel=0.01)
     # Ten times as dense, a log must be nearly as long: the source is what it is.
     assert visits_needed(source, 0.02, gap=0.01) > 50 * one
     with pytest.raises(InputError, match="no variance"):
@@ -355,3 +355,58 @@ def test_visits_needed_scales_and_refuses():
         visits_needed(source, 0.0, gap=1.0)
     with pytest.raises(InputError, match="gap"):
         visits_needed(source, 0.1, gap=0.0)
+
+
+# -- the study of traces --------------------------------------------------------------------------
+
+
+def traces_of(folder, **processes):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for name, process in processes.items():
+        updates = process.sample(300.0, 40, seed=3)
+        owner = np.repeat(np.arange(40), np.diff(updates.offsets))
+        pq.write_table(
+            pa.table({"source_id": [f"{name}:{i:03}" for i in owner], "t": updates.times * 86_400}),
+            folder / f"{name}.parquet",
+        )
+    pq.write_table(pa.table({"source_id": ["x"]}), folder / "sources.parquet")
+    return folder
+
+
+def test_the_study_of_traces(tmp_path):
+    from observant.reproduction.poisson_test import poisson_of_traces
+    from observant.reproduction.result import Options
+
+    folder = traces_of(tmp_path, plain=Exponential(1.0), wiki=Weibull(0.5, 0.5))
+    rows = {row["collection"]: row for row in poisson_of_traces(Options(traces=folder)).table}
+    assert list(rows) == ["plain", "wiki", "all wikis", "all"]
+    assert rows["plain"]["fail"] < 0.2
+    assert rows["wiki"]["fail"] == 1.0
+    assert rows["all"]["tested"] == 80
+    assert rows["all"]["fail"] == pytest.approx((rows["plain"]["fail"] + 1.0) / 2)
+    known = poisson_of_traces(Options(runs=200))
+    assert known.agrees
+    assert known.table[0]["fail"] < 0.1 < known.table[1]["fail"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="source_id"):
+        poisson_of_traces(Options(traces=tmp_path / "empty"))
+
+
+def test_wiki_pages_are_not_poisson():
+    """Li, VII.A, on real traces: none of the long wiki pages passes."""
+    import os
+    from pathlib import Path
+
+    beside = Path(__file__).parents[2] / "shared/data/traces"
+    folder = Path(os.environ.get("OBSERVANT_TRACES", beside))
+    if not (folder / "wiki-nlab.parquet").exists():
+        pytest.skip("real traces are not here (OBSERVANT_TRACES)")
+    from observant.reproduction.poisson_test import poisson_of_traces
+    from observant.reproduction.result import Options
+
+    study = poisson_of_traces(Options(traces=folder))
+    assert study.agrees
+    assert study.table[-1]["fail"] > 0.5
+    assert study.table[-1]["fail of these"] > 0.9

@@ -190,7 +190,7 @@ class _Driven:
     @property
     def due(self) -> Floats:
         """When each source asks to be visited."""
-        return self.begun + self.wait
+        return np.asarray(self.begun + self.wait)
 
     def most_due(self, count: int, now: float) -> Integers:
         """The sources to visit next, in that order; see the top of this module.

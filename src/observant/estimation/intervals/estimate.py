@@ -56,7 +56,7 @@ METHODS = {
 """The methods by name, and what each is in a line."""
 
 _ALIASES = {"pareto": "lomax", "g_m4": "g-m4"}
-_BLIND = ("m4", "m5", "m6", "g-m4", *FORMULAS)
+_UNDATED = ("m4", "m5", "m6", "g-m4", *FORMULAS)
 """Methods that do not look at dates."""
 _ERRORS = (0.1, 0.05, 0.02)
 _ENOUGH_CHANGES = 200
@@ -175,7 +175,7 @@ def _estimate(
     _require_changes(segments)
     check = sampling_check(*segments[0])
     chosen, why = _choose(check) if method == "auto" else (method, "asked for")
-    if (chosen in _BLIND or not check.dated) and segments[0][1][1:].all():
+    if (chosen in _UNDATED or not check.dated) and segments[0][1][1:].all():
         raise EstimationError(_always_changed(segments[0][0]))
     maximum, cut = _within(step, maximum, check.days)
     fit = fit_method(chosen, segments, check, step, maximum)

@@ -36,8 +36,10 @@ MONTHS_4 = 126
 CLASSES = {1.0: 0.15, 7.0: 0.04, 30.0: 0.05, 120.0: 0.10, 480.0: 0.66}
 """Longest mean time between updates of each class of pages, in days, and the share of the class.
 
-The shares are ours. They are chosen so that weekly visits find a change 23 % of the time, as in
-table I (2,147,589 of 9.26 million); nothing else is fitted.
+The shares are ours, and chosen with the answer in sight. Five sets were tried. One, with many
+fast pages, found a change at 46 % of weekly visits and was dropped, since table I has 23 %
+(2,147,589 of 9.26 million). The other four found 24 or 25 %, with naive at 1.80 to 2.11 times
+uniform and improved at 1.94 to 2.28; this one was kept. So of table I only the order is a test.
 """
 
 
@@ -92,7 +94,9 @@ def figure_18(options: Options) -> Reproduction:
             Check("pages where improved is closer", 0.83, some["improved is closer"], error, SLOW),
             Check("mean error of improved", 0.15, some["off, improved"], error),
             Check("mean error of naive: 'more than 35 %'", 0.35, some["off, naive"], error, SLOW),
-            Check("closer, with 12 changes or more", 0.83, few["improved is closer"], error),
+            Check("closer, with 12 changes or more", None, few["improved is closer"], 0),
+            Check("mean of improved / projected − 1", None, float(improved.mean() - 1), 0),
+            Check("mean of naive / projected − 1", None, float(naive.mean() - 1), 0),
         ],
         table=table,
         pictures=[
@@ -111,7 +115,9 @@ def figure_18(options: Options) -> Reproduction:
             (
                 "as in the paper: pages with three changes or more, and less than one in three "
                 "days, seen daily for 18 weeks (projected rate) and weekly by the crawler. Its "
-                "'bias on average over all pages' is read as the mean of |estimated/projected − 1|"
+                "'bias on average over all pages' can be a mean of estimated/projected − 1 or of "
+                "its size. Both were tried; the checks take the size, which is nearer to the "
+                "paper, and the signed means stand below them"
             ),
         ],
     )
@@ -119,7 +125,8 @@ def figure_18(options: Options) -> Reproduction:
 
 SLOW = (
     "the pages of 1999 are gone. Slow pages lose nothing to weekly visits, and naive is closer "
-    "there; the paper's numbers are those of pages with 12 changes or more"
+    "there. Pages with 12 changes or more come near to the paper's numbers; that split was "
+    "found by looking, and is not the paper's"
 )
 
 
@@ -189,7 +196,7 @@ def table_1(options: Options) -> Reproduction:
         "Cho, table I: changes that a crawler finds",
         checks=[
             Check(
-                "uniform: visits that find a change", 0.232, share, 0.02, "fitted: see the notes"
+                "uniform: visits that find a change", 0.232, share, 0.02, "fitted, see the notes"
             ),
             Check("naive / uniform", 1.93, mean["naive"], 0.005 + 3 * error["naive"], SKEW),
             Check(
@@ -216,8 +223,9 @@ def table_1(options: Options) -> Reproduction:
         notes=[
             "changes found in 13 weeks, as a multiple of those found by uniform visits",
             (
-                f"synthetic: {sources:,} pages of five classes, {runs} runs. The classes are "
-                "fitted to what uniform visits found"
+                f"synthetic: {sources:,} pages of five classes, {runs} runs. Of five sets of "
+                "shares tried, four found what uniform visits did, with naive at 1.80 to 2.11 and "
+                "improved at 1.94 to 2.28; one was kept, so only the order is a test"
             ),
             (
                 "five weekly visits to all, then as the policy says, one a week in the mean. "
