@@ -300,6 +300,7 @@ def world_of(
         seed=int(seed),
         failure=failure,
         queue=queue,
+        groups=trace.groups or (),
         known=first_visit == "known",
     )
     if world.slots < 1:

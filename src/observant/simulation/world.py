@@ -48,6 +48,8 @@ class World:
     """Share of visits that fail. A failed visit costs as much and sees nothing."""
     queue: str = "due"
     """Who gets a slot that several rules' waits compete for: see `observant.simulation.replay`."""
+    groups: tuple[str, ...] = ()
+    """The names of the groups; a name with slashes is a path, and groups are part of groups."""
     known: bool = True
     """Every source was visited at the start, as in a first crawl that is not counted. Otherwise
     nothing is there yet, and every source is visited once in the first round."""

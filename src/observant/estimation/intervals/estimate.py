@@ -56,7 +56,7 @@ METHODS = {
 """The methods by name, and what each is in a line."""
 
 _ALIASES = {"pareto": "lomax", "g_m4": "g-m4"}
-_UNDATED = ("m4", "m5", "m6", "g-m4", *FORMULAS)
+_UNDATED = ("m4", "m5", "m6", "g-m4")
 """Methods that do not look at dates."""
 _ERRORS = (0.1, 0.05, 0.02)
 _ENOUGH_CHANGES = 200

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from observant.errors import ObservantError
 from observant.estimation.intervals.ages import m1, m2
 from observant.estimation.intervals.comparisons import m3, m3_samples, m4, m5
-from observant.estimation.intervals.concave import Pairs, censored_pairs, fit_concave_pairs
+from observant.estimation.intervals.concave import censored_pairs, fit_concave_pairs
 from observant.estimation.intervals.curve import AgeCurve, bins_in
 from observant.estimation.intervals.derivative import interval_curve
 from observant.estimation.intervals.models import CurveModel, Model, ProcessModel
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from observant.estimation.intervals.diagnostics import SamplingCheck
     from observant.processes import Process
 
-__all__ = ["FORMULAS", "Fit", "Segment", "fit_method", "pairs_of"]
+__all__ = ["FORMULAS", "Fit", "Segment", "fit_method"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Segment: TypeAlias = tuple[Floats, NDArray[np.bool_], Floats]
@@ -91,7 +91,7 @@ def _concave(
     smoothing: float | Literal["auto"],
 ) -> Fit:
     """Ours, on all segments at once."""
-    parts = [pairs_of(part) for part in segments if len(part[0]) > 1]
+    parts = [censored_pairs(*part) for part in segments if len(part[0]) > 1]
     pairs = (np.concatenate(side) for side in zip(*parts, strict=True))
     found = fit_concave_pairs(*pairs, smoothing=smoothing)
     source = found.process()
@@ -106,8 +106,7 @@ def _concave(
 
 def _formula(method: str, visits: Segment, step: float | None, maximum: float | None) -> Fit:
     """One family; the others are fitted too, to say which describes the visits best."""
-    times, changed, ages = visits
-    fits = fit_parametric(times, changed)
+    fits = fit_parametric(*visits)
     chosen = next(fit for fit in fits if _NAMES.get(fit.family, fit.family) == method)
     table = tuple(
         {
@@ -123,25 +122,12 @@ def _formula(method: str, visits: Segment, step: float | None, maximum: float | 
     if table[0]["family"] != method:
         gain = chosen.aic - fits[0].aic
         notes.append(f"{table[0]['family']} fits better: its AIC is {gain:.3g} less")
-    if not np.isnan(ages).all():
-        notes.append("formulas are fitted to what visits compared; dates were not used")
     return Fit(
         ProcessModel(chosen.process),
         _points(chosen.process, step, maximum),
         tuple(notes),
         formulas=table,
     )
-
-
-def pairs_of(visits: Segment) -> Pairs:
-    """The age at each visit, exact where dated, and the residual life as the visits bound it.
-
-    The date at the next change is that of the last update in its window, not of the first. It says
-    more where updates are dense, so it must not bound the residual life.
-    """
-    times, changed, ages = visits
-    dated, blind = censored_pairs(times, changed, ages), censored_pairs(times, changed)
-    return Pairs(dated.a1, dated.a2, blind.r1, blind.r2)
 
 
 def _points(source: Process, step: float | None, maximum: float | None) -> Floats:

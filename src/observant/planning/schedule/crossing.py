@@ -14,13 +14,14 @@ import math
 
 import numba
 
-__all__ = ["CODES", "crossing", "cycle", "hinted", "hinted_crossing", "value"]
+__all__ = ["CODES", "EXACT", "crossing", "cycle", "hinted", "hinted_crossing", "value"]
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 # Codes of the objectives; freshness is currency without grace.
 CODES = {"freshness": 0, "currency": 0, "harmonic": 1, "age": 2, "delay": 3, "detected": 4}
-_TOLERANCE = 1e-11
+EXACT = 1e-11
+"""Relative error of a crossing where the rate is known."""
 _FRESHNESS, _HARMONIC, _AGE, _DELAY = 0, 1, 2, 3
 _MOST_HINTS = 400  # terms of the sums over the number of hints; more than ever matter
 
@@ -72,7 +73,7 @@ def average(code, rates, weights, grace, s):
 
 
 @jit
-def crossing(code, rates, weights, grace, price, guess):
+def crossing(code, rates, weights, grace, price, guess, tolerance=EXACT):
     """Smallest s with W(s) >= price, infinite where there is none.
 
     Newton in log s on log W, kept inside a bracket. `guess` saves steps, nothing else.
@@ -96,7 +97,7 @@ def crossing(code, rates, weights, grace, price, guess):
             high = s
         step = math.log(price / w) * w / slope if w > 0 and slope > 0 else math.inf
         ahead = s * math.exp(min(max(step, -3.0), 3.0))
-        if abs(step) < _TOLERANCE:
+        if abs(step) < tolerance:
             return ahead
         if not low < ahead < high:
             if high == math.inf:
@@ -105,7 +106,7 @@ def crossing(code, rates, weights, grace, price, guess):
                 ahead = high / 8
             else:
                 ahead = math.sqrt(low * high)
-        if high - low < _TOLERANCE * low:
+        if high - low < tolerance * low:
             return high
         s = ahead
     return s

@@ -12,6 +12,8 @@ Import only where it is used. Every decision costs O(log n). The rules, in the o
   is visited exactly on its crossing time.
 - Keys made at an older price are mended when they reach the top, and one more by turns with
   every decision, so that all are new after n decisions.
+- Sources with siblings live on the clock of their group (`siblings`), which is read anew every so
+  often; then all keys move.
 - A host that was visited rests. Its next source waits at the head of a queue; a host that
   is always waited for gets a price of its own (saturated hosts, frontier 12.2).
 """
@@ -22,6 +24,7 @@ import numba
 import numpy as np
 
 from observant.planning.schedule.crossing import (
+    EXACT,
     crossing,
     cycle,
     hinted,
@@ -47,6 +50,7 @@ from observant.planning.schedule.heaps import (
     settle_at,
     sink,
 )
+from observant.planning.schedule.siblings import attribute, elapsed, judge, refresh
 
 __all__ = [
     "due",
@@ -65,6 +69,9 @@ _BEST_WINDOW = 1.5936  # λw at which one visit teaches most about λ (frontier 
 _HOST_GAIN = 0.05
 _HOST_CREDIT = 4.0  # visits that a host has saved up may follow at its shortest delay
 _RETRIES_DOUBLE = 10
+_NEGLIGIBLE = 1e-9  # probability of a rate that is not worth computing with
+_PRICE_SLACK = 0.01  # the price may move so far before a learned crossing is found anew
+_LEARNED = 1e-4  # to which a crossing is found where rates are learned, and known far less well
 
 
 # -- keys -----------------------------------------------------------------------------------------
@@ -83,21 +90,41 @@ def chance(seed, i, visit, which):
 
 
 @jit
-def belief(source, clock, grid, evidence, prior, rates, weights, i):
+def belief(source, clock, mind, i):
     """Fill in the rates a source may have and their probabilities; return how many."""
+    rates, weights = mind.rates, mind.weights
     if clock.learning == 0:
         rates[0], weights[0] = source.rate, 1.0
         return 1
+    grid, prior = mind.grid, mind.prior[source.group]
+    aged = clock.age_weight if source.age >= 0 else 0.0
+    best = -math.inf
+    for k in range(len(grid)):
+        weights[k] = mind.evidence[i, k]
+        if aged > 0:  # the age at the first visit: density λe^(−λ·age)
+            weights[k] += aged * (math.log(grid[k]) - grid[k] * source.age)
+        best = max(best, weights[k])
     total = 0.0
     for k in range(len(grid)):
         rates[k] = grid[k]
-        weights[k] = prior[k] * math.exp(clock.trust * evidence[i, k])
+        weights[k] = prior[k] * math.exp(weights[k] - best)
         total += weights[k]
     for k in range(len(grid)):
         weights[k] /= total
-        if weights[k] < 1e-12:
+        if weights[k] < _NEGLIGIBLE:
             weights[k] = 0.0
     return len(grid)
+
+
+@jit
+def time_of(source, mind, now):
+    """Time since the last visit as the source lives it: on the clock of its siblings."""
+    plain = now - source.last
+    if source.node < 0 or not 0 < plain < math.inf:
+        return plain
+    tide = mind.tides[0]
+    shown = elapsed(tide, source.node, mind.activity, mind.after, source.last, now)
+    return plain + tide.strength * (shown - plain)
 
 
 @jit
@@ -109,24 +136,30 @@ def price_of(source, hosts, clock):
 
 
 @jit
-def planned(source, clock, price, grid, evidence, prior, rates, weights, i):
+def planned(source, clock, price, mind, i):
     """Effective time at which the source crosses the price, before jitter and bounds."""
     if source.signal > 0:
         return hinted_crossing(source.silent, source.signal, source.false, price)
-    many = belief(source, clock, grid, evidence, prior, rates, weights, i)
-    return crossing(clock.code, rates[:many], weights[:many], source.grace, price, source.period)
+    many = belief(source, clock, mind, i)
+    return crossing(
+        clock.code,
+        mind.rates[:many],
+        mind.weights[:many],
+        source.grace,
+        price,
+        source.period,
+        _LEARNED if clock.learning else EXACT,
+    )
 
 
 @jit
-def key_of(sources, hosts, clock, grid, evidence, prior, rates, weights, i):
+def key_of(sources, hosts, clock, mind, i):
     """Set when a waiting source is due, at the price of now."""
     source = sources[i]
     source.priced = max(clock.price, hosts[source.host].price if source.host >= 0 else 0.0)
     if source.why > BOUND:
         return
-    period = planned(
-        source, clock, price_of(source, hosts, clock), grid, evidence, prior, rates, weights, i
-    )
+    period = planned(source, clock, price_of(source, hosts, clock), mind, i)
     source.period = period
     swing = 2 * chance(clock.seed, i, source.visits, 0) - 1
     period *= 1 + clock.jitter * swing
@@ -140,9 +173,9 @@ def key_of(sources, hosts, clock, grid, evidence, prior, rates, weights, i):
         and clock.explore > chance(clock.seed, i, source.visits, 1)
     ):
         mean, square = 0.0, 0.0
-        for k in range(len(grid)):
-            mean += weights[k] * grid[k]
-            square += weights[k] * grid[k] ** 2
+        for k in range(len(mind.grid)):
+            mean += mind.weights[k] * mind.grid[k]
+            square += mind.weights[k] * mind.grid[k] ** 2
         # Its rate is known to less than half of itself: look when one visit teaches most.
         if square - mean**2 > (0.5 * mean) ** 2 and mean * period > _BEST_WINDOW:
             period = _BEST_WINDOW / mean
@@ -151,26 +184,57 @@ def key_of(sources, hosts, clock, grid, evidence, prior, rates, weights, i):
     if period > ceiling or period < source.minimum:
         period = max(min(period, ceiling), source.minimum)
         source.why = BOUND
-    source.key = source.last + period
+    source.ripe = period
+    wake(source, clock, mind)
 
 
 @jit
-def place(sources, heaps, hosts, clocks, grid, evidence, prior, rates, weights, slots):
+def wake(source, clock, mind):
+    """Turn the age at which a source is ripe into the time at which it is due.
+
+    The clock of siblings is read for what has passed; what comes counts as an ordinary time.
+    """
+    if source.node < 0 or source.why != CROSSING or clock.time <= source.last:
+        source.key = source.last + source.ripe
+        return
+    due = clock.time + source.ripe - time_of(source, mind, clock.time)
+    source.key = min(max(due, source.last + source.minimum), source.last + source.maximum)
+
+
+@jit
+def turn(sources, heaps, clocks, mind, now):
+    """Read the clocks of the siblings anew, and move everybody to the time they now say."""
+    clock, tide = clocks[0], mind.tides[0]
+    if tide.nodes == 0 or now < tide.due:
+        return
+    refresh(tide, mind.parent, mind.found, mind.expected, mind.activity, mind.after, now)
+    length = clock.length[PRICED]
+    heap = heaps[PRICED]
+    for at in range(length):
+        source = sources[heap[at].source]
+        wake(source, clock, mind)
+        heap[at].key = source.key
+    for at in range(length // 2 - 1, -1, -1):
+        sink(sources, heap, length, at)
+
+
+@jit
+def place(sources, heaps, hosts, clocks, mind, slots):
     """Key these sources anew and put them into the heap."""
     for i in slots:
         if sources[i].state == WAITING and sources[i].why != POLITE:
-            key_of(sources, hosts, clocks[0], grid, evidence, prior, rates, weights, i)
+            key_of(sources, hosts, clocks[0], mind, i)
             put(sources, heaps, clocks[0], i)
 
 
 @jit
-def rekey_all(sources, heaps, hosts, clocks, grid, evidence, prior, rates, weights):
+def rekey_all(sources, heaps, hosts, clocks, mind):
     """Key every waiting source anew; those that were added come into the heap."""
     clock = clocks[0]
     for i in range(clock.slots):
         source = sources[i]
         if source.state == WAITING and source.why != POLITE:
-            key_of(sources, hosts, clock, grid, evidence, prior, rates, weights, i)
+            key_of(sources, hosts, clock, mind, i)
             which = PRICED if source.why <= BOUND else TIMED
             at = source.position
             if at < 0:
@@ -188,18 +252,19 @@ def rekey_all(sources, heaps, hosts, clocks, grid, evidence, prior, rates, weigh
 
 
 @jit
-def index_now(source, clock, grid, evidence, prior, rates, weights, i, now):
+def index_now(source, clock, mind, i, now):
     """importance·W/cost at this moment."""
-    s = now - source.last
+    s = time_of(source, mind, now)
     if source.signal > 0:
         if source.hints > 0:
             s += source.hints * worth_of_hint(source.silent, source.signal, source.false)
         w = hinted(source.silent, source.signal, source.false, min(s, 1e9))
     else:
-        many = belief(source, clock, grid, evidence, prior, rates, weights, i)
+        many = belief(source, clock, mind, i)
         w = 0.0
         for k in range(many):
-            w += weights[k] * value(clock.code, rates[k], source.grace, s)[0]
+            if mind.weights[k] > 0:
+                w += mind.weights[k] * value(clock.code, mind.rates[k], source.grace, s)[0]
     return w * source.importance / source.cost
 
 
@@ -212,22 +277,23 @@ def advance(clock, now):
 
 
 @jit
-def hint(sources, heaps, hosts, clocks, grid, evidence, prior, rates, weights, i, time):
+def hint(sources, heaps, hosts, clocks, mind, i, time):
     """Count a hint, and bring its source forward by what hints are worth."""
     source, clock = sources[i], clocks[0]
     advance(clock, time)
     if time > source.last:
         source.hints += 1
         if source.signal > 0 and source.state == WAITING and source.why <= BOUND:
-            key_of(sources, hosts, clock, grid, evidence, prior, rates, weights, i)
+            key_of(sources, hosts, clock, mind, i)
             put(sources, heaps, clock, i)
 
 
 @jit
-def due(sources, heaps, hosts, clocks, grid, evidence, prior, rates, weights, now, out):
+def due(sources, heaps, hosts, clocks, mind, now, out):
     """Fill `out` with the sources to visit now; return how many."""
     clock = clocks[0]
     advance(clock, now)
+    turn(sources, heaps, clocks, mind, now)
     found = 0
     while found < len(out):
         which = first(heaps, clock)
@@ -238,8 +304,10 @@ def due(sources, heaps, hosts, clocks, grid, evidence, prior, rates, weights, no
         i = heaps[which, 0].source
         source = sources[i]
         own = max(clock.price, hosts[source.host].price if source.host >= 0 else 0.0)
-        if source.state == WAITING and source.priced != own and source.why != POLITE:
-            key_of(sources, hosts, clock, grid, evidence, prior, rates, weights, i)
+        slack = _PRICE_SLACK * own if clock.learning else 0.0
+        moved = abs(source.priced - own) > slack
+        if source.state == WAITING and moved and source.why != POLITE:
+            key_of(sources, hosts, clock, mind, i)
             put(sources, heaps, clock, i)
             continue
         full = clock.purse >= clock.burst * (1 - 1e-12)
@@ -258,9 +326,7 @@ def due(sources, heaps, hosts, clocks, grid, evidence, prior, rates, weights, no
         if early and now - source.last < source.minimum:
             break
         if (queued or source.why == CROSSING) and source.state != AWAY:
-            learn_price(
-                sources, hosts, clock, grid, evidence, prior, rates, weights, i, now, early, queued
-            )
+            learn_price(sources, hosts, clock, mind, i, now, early, queued)
         clock.purse -= source.cost
         clock.spent += source.cost
         if source.host >= 0:
@@ -271,18 +337,16 @@ def due(sources, heaps, hosts, clocks, grid, evidence, prior, rates, weights, no
         put(sources, heaps, clock, i)
         out[found] = i
         found += 1
-        mend_another(sources, heaps, hosts, clock, grid, evidence, prior, rates, weights)
+        mend_another(sources, heaps, hosts, clock, mind)
     return found
 
 
 @jit
-def learn_price(
-    sources, hosts, clock, grid, evidence, prior, rates, weights, i, now, early, queued
-):
+def learn_price(sources, hosts, clock, mind, i, now, early, queued):
     source = sources[i]
     if not queued and not early and clock.starved == 0 and source.host < 0:
         return
-    index = index_now(source, clock, grid, evidence, prior, rates, weights, i, now)
+    index = index_now(source, clock, mind, i, now)
     if index <= 0:
         return
     if source.host >= 0:
@@ -346,21 +410,24 @@ def advance_queue(sources, heaps, hosts, clock, h):
 
 
 @jit
-def mend_another(sources, heaps, hosts, clock, grid, evidence, prior, rates, weights):
+def mend_another(sources, heaps, hosts, clock, mind):
     clock.cursor = (clock.cursor + 1) % clock.slots
     i = clock.cursor
     source = sources[i]
     if source.state != WAITING or source.why == POLITE:
         return
     own = max(clock.price, hosts[source.host].price if source.host >= 0 else 0.0)
-    if abs(source.priced - own) > 1e-6 * own:
-        key_of(sources, hosts, clock, grid, evidence, prior, rates, weights, i)
+    if abs(source.priced - own) > (_PRICE_SLACK if clock.learning else 1e-6) * own:
+        key_of(sources, hosts, clock, mind, i)
         put(sources, heaps, clock, i)
 
 
 @jit
-def visited(sources, heaps, hosts, clocks, grid, evidence, prior, rates, weights, i, time, outcome):
-    """Take in a visit: 1 changed, 0 not, −1 unknown, −2 failed. False if it is too early."""
+def visited(sources, heaps, hosts, clocks, mind, i, time, outcome, age):
+    """Take in a visit: 1 changed, 0 not, −1 unknown, −2 failed. False if it is too early.
+
+    `age` is the time since the last update where the source tells it, else not-a-number.
+    """
     clock = clocks[0]
     source = sources[i]
     if not source.last < time < math.inf:
@@ -373,7 +440,9 @@ def visited(sources, heaps, hosts, clocks, grid, evidence, prior, rates, weights
         source.why = RETRY
         source.key = time + clock.retry * 2.0 ** min(source.failures - 1, _RETRIES_DOUBLE)
     else:
-        learn_rate(clock, grid, evidence, i, time - source.last, outcome)
+        if source.last == -math.inf and age >= 0:
+            source.age = age
+        learn(source, clock, mind, i, time, outcome, age)
         source.last = time
         source.visits += 1
         source.failures = 0
@@ -381,23 +450,65 @@ def visited(sources, heaps, hosts, clocks, grid, evidence, prior, rates, weights
         source.why = CROSSING
     if not queued:
         source.state = WAITING
-        key_of(sources, hosts, clock, grid, evidence, prior, rates, weights, i)
+        key_of(sources, hosts, clock, mind, i)
         put(sources, heaps, clock, i)
     return True
 
 
 @jit
-def learn_rate(clock, grid, evidence, i, gap, outcome):
-    """Add a comparison to the log-likelihood of every rate of the grid."""
+def learn(source, clock, mind, i, time, outcome, age):
+    """Add a comparison to what is known of the source's rate, and of its siblings."""
+    gap = time - source.last
     if clock.learning == 0 or outcome < 0 or not 0 < gap < math.inf:
         return
+    grid, evidence, tide = mind.grid, mind.evidence, mind.tides[0]
+    dated = outcome == 1 and 0 <= age < gap
+    own, lately = time_of(source, mind, time), age
+    if source.node >= 0:
+        many = belief(source, clock, mind, i)
+        full = elapsed(tide, source.node, mind.activity, mind.after, source.last, time)
+        chance = judge(tide, grid, mind.weights[:many], gap, full, outcome == 1)
+        attribute(
+            tide,
+            source.node,
+            mind.parent,
+            mind.found,
+            mind.expected,
+            mind.activity,
+            source.last,
+            time,
+            outcome,
+            chance,
+            time - age if dated else math.nan,
+        )
+        if dated:
+            lately = age + tide.strength * (
+                elapsed(tide, source.node, mind.activity, mind.after, time - age, time) - age
+            )
     best = -math.inf
     for k in range(len(grid)):
-        x = grid[k] * gap
-        evidence[i, k] += math.log(-math.expm1(-x)) if outcome == 1 else -x
+        x = grid[k] * own
+        if dated:
+            seen = math.log(grid[k]) - grid[k] * lately
+        else:
+            seen = math.log(-math.expm1(-x)) if outcome == 1 else -x
+        evidence[i, k] += clock.trust * seen
         best = max(best, evidence[i, k])
     for k in range(len(grid)):
         evidence[i, k] -= best
+    if clock.drift < math.inf:
+        forget(mind.prior[source.group], evidence[i], gap / clock.drift)
+
+
+@jit
+def forget(prior, evidence, gaps):
+    """The rate may have been drawn anew since, once in `drift` days: back towards the prior."""
+    total = 0.0
+    for k in range(len(prior)):
+        total += prior[k] * math.exp(evidence[k])
+    kept = math.exp(-gaps)
+    for k in range(len(prior)):
+        evidence[k] = math.log(kept * math.exp(evidence[k]) / total + (1 - kept))
 
 
 @jit
@@ -435,7 +546,7 @@ def take_out(sources, heaps, hosts, clocks, i):
 
 
 @jit
-def spending(sources, clock, chosen, grid, evidence, prior, rates, weights, price):
+def spending(sources, clock, chosen, mind, price):
     """Cost per day of the chosen sources at a price."""
     total = 0.0
     for i in chosen:
@@ -444,7 +555,7 @@ def spending(sources, clock, chosen, grid, evidence, prior, rates, weights, pric
             period = math.inf
         else:
             own = price * source.cost / source.importance
-            period = planned(source, clock, own, grid, evidence, prior, rates, weights, i)
+            period = planned(source, clock, own, mind, i)
             if source.signal > 0 and period < math.inf:
                 period = cycle(source.silent, source.signal, source.false, period)[0]
         period = max(min(period, source.maximum), source.minimum)
@@ -456,15 +567,13 @@ def spending(sources, clock, chosen, grid, evidence, prior, rates, weights, pric
 
 
 @jit
-def solve_price(sources, clocks, chosen, grid, evidence, prior, rates, weights, budget):
+def solve_price(sources, clocks, chosen, mind, budget):
     """The price at which the chosen sources spend the budget; by bisection of its logarithm."""
     clock = clocks[0]
     middle = math.log(clock.price)
     low, high, step = -math.inf, math.inf, 1.0
     for _ in range(200):
-        spent = spending(
-            sources, clock, chosen, grid, evidence, prior, rates, weights, math.exp(middle)
-        )
+        spent = spending(sources, clock, chosen, mind, math.exp(middle))
         if spent > budget:
             low = middle
             middle = middle + step if high == math.inf else 0.5 * (low + high)

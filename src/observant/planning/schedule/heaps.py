@@ -20,6 +20,8 @@ SOURCE = np.dtype(
         ("key", "f8"),  # when it is due
         ("priced", "f8"),  # the price its key was made at
         ("period", "f8"),  # the last crossing found: a start for the next search
+        ("ripe", "f8"),  # the time since the last visit at which it is due
+        ("age", "f8"),  # at the first visit, where it was told; else −1
         ("rate", "f8"),
         ("importance", "f8"),
         ("cost", "f8"),
@@ -33,6 +35,8 @@ SOURCE = np.dtype(
         ("visits", "i8"),
         ("failures", "i8"),  # in a row
         ("host", "i8"),
+        ("group", "i8"),  # whose prior it has
+        ("node", "i8"),  # its group in the tree of siblings, or −1
         ("heap", "i8"),  # PRICED or TIMED
         ("position", "i8"),  # there, or −1
         ("follower", "i8"),  # next in the queue of its host, or −1
@@ -66,6 +70,8 @@ CLOCK = np.dtype(
         ("lease", "f8"),
         ("retry", "f8"),
         ("trust", "f8"),
+        ("drift", "f8"),  # days after which a rate is drawn anew, on average
+        ("age_weight", "f8"),  # how far the age at the first visit is believed
         ("code", "i8"),
         ("learning", "i8"),
         ("starved", "i8"),  # the purse was empty when somebody was due

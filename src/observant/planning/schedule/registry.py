@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray  # noqa: TC002 - a NamedTuple looks at its types
 
 from observant.errors import InputError
 from observant.planning.schedule.admission import rest
@@ -13,23 +15,51 @@ from observant.planning.schedule.admission import rest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+__all__ = ["Mind", "Registry", "pack", "unpack"]
 
-__all__ = ["Registry", "pack", "unpack"]
+_LEAST_SIBLINGS = 3
+_DEEPEST = 6
+
+
+class Mind(NamedTuple):
+    """What the scheduler believes: of rates, and of groups whose sources change together."""
+
+    grid: NDArray[np.float64]
+    evidence: NDArray[np.float64]
+    """Log-likelihood of each rate of the grid, a row for each source."""
+    prior: NDArray[np.float64]
+    """Probability of each rate, a row for each group of sources; the first is for all."""
+    rates: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    """Room for one belief."""
+    tides: NDArray[Any]
+    parent: NDArray[np.int64]
+    found: NDArray[np.float64]
+    expected: NDArray[np.float64]
+    activity: NDArray[np.float64]
+    after: NDArray[np.float64]
 
 
 class Registry:
     """Flat arrays that double when they are full, and the names of their places."""
 
     def __init__(self, grid: NDArray[np.float64], prior: NDArray[np.float64]) -> None:
-        from observant.planning.schedule import heaps
+        from observant.planning.schedule import heaps, siblings
 
         self._codes: Any = heaps
+        self._tides = np.zeros(1, siblings.TIDE)
+        self._bins = siblings.BINS
+        self._parent = np.full(1, -1)
+        self._found = np.zeros((1, siblings.BINS))
+        self._expected, self._activity = self._found.copy(), self._found + 1.0
+        self._after = self._found.copy()
+        self._node_of: dict[str, int] = {}
+        self._members: Counter[str] = Counter()
         self._sources = np.zeros(0, heaps.SOURCE)
         self._heaps = np.zeros((2, 0), heaps.HEAP)
         self._hosts = np.zeros(0, heaps.HOST)
         self._clock = np.zeros(1, heaps.CLOCK)
-        self._grid, self._prior = grid, prior
+        self._grid, self._prior = grid, np.atleast_2d(prior)
         self._evidence = np.zeros((0, len(grid)))
         self._slot: dict[str | int, int] = {}
         self._names: list[str | int | None] = []
@@ -59,11 +89,19 @@ class Registry:
             self._heaps,
             self._hosts,
             self._clock,
-            self._grid,
-            self._evidence,
-            self._prior,
-            np.zeros(many),
-            np.zeros(many),
+            Mind(
+                self._grid,
+                self._evidence,
+                self._prior,
+                np.zeros(many),
+                np.zeros(many),
+                self._tides,
+                self._parent,
+                self._found,
+                self._expected,
+                self._activity,
+                self._after,
+            ),
         )
 
     def _room(self, many: int) -> NDArray[np.int64]:
@@ -105,6 +143,49 @@ class Registry:
         fresh["free"] = fresh["booked"] = -np.inf
         fresh["front"] = fresh["tail"] = -1
         return np.array([self._host_slot[name] for name in names], np.int64)
+
+    def _nodes_of(self, groups: Sequence[str]) -> NDArray[np.int64]:
+        """The place of each group in the tree of siblings; places are made where they are needed.
+
+        A group is a path, such as host/folder/folder. The whole collection is the root. A folder
+        of fewer than three sources, or with all the sources of the folder above, is part of that.
+        """
+        paths = [tuple(part for part in group.split("/") if part)[:_DEEPEST] for group in groups]
+        self._members[""] += len(paths)
+        for path in paths:
+            for depth in range(len(path)):
+                self._members["/".join(path[: depth + 1])] += 1
+        if "" not in self._node_of:
+            self._node_of[""] = 0
+            self._tides["nodes"] = 1
+        parents = [-1] if len(self._parent) == 1 else self._parent.tolist()
+        places = np.zeros(len(paths), np.int64)
+        known: dict[tuple[str, ...], int] = {}
+        for row, path in enumerate(paths):
+            if path not in known:
+                node, above = 0, self._members[""]
+                for depth in range(len(path)):
+                    name = "/".join(path[: depth + 1])
+                    many = self._members[name]
+                    if name in self._node_of:
+                        node = self._node_of[name]
+                    elif _LEAST_SIBLINGS <= many < above:
+                        parents.append(node)
+                        node = self._node_of[name] = len(parents) - 1
+                    above = many
+                known[path] = node
+            places[row] = known[path]
+        if len(parents) > len(self._parent):
+            more = len(parents)
+            used = len(self._parent)
+            self._parent = np.array(parents)
+            self._found, self._expected = _longer(self._found, more), _longer(self._expected, more)
+            self._activity, self._after = _longer(self._activity, more), _longer(self._after, more)
+            self._activity[used:] = 1.0
+            self._tides["nodes"] = more
+            self._tides["due"] = -np.inf
+            self._gather()
+        return places
 
 
 def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -9,7 +9,8 @@ The rules are in `dispatch`; this module checks what it is told and keeps names.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -29,11 +30,19 @@ if TYPE_CHECKING:
 __all__ = ["Scheduler"]
 
 
-_TYPE_OF_STATE = "observant scheduler, version 1"
+_TYPE_OF_STATE = "observant scheduler, version 2"
 _SAMPLE = 4096
 """Sources that are looked at to find the price after a large change."""
 _LARGE_CHANGE = 0.1
 _HINT_LOG = 200_000
+GRID_POINTS = 48
+_LOWEST, _HIGHEST = 0.002, 400.0
+"""Rates that are told apart where the prior is learned: updates per mean period."""
+_FIRST_LOOK = 0.1
+"""Visits per source after which the prior is learned for the first time; then at every doubling."""
+_BINS_PER_PERIOD = 10
+_SHRINK, _MEMORY = 0.3, 3_000.0
+"""Of `siblings`: expected changes for which the parent stands, visits that a judgement lasts."""
 _OUTCOMES = {True: 1, False: 0, None: -1, "failed": -2}
 
 
@@ -52,8 +61,13 @@ class Scheduler(Registry):
     1.71 law
     2.0 news
 
-    Rates are given with `add`, or learned from the outcomes when there is a `prior` (a fitted
-    `observant.estimation.priors.Prior`); then the index is averaged over each source's posterior.
+    Rates are given with `add`, or learned from the outcomes when there is a `prior`: a fitted
+    `observant.estimation.priors.Prior`, or "learn" to learn that as well, from the outcomes of all
+    sources. Then the index is averaged over each source's posterior. `drift` is how many days a
+    rate lasts, on average, before it is another: evidence fades as it ages.
+
+    Sources added with a `group` have siblings: what is found at one says something about the
+    others (see `siblings`). It is learned how much, and that it may be nothing.
 
     `jitter` moves every visit by up to that share of its period, so that visits do not lock to a
     phase. `max_period` is the ceiling: no source waits longer, however little it is worth.
@@ -70,7 +84,8 @@ class Scheduler(Registry):
         *,
         objective: str = "freshness",
         grace: float = 0.0,
-        prior: Prior | None = None,
+        prior: Prior | Literal["learn"] | None = None,
+        drift: float = np.inf,
         jitter: float = 0.05,
         explore: float = 0.05,
         burst: float | None = None,
@@ -94,8 +109,19 @@ class Scheduler(Registry):
         between("explore", explore, 0, 1)
         between("lease", lease, 0, np.inf)
         between("retry", retry, 0, np.inf)
-        grid = np.zeros(0) if prior is None else np.array(prior.rates, float)
-        super().__init__(grid, grid if prior is None else np.array(prior.weights, float))
+        if isinstance(prior, str) and prior != "learn":
+            raise InputError(f"a prior is a Prior, or 'learn', not {prior!r}")
+        self._adapting = isinstance(prior, str)
+        if prior is None:
+            grid = weights = np.zeros(0)
+        elif isinstance(prior, str):  # the rates that matter are known when the sources are
+            grid = np.geomspace(1e-3, 1e3, GRID_POINTS)
+            weights = np.full(GRID_POINTS, 1 / GRID_POINTS)
+        else:
+            grid, weights = np.array(prior.rates, float), np.array(prior.weights, float)
+        super().__init__(grid, weights)
+        self._seen = 0
+        self._next_look = 0.0
         self._kernels: Any = dispatch
         self._objective, self._grace = objective, float(check("grace", grace, 0))
         self._bounds = float(min_period), float(max_period)
@@ -111,7 +137,8 @@ class Scheduler(Registry):
         clock["jitter"], clock["explore"] = jitter, explore
         clock["lease"], clock["retry"], clock["seed"] = lease, retry, seed
         clock["learning"] = prior is not None
-        clock["trust"] = 1.0 if prior is None else prior.trust
+        clock["trust"] = getattr(prior, "trust", 1.0)
+        clock["drift"], clock["age_weight"] = check_drift(drift), 1.0
         clock["budget"] = check("budget", budget, 0, above=True)
         self._gather()
 
@@ -130,10 +157,17 @@ class Scheduler(Registry):
         found = self._kernels.due(*self._state, self._now, self._out)
         return [self._names[i] for i in self._out[:found].tolist()]
 
-    def visited(self, source: str | int, time: float, changed: bool | str | None = None) -> None:
+    def visited(
+        self,
+        source: str | int,
+        time: float,
+        changed: bool | str | None = None,
+        age: float | None = None,
+    ) -> None:
         """Report a visit: `changed` or not, None if that cannot be known, "failed" if it failed.
 
-        After a failed visit the interval runs on. A visit nobody asked for counts as well.
+        `age` is how many days ago the source says that it was updated, where it says so. After a
+        failed visit the interval runs on. A visit nobody asked for counts as well.
         """
         i = self._find(source)
         try:
@@ -145,11 +179,15 @@ class Scheduler(Registry):
             ) from None
         if self._hinted and outcome >= 0:
             self._note(i, time, outcome == 1)
-        if not self._kernels.visited(*self._state, i, float(time), outcome):
+        known = np.nan if age is None else float(age)
+        if not self._kernels.visited(*self._state, i, float(time), outcome, known):
             last = self._sources["last"][i]
             raise InputError(
                 f"visited at {time}, not after the visit before ({last})", source=str(source)
             )
+        self._seen += 1
+        if self._adapting and self._seen >= self._next_look * len(self):
+            self.learn_prior()
 
     def hint(self, source: str | int, time: float) -> None:
         """Somebody says that the source changed. Used as far as such hints can be trusted."""
@@ -166,6 +204,29 @@ class Scheduler(Registry):
         """
         return float(self._kernels.next_time(self._sources, self._heaps, self._clock))
 
+    def drive(
+        self, kernel: Any, slots: int, world: tuple[Any, ...], pace: tuple[float, float, float]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+        """Run over recorded updates with a compiled loop (`driving.drive`), one visit a slot."""
+        who, when = np.zeros(slots, np.int64), np.zeros(slots)
+        failed = np.zeros(slots, bool)
+        begin = paid = 0
+        while begin < slots:
+            left = slots - begin
+            if self._adapting:
+                left = min(left, max(int(self._next_look * len(self)) - self._seen, 1))
+            stop = begin + left
+            many = kernel(
+                *(*self._state, *world, begin, stop, *pace, np.zeros(1, np.int64)),
+                *(who[paid:], when[paid:], failed[paid:]),
+            )
+            paid, begin = paid + many, stop
+            self._seen += left
+            self._now = float(self._clock["time"][0])
+            if self._adapting and begin < slots:
+                self.learn_prior()
+        return who[:paid], when[:paid], failed[:paid]
+
     # -- what a person changes ----------------------------------------------------------------
 
     def add(
@@ -180,8 +241,16 @@ class Scheduler(Registry):
         min_period: ArrayLike | None = None,
         max_period: ArrayLike | None = None,
         hints: HintQuality | None = None,
+        group: str | Sequence[str] | None = None,
+        age: ArrayLike | None = None,
+        evidence: ArrayLike | None = None,
     ) -> None:
-        """Add one source or many; one without a `last` visit is due at once."""
+        """Add one source or many; one without a `last` visit is due at once.
+
+        `group` is a path such as host/folder; sources under one path are siblings. `age` is how
+        many days before its `last` visit a source was updated, where it told. `evidence` is what
+        `evidence_of` gave for the same source before.
+        """
         names = [sources] if isinstance(sources, (str, int)) else list(sources)
         for name in names:
             if name in self._slot:
@@ -215,17 +284,26 @@ class Scheduler(Registry):
             block[name] = values
         block["last"], block["grace"] = before, self._grace
         block["host"] = where
+        block["node"] = -1
+        if group is not None:
+            labels = [group] * many if isinstance(group, str) else list(group)
+            if len(labels) != many:
+                raise InputError(f"{len(labels)} groups for {many} sources")
+            block["node"] = self._nodes_of(labels)
+        ages = np.full(many, -1.0) if age is None else np.broadcast_to(np.asarray(age, float), many)
+        block["age"] = np.where(ages >= 0, ages, -1.0)
         block["position"] = block["follower"] = -1
         block["state"] = self._codes.WAITING
         block["why"] = np.where(np.isfinite(before), self._codes.CROSSING, self._codes.NEW)
         block["key"] = self._clock["time"][0]
         self._sources[slots] = block
-        self._evidence[slots] = 0.0
+        self._evidence[slots] = 0.0 if evidence is None else np.asarray(evidence, float)
         for name, i in zip(names, slots.tolist(), strict=True):
             self._slot[name] = i
             self._names[i] = name
         if hints is not None:
             self._trust(slots, hints)
+        self._scale()
         self._changed(slots)
 
     def remove(self, source: str | int) -> None:
@@ -315,10 +393,54 @@ class Scheduler(Registry):
         """When a source is due as things stand; of one being visited, when it is offered again."""
         return float(self._sources["key"][self._find(source)])
 
+    @property
+    def rates(self) -> NDArray[np.float64]:
+        """The rates that a source may have, where rates are learned."""
+        return self._grid.copy()
+
     def posterior(self, source: str | int) -> NDArray[np.float64]:
-        """Probability of each rate of the prior's grid, given the outcomes so far."""
-        joint = self._prior * np.exp(self._clock["trust"][0] * self._evidence[self._find(source)])
+        """Probability of each rate of `rates`, given the outcomes so far."""
+        i = self._find(source)
+        record = self._sources[i]
+        log = self._evidence[i].copy()
+        if record["age"] >= 0:
+            log += self._clock["age_weight"][0] * _age_evidence(self._grid, record["age"])
+        joint = self._prior[record["group"]] * np.exp(log - log.max())
         return np.asarray(joint / joint.sum())
+
+    def evidence_of(self, source: str | int) -> NDArray[np.float64]:
+        """What the outcomes say about each rate of `rates`, as logarithms; for `add` later."""
+        return self._evidence[self._find(source)].copy()
+
+    def activity(self, group: str = "") -> float:
+        """How much faster than usual the sources of a group change now; 1 is as usual."""
+        path = [part for part in group.split("/") if part]
+        while path and "/".join(path) not in self._node_of:
+            path.pop()
+        node = self._node_of.get("/".join(path), 0)
+        tide = self._tides[0]
+        full = self._activity[node, tide["bin"] % self._bins]
+        return float(1 + tide["strength"] * (full - 1))
+
+    def learn_prior(self) -> None:
+        """Learn from all sources how their rates are distributed; done by itself with "learn"."""
+        from observant.planning.schedule.learning import learn_prior
+
+        here = np.flatnonzero(self._sources["state"] != self._codes.GONE)
+        found = learn_prior(
+            self._grid,
+            self._evidence[here],
+            self._sources["age"][here],
+            self._sources["node"][here],
+            self._parent,
+            self._prior[0],
+        )
+        self._prior = found.prior
+        self._sources["group"][here] = found.group
+        self._clock["age_weight"] = found.age_weight
+        self._gather()
+        self._next_look = max(2 * self._seen / max(len(self), 1), _FIRST_LOOK)
+        self._settle()
 
     # -- save and restore ---------------------------------------------------------------------
 
@@ -335,6 +457,9 @@ class Scheduler(Registry):
             "names": list(self._names),
             "hosts_by_name": dict(self._host_slot),
             "free": list(self._free),
+            "nodes": dict(self._node_of),
+            "members": dict(self._members),
+            "learning": [self._adapting, self._seen, self._next_look],
             "touched": self._touched,
             "hint_log": [list(row) for row in self._hint_log],
             "arrays": {name: pack(array) for name, array in arrays.items()},
@@ -351,6 +476,8 @@ class Scheduler(Registry):
             "hosts": new._hosts.dtype,
             "clock": new._clock.dtype,
             "heaps": new._heaps.dtype,
+            "tides": new._tides.dtype,
+            "parent": new._parent.dtype,
         }
         for name, packed in state["arrays"].items():
             setattr(new, f"_{name}", unpack(packed, kinds.get(name, np.dtype(float))))
@@ -361,6 +488,9 @@ class Scheduler(Registry):
         new._slot = {name: i for i, name in enumerate(new._names) if name is not None}
         new._host_slot = dict(state["hosts_by_name"])
         new._free = list(state["free"])
+        new._node_of = dict(state["nodes"])
+        new._members = Counter(state["members"])
+        new._adapting, new._seen, new._next_look = state["learning"]
         new._touched = state["touched"]
         new._now = float(new._clock["time"][0])
         new._hinted = bool((new._sources["signal"] > 0).any() or state["hint_log"])
@@ -369,6 +499,20 @@ class Scheduler(Registry):
         return new
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _scale(self) -> None:
+        """Once the number of sources is known: which rates matter, and how long a bin is."""
+        period = len(self) / self.budget
+        if self._seen:
+            return
+        if self._adapting:
+            self._grid[:] = np.geomspace(_LOWEST / period, _HIGHEST / period, len(self._grid))
+            self._next_look = _FIRST_LOOK
+        tide = self._tides[0]
+        tide["width"] = min(period / _BINS_PER_PERIOD, 1.0)
+        tide["shrink"], tide["memory"], tide["strength"] = _SHRINK, _MEMORY, 1.0
+        tide["bin"] = tide["oldest"] = np.floor(self._now / tide["width"])
+        tide["due"] = -np.inf
 
     def _note(self, i: int, time: float, changed: bool) -> None:
         """Keep a comparison from which the quality of hints is learned; the oldest fall out."""
@@ -419,7 +563,21 @@ class Scheduler(Registry):
         self._kernels.rekey_all(*self._state)
 
 
-_ARRAYS = ("sources", "heaps", "hosts", "clock", "grid", "prior", "evidence")
+_ARRAYS = (
+    *("sources", "heaps", "hosts", "clock", "grid", "prior", "evidence"),
+    *("tides", "parent", "found", "expected", "activity", "after"),
+)
+
+
+def check_drift(drift: float) -> float:
+    if not drift > 0:
+        raise InputError(f"drift is a number of days above 0, infinite for none, not {drift}")
+    return drift
+
+
+def _age_evidence(grid: NDArray[np.float64], age: float) -> NDArray[np.float64]:
+    """Log density of the age at a first visit under each rate (DESIGN 4)."""
+    return np.asarray(np.log(grid) - grid * age)
 
 
 def _text(value: float) -> float | str:

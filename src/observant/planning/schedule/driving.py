@@ -1,0 +1,77 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201
+"""The scheduler over recorded updates, one visit a slot. Compiled; the same kernels as live."""
+
+import math
+
+import numba
+
+from observant.planning.schedule.dispatch import chance, due, visited
+from observant.planning.schedule.heaps import first
+
+__all__ = ["drive"]
+
+jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+_FAILURE = 7  # a stream of chance of its own
+
+
+@jit
+def next_key(heaps, clock):
+    which = first(heaps, clock)
+    return heaps[which, 0].key if which >= 0 else math.inf
+
+
+@jit
+def drive(
+    sources,
+    heaps,
+    hosts,
+    clocks,
+    mind,
+    times,
+    offsets,
+    pointer,
+    dated,
+    begin,
+    stop,
+    start,
+    budget,
+    failure,
+    out,
+    who,
+    when,
+    failed,
+):
+    """Fill slots `begin` to `stop`; return how many visits were paid.
+
+    `pointer` stands at the first update that no visit has seen yet, for each source.
+    """
+    paid = 0
+    for slot in range(begin, stop):
+        now = start + (slot + 0.5) / budget
+        # Every slot pays for one visit. Who is due and must wait for the next slot is starved.
+        clocks[0].purse = clocks[0].burst
+        if due(sources, heaps, hosts, clocks, mind, now, out) == 0:
+            continue
+        clocks[0].starved = 1 if next_key(heaps, clocks[0]) <= now else 0
+        i = out[0]
+        who[paid], when[paid] = i, now
+        number = sources[i].visits + sources[i].failures
+        if failure > 0 and chance(clocks[0].seed + _FAILURE, i, number, 0) < failure:
+            visited(sources, heaps, hosts, clocks, mind, i, now, -2, math.nan)
+            failed[paid] = True
+            paid += 1
+            continue
+        at, end = pointer[i], offsets[i + 1]
+        changed = at < end and times[at] <= now
+        while at < end and times[at] <= now:
+            at += 1
+        pointer[i] = at
+        age = now - times[at - 1] if dated[i] and at > offsets[i] else math.nan
+        outcome = int(changed)
+        if sources[i].last == -math.inf:
+            outcome = -1
+        visited(sources, heaps, hosts, clocks, mind, i, now, outcome, age)
+        failed[paid] = False
+        paid += 1
+    return paid

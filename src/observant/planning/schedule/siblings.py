@@ -1,0 +1,157 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
+"""Siblings change together: a shared clock for every group of sources. Compiled.
+
+Sources of one folder, host or template are often updated at once (a deploy, an edit of a series).
+So each group keeps an **activity**: how much faster than usual its sources changed, bin of time
+after bin of time. A source's own time is then not the time on the wall, but what the clock of its
+group shows, which runs fast where the group was active. Rates are learned in that time, and the
+index is taken at that time. When a visit finds a change, the bins between it and the visit before
+become more active, and every sibling that was last visited before them is wanted earlier. One that
+was visited since is not.
+
+Groups form a tree: the whole collection, hosts, folders. The activity of a group in a bin is
+
+    (K · activity of its parent + changes found there) / (K + changes expected there)
+
+so a group speaks for itself only as far as its own visits say something. A change found in a window
+of several bins is shared among them in proportion to their activity (the E step of frontier 10).
+How far to believe all this, `strength` from 0 to 1, is learned from how well 0, ½ and 1 would have
+predicted the outcomes so far.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+__all__ = ["BINS", "TIDE", "attribute", "elapsed", "judge", "refresh"]
+
+jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+BINS = 256
+"""Bins of time that are remembered; what is older counts as usual."""
+
+TIDE = np.dtype(
+    [
+        ("width", "f8"),  # of a bin, in days
+        ("shrink", "f8"),  # K: expected changes for which the parent stands
+        ("strength", "f8"),
+        ("memory", "f8"),  # visits after which a judgement has faded to 1/e
+        ("score", "f8", (3,)),  # log score of the strengths 0, ½ and 1
+        ("bin", "i8"),  # the newest bin, counted from time 0
+        ("oldest", "i8"),
+        ("due", "f8"),  # when to refresh next
+        ("nodes", "i8"),
+    ]
+)
+
+
+@jit
+def elapsed(tide, node, activity, after, since, now):
+    """What the clock of a group shows between two times, at full strength."""
+    first = math.floor(since / tide.width)
+    start = tide.bin * tide.width  # of the newest bin, which goes on until the next refresh
+    newest = activity[node, tide.bin % BINS]
+    if first >= tide.bin:
+        return (now - since) * newest
+    shown = max(now - start, 0.0) * newest
+    if first < tide.oldest:
+        shown += tide.oldest * tide.width - since  # older than we remember: an ordinary time
+        first = tide.oldest
+        if first == tide.bin:
+            return shown
+        since = first * tide.width
+    inside = (first + 1) * tide.width - since
+    return shown + inside * activity[node, first % BINS] + after[node, first % BINS]
+
+
+@jit
+def attribute(tide, node, parent, found, expected, activity, since, now, changes, chance, at):
+    """Share a comparison among the bins it covers, for the group and all groups above it.
+
+    `changes` is what was found, 0 or 1; `chance` what was expected of an ordinary time. `at` is
+    when the update was, where that is known.
+    """
+    first = max(math.floor(since / tide.width), tide.oldest)
+    last = min(math.floor(now / tide.width), tide.bin)
+    if last < first:
+        return
+    total = 0.0
+    for b in range(first, last + 1):
+        total += overlap(tide, b, last, since, now) * activity[node, b % BINS]
+    begin = max(since, first * tide.width)
+    if not (total > 0 and now > begin):
+        return
+    chance *= (now - begin) / (now - since)
+    for b in range(first, last + 1):
+        inside = overlap(tide, b, last, since, now)
+        usual = chance * inside / (now - begin)
+        if math.isnan(at):
+            seen = changes * inside * activity[node, b % BINS] / total
+        else:
+            seen = 1.0 if b == min(max(math.floor(at / tide.width), first), last) else 0.0
+        above = node
+        while above >= 0:
+            expected[above, b % BINS] += usual
+            found[above, b % BINS] += seen
+            above = parent[above]
+
+
+@jit
+def overlap(tide, b, last, since, now):
+    """Days of a bin within a window; the newest bin goes on until the next refresh."""
+    stop = now if b == last else min(now, (b + 1) * tide.width)
+    return max(stop - max(since, b * tide.width), 0.0)
+
+
+@jit
+def refresh(tide, parent, found, expected, activity, after, now):
+    """Begin new bins, and find the activity of every group anew; parents come before children."""
+    newest = math.floor(now / tide.width)
+    if newest > tide.bin:
+        for b in range(max(tide.bin + 1, newest - BINS + 1), newest + 1):
+            for node in range(tide.nodes):
+                found[node, b % BINS] = expected[node, b % BINS] = 0.0
+        tide.bin = newest
+        tide.oldest = max(tide.oldest, newest - BINS + 1)
+    for node in range(tide.nodes):
+        sum_after = 0.0
+        for b in range(tide.bin, tide.oldest - 1, -1):
+            k = b % BINS
+            usual = 1.0 if parent[node] < 0 else activity[parent[node], k]
+            activity[node, k] = (tide.shrink * usual + found[node, k]) / (
+                tide.shrink + expected[node, k]
+            )
+            after[node, k] = sum_after
+            if b < tide.bin:
+                sum_after += tide.width * activity[node, k]
+    tide.due = now + tide.width / 4
+
+
+@jit
+def judge(tide, grid, weights, plain, full, changed):
+    """Score the three strengths by an outcome, and set the strength by their scores.
+
+    Returns the probability of a change in an ordinary time.
+    """
+    fade = 1.0 - 1.0 / tide.memory
+    usual, best = 0.0, -math.inf
+    for j in range(3):
+        own = plain + 0.5 * j * (full - plain)
+        chance = 0.0
+        for k in range(len(grid)):
+            if weights[k] > 0:
+                chance -= weights[k] * math.expm1(-grid[k] * own)
+        if j == 0:
+            usual = chance
+        chance = min(max(chance, 1e-6), 1 - 1e-6)
+        tide.score[j] = fade * tide.score[j] + math.log(chance if changed else 1 - chance)
+        best = max(best, tide.score[j])
+    total = above = 0.0
+    for j in range(3):
+        weight = math.exp(tide.score[j] - best)
+        total += weight
+        above += 0.5 * j * weight
+    tide.strength = above / total
+    return usual
