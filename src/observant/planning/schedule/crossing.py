@@ -14,7 +14,17 @@ import math
 
 import numba
 
-__all__ = ["CODES", "EXACT", "crossing", "cycle", "hinted", "hinted_crossing", "value"]
+__all__ = [
+    "CODES",
+    "EXACT",
+    "average",
+    "crossing",
+    "cycle",
+    "hinted",
+    "hinted_crossing",
+    "limit",
+    "value",
+]
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 

@@ -24,7 +24,7 @@ import numba
 import numpy as np
 
 from observant.planning.schedule.crossing import (
-    EXACT,
+    average,
     crossing,
     cycle,
     hinted,
@@ -32,6 +32,7 @@ from observant.planning.schedule.crossing import (
     value,
     worth_of_hint,
 )
+from observant.planning.schedule.grids import crossing_on_grid, index_on_grid, stays
 from observant.planning.schedule.heaps import (
     AWAY,
     BOUND,
@@ -50,9 +51,16 @@ from observant.planning.schedule.heaps import (
     settle_at,
     sink,
 )
-from observant.planning.schedule.siblings import attribute, elapsed, judge, refresh
+from observant.planning.schedule.siblings import (
+    attribute,
+    elapsed,
+    refresh,
+    score,
+    settle_strength,
+)
 
 __all__ = [
+    "believe_all",
     "due",
     "hint",
     "next_time",
@@ -69,9 +77,9 @@ _BEST_WINDOW = 1.5936  # λw at which one visit teaches most about λ (frontier 
 _HOST_GAIN = 0.05
 _HOST_CREDIT = 4.0  # visits that a host has saved up may follow at its shortest delay
 _RETRIES_DOUBLE = 10
-_NEGLIGIBLE = 1e-9  # probability of a rate that is not worth computing with
-_PRICE_SLACK = 0.01  # the price may move so far before a learned crossing is found anew
-_LEARNED = 1e-4  # to which a crossing is found where rates are learned, and known far less well
+_TURNS = 8  # times in a bin that the clocks of siblings are read
+_PRICE_SLACK = 0.05  # the price may move so far before a learned crossing is found anew
+_LEARNED = 1e-3  # to which a crossing is found where rates are learned, and known far less well
 
 
 # -- keys -----------------------------------------------------------------------------------------
@@ -90,30 +98,28 @@ def chance(seed, i, visit, which):
 
 
 @jit
-def belief(source, clock, mind, i):
-    """Fill in the rates a source may have and their probabilities; return how many."""
-    rates, weights = mind.rates, mind.weights
-    if clock.learning == 0:
-        rates[0], weights[0] = source.rate, 1.0
-        return 1
-    grid, prior = mind.grid, mind.prior[source.group]
+def believe(source, clock, mind, i):
+    """Find the posterior of a source's rate, from its prior and the evidence."""
+    grid, prior, posterior = mind.grid, mind.prior[source.group], mind.posterior[i]
     aged = clock.age_weight if source.age >= 0 else 0.0
     best = -math.inf
     for k in range(len(grid)):
-        weights[k] = mind.evidence[i, k]
+        posterior[k] = mind.evidence[i, k]
         if aged > 0:  # the age at the first visit: density λe^(−λ·age)
-            weights[k] += aged * (math.log(grid[k]) - grid[k] * source.age)
-        best = max(best, weights[k])
+            posterior[k] += aged * (math.log(grid[k]) - grid[k] * source.age)
+        best = max(best, posterior[k])
     total = 0.0
     for k in range(len(grid)):
-        rates[k] = grid[k]
-        weights[k] = prior[k] * math.exp(weights[k] - best)
-        total += weights[k]
+        posterior[k] = prior[k] * math.exp(posterior[k] - best)
+        total += posterior[k]
     for k in range(len(grid)):
-        weights[k] /= total
-        if weights[k] < _NEGLIGIBLE:
-            weights[k] = 0.0
-    return len(grid)
+        posterior[k] /= total
+
+
+@jit
+def believe_all(sources, clocks, mind):
+    for i in range(clocks[0].slots):
+        believe(sources[i], clocks[0], mind, i)
 
 
 @jit
@@ -123,7 +129,7 @@ def time_of(source, mind, now):
     if source.node < 0 or not 0 < plain < math.inf:
         return plain
     tide = mind.tides[0]
-    shown = elapsed(tide, source.node, mind.activity, mind.after, source.last, now)
+    shown = elapsed(tide, source.node, mind.activity, mind.shown, source.last, now)
     return plain + tide.strength * (shown - plain)
 
 
@@ -140,23 +146,29 @@ def planned(source, clock, price, mind, i):
     """Effective time at which the source crosses the price, before jitter and bounds."""
     if source.signal > 0:
         return hinted_crossing(source.silent, source.signal, source.false, price)
-    many = belief(source, clock, mind, i)
+    if clock.learning == 0:
+        mind.rates[0], mind.weights[0] = source.rate, 1.0
+        return crossing(clock.code, mind.rates, mind.weights, source.grace, price, source.period)
+    if clock.step > 0 and source.grace == 0:
+        return crossing_on_grid(
+            mind, mind.posterior[i], clock.code, clock.step, clock.zero, price, source.period
+        )
     return crossing(
-        clock.code,
-        mind.rates[:many],
-        mind.weights[:many],
-        source.grace,
-        price,
-        source.period,
-        _LEARNED if clock.learning else EXACT,
+        clock.code, mind.grid, mind.posterior[i], source.grace, price, source.period, _LEARNED
     )
+
+
+@jit
+def own_price(source, hosts, clock):
+    """The price of all, or that of its host where that is higher."""
+    return max(clock.price, hosts[source.host].price if source.host >= 0 else 0.0)
 
 
 @jit
 def key_of(sources, hosts, clock, mind, i):
     """Set when a waiting source is due, at the price of now."""
     source = sources[i]
-    source.priced = max(clock.price, hosts[source.host].price if source.host >= 0 else 0.0)
+    source.priced = own_price(source, hosts, clock)
     if source.why > BOUND:
         return
     period = planned(source, clock, price_of(source, hosts, clock), mind, i)
@@ -174,8 +186,8 @@ def key_of(sources, hosts, clock, mind, i):
     ):
         mean, square = 0.0, 0.0
         for k in range(len(mind.grid)):
-            mean += mind.weights[k] * mind.grid[k]
-            square += mind.weights[k] * mind.grid[k] ** 2
+            mean += mind.posterior[i, k] * mind.grid[k]
+            square += mind.posterior[i, k] * mind.grid[k] ** 2
         # Its rate is known to less than half of itself: look when one visit teaches most.
         if square - mean**2 > (0.5 * mean) ** 2 and mean * period > _BEST_WINDOW:
             period = _BEST_WINDOW / mean
@@ -202,20 +214,70 @@ def wake(source, clock, mind):
 
 
 @jit
-def turn(sources, heaps, clocks, mind, now):
-    """Read the clocks of the siblings anew, and move everybody to the time they now say."""
+def turn(sources, heaps, hosts, clocks, mind, now):
+    """Read the clocks of the siblings anew, and move those to whom they say something new.
+
+    Once in a bin everybody is moved, and the price is looked at again.
+    """
     clock, tide = clocks[0], mind.tides[0]
-    if tide.nodes == 0 or now < tide.due:
+    if clock.learning == 0 or now < tide.due:
         return
-    refresh(tide, mind.parent, mind.found, mind.expected, mind.activity, mind.after, now)
+    tide.due = now + tide.width / _TURNS
+    refresh(
+        tide,
+        mind.parent,
+        mind.found,
+        mind.expected,
+        mind.activity,
+        mind.shown,
+        mind.moved,
+        mind.news,
+        now,
+    )
+    if now >= tide.round:
+        tide.round = now + tide.width
+        mind.moved[:] = 0.0
+        move_all(sources, heaps, hosts, clock, mind)
+        return
+    if tide.stale:
+        list_siblings(sources, clock, mind)
+    for node in range(tide.nodes):
+        if mind.moved[node] > tide.slack:
+            mind.moved[node] = 0.0
+            i = mind.eldest[node]
+            while i >= 0:
+                if sources[i].state == WAITING and sources[i].why == CROSSING:
+                    wake(sources[i], clock, mind)
+                    put(sources, heaps, clock, i)
+                i = sources[i].sibling
+
+
+@jit
+def move_all(sources, heaps, hosts, clock, mind):
     length = clock.length[PRICED]
     heap = heaps[PRICED]
     for at in range(length):
-        source = sources[heap[at].source]
-        wake(source, clock, mind)
+        i = heap[at].source
+        source = sources[i]
+        if abs(source.priced - own_price(source, hosts, clock)) > _PRICE_SLACK * source.priced:
+            key_of(sources, hosts, clock, mind, i)
+        else:
+            wake(source, clock, mind)
         heap[at].key = source.key
     for at in range(length // 2 - 1, -1, -1):
         sink(sources, heap, length, at)
+
+
+@jit
+def list_siblings(sources, clock, mind):
+    """Chain the sources of each group."""
+    mind.eldest[:] = -1
+    for i in range(clock.slots):
+        node = sources[i].node
+        if node >= 0 and sources[i].state != GONE:
+            sources[i].sibling = mind.eldest[node]
+            mind.eldest[node] = i
+    mind.tides[0].stale = 0
 
 
 @jit
@@ -260,12 +322,18 @@ def index_now(source, clock, mind, i, now):
             s += source.hints * worth_of_hint(source.silent, source.signal, source.false)
         w = hinted(source.silent, source.signal, source.false, min(s, 1e9))
     else:
-        many = belief(source, clock, mind, i)
-        w = 0.0
-        for k in range(many):
-            if mind.weights[k] > 0:
-                w += mind.weights[k] * value(clock.code, mind.rates[k], source.grace, s)[0]
+        w = worth(source, clock, mind, i, s)
     return w * source.importance / source.cost
+
+
+@jit
+def worth(source, clock, mind, i, s):
+    """W(s) of a source without hints."""
+    if clock.learning == 0:
+        return value(clock.code, source.rate, source.grace, s)[0]
+    if clock.step > 0 and source.grace == 0:
+        return index_on_grid(mind, mind.posterior[i], clock.step, clock.zero, s)
+    return average(clock.code, mind.grid, mind.posterior[i], source.grace, s)[0]
 
 
 @jit
@@ -293,7 +361,7 @@ def due(sources, heaps, hosts, clocks, mind, now, out):
     """Fill `out` with the sources to visit now; return how many."""
     clock = clocks[0]
     advance(clock, now)
-    turn(sources, heaps, clocks, mind, now)
+    turn(sources, heaps, hosts, clocks, mind, now)
     found = 0
     while found < len(out):
         which = first(heaps, clock)
@@ -303,7 +371,7 @@ def due(sources, heaps, hosts, clocks, mind, now, out):
             which = PRICED  # nobody is due; only these may come early
         i = heaps[which, 0].source
         source = sources[i]
-        own = max(clock.price, hosts[source.host].price if source.host >= 0 else 0.0)
+        own = own_price(source, hosts, clock)
         slack = _PRICE_SLACK * own if clock.learning else 0.0
         moved = abs(source.priced - own) > slack
         if source.state == WAITING and moved and source.why != POLITE:
@@ -416,7 +484,7 @@ def mend_another(sources, heaps, hosts, clock, mind):
     source = sources[i]
     if source.state != WAITING or source.why == POLITE:
         return
-    own = max(clock.price, hosts[source.host].price if source.host >= 0 else 0.0)
+    own = own_price(source, hosts, clock)
     if abs(source.priced - own) > (_PRICE_SLACK if clock.learning else 1e-6) * own:
         key_of(sources, hosts, clock, mind, i)
         put(sources, heaps, clock, i)
@@ -440,8 +508,9 @@ def visited(sources, heaps, hosts, clocks, mind, i, time, outcome, age):
         source.why = RETRY
         source.key = time + clock.retry * 2.0 ** min(source.failures - 1, _RETRIES_DOUBLE)
     else:
-        if source.last == -math.inf and age >= 0:
+        if source.last == -math.inf and age >= 0 and clock.learning:
             source.age = age
+            believe(source, clock, mind, i)
         learn(source, clock, mind, i, time, outcome, age)
         source.last = time
         source.visits += 1
@@ -465,9 +534,8 @@ def learn(source, clock, mind, i, time, outcome, age):
     dated = outcome == 1 and 0 <= age < gap
     own, lately = time_of(source, mind, time), age
     if source.node >= 0:
-        many = belief(source, clock, mind, i)
-        full = elapsed(tide, source.node, mind.activity, mind.after, source.last, time)
-        chance = judge(tide, grid, mind.weights[:many], gap, full, outcome == 1)
+        full = elapsed(tide, source.node, mind.activity, mind.shown, source.last, time)
+        chance = judge(tide, clock, mind, i, gap, full, outcome == 1)
         attribute(
             tide,
             source.node,
@@ -475,6 +543,7 @@ def learn(source, clock, mind, i, time, outcome, age):
             mind.found,
             mind.expected,
             mind.activity,
+            mind.news,
             source.last,
             time,
             outcome,
@@ -483,7 +552,7 @@ def learn(source, clock, mind, i, time, outcome, age):
         )
         if dated:
             lately = age + tide.strength * (
-                elapsed(tide, source.node, mind.activity, mind.after, time - age, time) - age
+                elapsed(tide, source.node, mind.activity, mind.shown, time - age, time) - age
             )
     best = -math.inf
     for k in range(len(grid)):
@@ -498,6 +567,29 @@ def learn(source, clock, mind, i, time, outcome, age):
         evidence[i, k] -= best
     if clock.drift < math.inf:
         forget(mind.prior[source.group], evidence[i], gap / clock.drift)
+    believe(source, clock, mind, i)
+
+
+@jit
+def judge(tide, clock, mind, i, plain, full, changed):
+    """Score the strengths 0, ½ and 1 of siblings by an outcome, and set the strength by that.
+
+    Returns the probability of a change in an ordinary time.
+    """
+    usual = 0.0
+    for j in range(3):
+        own = plain + 0.5 * j * (full - plain)
+        if clock.step > 0:
+            chance = 1 - stays(mind, mind.posterior[i], clock.step, clock.zero, own)
+        else:
+            chance = 1.0
+            for k in range(len(mind.grid)):
+                chance -= mind.posterior[i, k] * math.exp(-mind.grid[k] * own)
+        if j == 0:
+            usual = chance
+        score(tide, j, min(max(chance, 1e-6), 1 - 1e-6), changed)
+    settle_strength(tide)
+    return usual
 
 
 @jit

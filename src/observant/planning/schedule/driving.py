@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN001, ANN201, ANN202
 """The scheduler over recorded updates, one visit a slot. Compiled; the same kernels as live."""
 
 import math

@@ -37,6 +37,7 @@ SOURCE = np.dtype(
         ("host", "i8"),
         ("group", "i8"),  # whose prior it has
         ("node", "i8"),  # its group in the tree of siblings, or −1
+        ("sibling", "i8"),  # another source of its group, or −1
         ("heap", "i8"),  # PRICED or TIMED
         ("position", "i8"),  # there, or −1
         ("follower", "i8"),  # next in the queue of its host, or −1
@@ -71,6 +72,8 @@ CLOCK = np.dtype(
         ("retry", "f8"),
         ("trust", "f8"),
         ("drift", "f8"),  # days after which a rate is drawn anew, on average
+        ("step", "f8"),  # of the grid of rates, if that is geometric (`grids`)
+        ("zero", "i8"),
         ("age_weight", "f8"),  # how far the age at the first visit is believed
         ("code", "i8"),
         ("learning", "i8"),

@@ -27,17 +27,27 @@ class Mind(NamedTuple):
     grid: NDArray[np.float64]
     evidence: NDArray[np.float64]
     """Log-likelihood of each rate of the grid, a row for each source."""
+    posterior: NDArray[np.float64]
+    """Probability of each rate, a row for each source."""
     prior: NDArray[np.float64]
     """Probability of each rate, a row for each group of sources; the first is for all."""
+    table: NDArray[np.float64]
+    left: NDArray[np.float64]
+    factors: NDArray[np.float64]
+    """Of `grids`: the index and e⁻ˣ of every product of a rate and a time."""
     rates: NDArray[np.float64]
     weights: NDArray[np.float64]
-    """Room for one belief."""
+    """Room for one rate that is given."""
     tides: NDArray[Any]
     parent: NDArray[np.int64]
     found: NDArray[np.float64]
     expected: NDArray[np.float64]
     activity: NDArray[np.float64]
-    after: NDArray[np.float64]
+    shown: NDArray[np.float64]
+    moved: NDArray[np.float64]
+    news: NDArray[np.bool_]
+    eldest: NDArray[np.int64]
+    """One source of each group; the others follow by `sibling`."""
 
 
 class Registry:
@@ -52,7 +62,7 @@ class Registry:
         self._parent = np.full(1, -1)
         self._found = np.zeros((1, siblings.BINS))
         self._expected, self._activity = self._found.copy(), self._found + 1.0
-        self._after = self._found.copy()
+        self._shown = self._found.copy()
         self._node_of: dict[str, int] = {}
         self._members: Counter[str] = Counter()
         self._sources = np.zeros(0, heaps.SOURCE)
@@ -61,6 +71,8 @@ class Registry:
         self._clock = np.zeros(1, heaps.CLOCK)
         self._grid, self._prior = grid, np.atleast_2d(prior)
         self._evidence = np.zeros((0, len(grid)))
+        self._posterior = np.zeros((0, len(grid)))
+        self._tables = np.zeros(1), np.zeros(1), np.zeros(1)
         self._slot: dict[str | int, int] = {}
         self._names: list[str | int | None] = []
         self._host_slot: dict[str, int] = {}
@@ -83,7 +95,7 @@ class Registry:
 
     def _gather(self) -> None:
         """Gather what every kernel takes; anew whenever an array was replaced."""
-        many = max(len(self._grid), 1)
+        self._tides["stale"] = 1
         self._state = (
             self._sources,
             self._heaps,
@@ -92,15 +104,20 @@ class Registry:
             Mind(
                 self._grid,
                 self._evidence,
+                self._posterior,
                 self._prior,
-                np.zeros(many),
-                np.zeros(many),
+                *self._tables,
+                np.zeros(1),
+                np.ones(1),
                 self._tides,
                 self._parent,
                 self._found,
                 self._expected,
                 self._activity,
-                self._after,
+                self._shown,
+                np.zeros(len(self._parent)),
+                np.zeros(len(self._parent), bool),
+                np.full(len(self._parent), -1),
             ),
         )
 
@@ -120,6 +137,7 @@ class Registry:
             self._sources = _longer(self._sources, size)
             self._heaps = np.stack([_longer(heap, size) for heap in self._heaps])
             self._evidence = _longer(self._evidence, size)
+            self._posterior = _longer(self._posterior, size)
             self._gather()
         self._names.extend([None] * (wanted - used))
         self._clock["slots"] = wanted
@@ -180,7 +198,7 @@ class Registry:
             used = len(self._parent)
             self._parent = np.array(parents)
             self._found, self._expected = _longer(self._found, more), _longer(self._expected, more)
-            self._activity, self._after = _longer(self._activity, more), _longer(self._after, more)
+            self._activity, self._shown = _longer(self._activity, more), _longer(self._shown, more)
             self._activity[used:] = 1.0
             self._tides["nodes"] = more
             self._tides["due"] = -np.inf

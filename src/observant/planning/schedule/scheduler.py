@@ -41,8 +41,11 @@ _LOWEST, _HIGHEST = 0.002, 400.0
 _FIRST_LOOK = 0.1
 """Visits per source after which the prior is learned for the first time; then at every doubling."""
 _BINS_PER_PERIOD = 10
+_SLACK = 0.03
 _SHRINK, _MEMORY = 0.3, 3_000.0
 """Of `siblings`: expected changes for which the parent stands, visits that a judgement lasts."""
+_GAIN = 0.02
+"""Of the price where rates are learned: groups wake up together, and the price must follow."""
 _OUTCOMES = {True: 1, False: 0, None: -1, "failed": -2}
 
 
@@ -140,7 +143,7 @@ class Scheduler(Registry):
         clock["trust"] = getattr(prior, "trust", 1.0)
         clock["drift"], clock["age_weight"] = check_drift(drift), 1.0
         clock["budget"] = check("budget", budget, 0, above=True)
-        self._gather()
+        self._tabulate()
 
     # -- what a loop asks ---------------------------------------------------------------------
 
@@ -304,6 +307,8 @@ class Scheduler(Registry):
         if hints is not None:
             self._trust(slots, hints)
         self._scale()
+        if len(self._grid):
+            self._kernels.believe_all(self._sources, self._clock, self._state[4])
         self._changed(slots)
 
     def remove(self, source: str | int) -> None:
@@ -400,13 +405,7 @@ class Scheduler(Registry):
 
     def posterior(self, source: str | int) -> NDArray[np.float64]:
         """Probability of each rate of `rates`, given the outcomes so far."""
-        i = self._find(source)
-        record = self._sources[i]
-        log = self._evidence[i].copy()
-        if record["age"] >= 0:
-            log += self._clock["age_weight"][0] * _age_evidence(self._grid, record["age"])
-        joint = self._prior[record["group"]] * np.exp(log - log.max())
-        return np.asarray(joint / joint.sum())
+        return self._posterior[self._find(source)].copy()
 
     def evidence_of(self, source: str | int) -> NDArray[np.float64]:
         """What the outcomes say about each rate of `rates`, as logarithms; for `add` later."""
@@ -439,6 +438,7 @@ class Scheduler(Registry):
         self._sources["group"][here] = found.group
         self._clock["age_weight"] = found.age_weight
         self._gather()
+        self._kernels.believe_all(self._sources, self._clock, self._state[4])
         self._next_look = max(2 * self._seen / max(len(self), 1), _FIRST_LOOK)
         self._settle()
 
@@ -495,7 +495,7 @@ class Scheduler(Registry):
         new._now = float(new._clock["time"][0])
         new._hinted = bool((new._sources["signal"] > 0).any() or state["hint_log"])
         new._hint_log = [(i, s, n, z) for i, s, n, z in state["hint_log"]]
-        new._gather()
+        new._tabulate()
         return new
 
     # -- inside -------------------------------------------------------------------------------
@@ -508,11 +508,23 @@ class Scheduler(Registry):
         if self._adapting:
             self._grid[:] = np.geomspace(_LOWEST / period, _HIGHEST / period, len(self._grid))
             self._next_look = _FIRST_LOOK
+            self._tabulate()
         tide = self._tides[0]
         tide["width"] = min(period / _BINS_PER_PERIOD, 1.0)
         tide["shrink"], tide["memory"], tide["strength"] = _SHRINK, _MEMORY, 1.0
         tide["bin"] = tide["oldest"] = np.floor(self._now / tide["width"])
-        tide["due"] = -np.inf
+        tide["due"] = tide["round"] = -np.inf
+        tide["slack"] = _SLACK * period
+
+    def _tabulate(self) -> None:
+        """Prepare what is looked up rather than computed, for the rates as they are."""
+        from observant.planning.schedule.grids import step_of, tables
+
+        if len(self._grid):
+            *found, zero = tables(self._objective, self._grid)
+            self._tables = (found[0], found[1], found[2])
+            self._clock["step"], self._clock["zero"] = step_of(self._grid), zero
+        self._gather()
 
     def _note(self, i: int, time: float, changed: bool) -> None:
         """Keep a comparison from which the quality of hints is learned; the oldest fall out."""
@@ -537,6 +549,7 @@ class Scheduler(Registry):
     def _changed(self, slots: NDArray[np.int64], touched: int | None = None) -> None:
         """Key these sources anew; after a large change find the price again."""
         self._touched += len(slots) if touched is None else touched
+        self._tides["stale"] = 1
         if self._touched > _LARGE_CHANGE * len(self):
             self._settle()
         else:
@@ -553,7 +566,7 @@ class Scheduler(Registry):
         burst = np.sqrt(len(here)) * costs.mean()
         clock["burst"] = burst if self._given_burst is None else self._given_burst
         clock["purse"] = min(clock["purse"], clock["burst"])
-        clock["gain"] = min(0.05, 1 / np.sqrt(len(here)))
+        clock["gain"] = _GAIN if len(self._grid) else min(0.05, 1 / np.sqrt(len(here)))
         sample = here[:: -(-len(here) // _SAMPLE)]
         share = costs.sum() / self._sources["cost"][sample].sum()
         sources, _, _, clocks, *rest = self._state
@@ -564,8 +577,8 @@ class Scheduler(Registry):
 
 
 _ARRAYS = (
-    *("sources", "heaps", "hosts", "clock", "grid", "prior", "evidence"),
-    *("tides", "parent", "found", "expected", "activity", "after"),
+    *("sources", "heaps", "hosts", "clock", "grid", "prior", "evidence", "posterior"),
+    *("tides", "parent", "found", "expected", "activity", "shown"),
 )
 
 
@@ -573,11 +586,6 @@ def check_drift(drift: float) -> float:
     if not drift > 0:
         raise InputError(f"drift is a number of days above 0, infinite for none, not {drift}")
     return drift
-
-
-def _age_evidence(grid: NDArray[np.float64], age: float) -> NDArray[np.float64]:
-    """Log density of the age at a first visit under each rate (DESIGN 4)."""
-    return np.asarray(np.log(grid) - grid * age)
 
 
 def _text(value: float) -> float | str:

@@ -25,12 +25,15 @@ import math
 import numba
 import numpy as np
 
-__all__ = ["BINS", "TIDE", "attribute", "elapsed", "judge", "refresh"]
+__all__ = ["BINS", "TIDE", "attribute", "elapsed", "refresh", "score", "settle_strength"]
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 BINS = 256
 """Bins of time that are remembered; what is older counts as usual."""
+
+_OPEN = 80
+"""Bins back that are still judged anew; of what is older, nearly all is known."""
 
 TIDE = np.dtype(
     [
@@ -42,32 +45,33 @@ TIDE = np.dtype(
         ("bin", "i8"),  # the newest bin, counted from time 0
         ("oldest", "i8"),
         ("due", "f8"),  # when to refresh next
+        ("round", "f8"),  # when to move everybody next
+        ("slack", "f8"),  # days by which a clock may be put right before its sources move
+        ("stale", "i8"),  # sources came or went since the groups were listed
         ("nodes", "i8"),
     ]
 )
 
 
 @jit
-def elapsed(tide, node, activity, after, since, now):
-    """What the clock of a group shows between two times, at full strength."""
+def elapsed(tide, node, activity, shown, since, now):
+    """What the clock of a group shows between two times, at full strength.
+
+    `shown` is what it shows at the start of each bin.
+    """
     first = math.floor(since / tide.width)
-    start = tide.bin * tide.width  # of the newest bin, which goes on until the next refresh
-    newest = activity[node, tide.bin % BINS]
+    newest = tide.bin % BINS  # it goes on until the next refresh
     if first >= tide.bin:
-        return (now - since) * newest
-    shown = max(now - start, 0.0) * newest
-    if first < tide.oldest:
-        shown += tide.oldest * tide.width - since  # older than we remember: an ordinary time
-        first = tide.oldest
-        if first == tide.bin:
-            return shown
-        since = first * tide.width
-    inside = (first + 1) * tide.width - since
-    return shown + inside * activity[node, first % BINS] + after[node, first % BINS]
+        return (now - since) * activity[node, newest]
+    until = shown[node, newest] + max(now - tide.bin * tide.width, 0.0) * activity[node, newest]
+    if first < tide.oldest:  # before we remember: an ordinary time
+        return until - shown[node, tide.oldest % BINS] + tide.oldest * tide.width - since
+    inside = since - first * tide.width
+    return until - shown[node, first % BINS] - inside * activity[node, first % BINS]
 
 
 @jit
-def attribute(tide, node, parent, found, expected, activity, since, now, changes, chance, at):
+def attribute(tide, node, parent, found, expected, activity, news, since, now, changes, chance, at):
     """Share a comparison among the bins it covers, for the group and all groups above it.
 
     `changes` is what was found, 0 or 1; `chance` what was expected of an ordinary time. `at` is
@@ -93,6 +97,7 @@ def attribute(tide, node, parent, found, expected, activity, since, now, changes
             seen = 1.0 if b == min(max(math.floor(at / tide.width), first), last) else 0.0
         above = node
         while above >= 0:
+            news[above] |= changes > 0
             expected[above, b % BINS] += usual
             found[above, b % BINS] += seen
             above = parent[above]
@@ -106,9 +111,14 @@ def overlap(tide, b, last, since, now):
 
 
 @jit
-def refresh(tide, parent, found, expected, activity, after, now):
-    """Begin new bins, and find the activity of every group anew; parents come before children."""
+def refresh(tide, parent, found, expected, activity, shown, moved, news, now):
+    """Begin new bins, and find the activity of every group anew; parents come before children.
+
+    `moved` adds up by how much the clock of each group was put right. Between two rounds, only
+    groups with `news` are looked at, and those below a group that moved.
+    """
     newest = math.floor(now / tide.width)
+    whole = newest > tide.bin or now >= tide.round
     if newest > tide.bin:
         for b in range(max(tide.bin + 1, newest - BINS + 1), newest + 1):
             for node in range(tide.nodes):
@@ -116,42 +126,35 @@ def refresh(tide, parent, found, expected, activity, after, now):
         tide.bin = newest
         tide.oldest = max(tide.oldest, newest - BINS + 1)
     for node in range(tide.nodes):
-        sum_after = 0.0
-        for b in range(tide.bin, tide.oldest - 1, -1):
+        above = parent[node]
+        if not (whole or news[node] or (above >= 0 and moved[above] > tide.slack)):
+            continue
+        news[node] = False
+        for b in range(max(tide.oldest, tide.bin - _OPEN), tide.bin + 1):
             k = b % BINS
-            usual = 1.0 if parent[node] < 0 else activity[parent[node], k]
-            activity[node, k] = (tide.shrink * usual + found[node, k]) / (
-                tide.shrink + expected[node, k]
-            )
-            after[node, k] = sum_after
-            if b < tide.bin:
-                sum_after += tide.width * activity[node, k]
-    tide.due = now + tide.width / 4
+            usual = 1.0 if above < 0 else activity[above, k]
+            now_so = (tide.shrink * usual + found[node, k]) / (tide.shrink + expected[node, k])
+            moved[node] += tide.width * abs(now_so - activity[node, k])
+            activity[node, k] = now_so
+            if b > tide.oldest:
+                before = (b - 1) % BINS
+                shown[node, k] = shown[node, before] + tide.width * activity[node, before]
 
 
 @jit
-def judge(tide, grid, weights, plain, full, changed):
-    """Score the three strengths by an outcome, and set the strength by their scores.
+def score(tide, j, chance, changed):
+    """Judge one of the strengths 0, ½ and 1 by the chance it gave to what happened."""
+    tide.score[j] *= 1.0 - 1.0 / tide.memory
+    tide.score[j] += math.log(chance if changed else 1 - chance)
 
-    Returns the probability of a change in an ordinary time.
-    """
-    fade = 1.0 - 1.0 / tide.memory
-    usual, best = 0.0, -math.inf
-    for j in range(3):
-        own = plain + 0.5 * j * (full - plain)
-        chance = 0.0
-        for k in range(len(grid)):
-            if weights[k] > 0:
-                chance -= weights[k] * math.expm1(-grid[k] * own)
-        if j == 0:
-            usual = chance
-        chance = min(max(chance, 1e-6), 1 - 1e-6)
-        tide.score[j] = fade * tide.score[j] + math.log(chance if changed else 1 - chance)
-        best = max(best, tide.score[j])
+
+@jit
+def settle_strength(tide):
+    """The strength that the scores speak for."""
+    best = max(tide.score[0], tide.score[1], tide.score[2])
     total = above = 0.0
     for j in range(3):
         weight = math.exp(tide.score[j] - best)
         total += weight
         above += 0.5 * j * weight
     tide.strength = above / total
-    return usual
