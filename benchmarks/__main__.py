@@ -2,7 +2,17 @@
 
 import argparse
 
-from benchmarks import currency, partition, planning, rates, scheduling, startup
+from benchmarks import (
+    currency,
+    intervals,
+    intervals_em,
+    partition,
+    planning,
+    rates,
+    scheduling,
+    simulation,
+    startup,
+)
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--large", action="store_true", help="100 million visits; about ten minutes")
@@ -12,5 +22,8 @@ rates.main(large=options.large)
 currency.main()
 planning.main()
 scheduling.main()
+intervals.main()
+intervals_em.em()
+simulation.main()
 if options.large:
     partition.main()

@@ -333,7 +333,9 @@ def test_learned_rates_are_those_of_the_online_posterior():
     period = (scheduler.due_at("a") - 5.0) / (
         1 + 0.05 * (2 * scheduler._kernels.chance(0, 0, 4, 0) - 1)
     )
-    assert np.sum(alone.weights * law.index(period)) == pytest.approx(scheduler.price)
+    # Learned crossings lie between two times of a grid (`schedule.grids`): to a few per mille.
+    index = np.sum(alone.weights * law.index(period))
+    assert index == pytest.approx(scheduler.price, rel=0.004)
 
 
 def test_learning_beats_uniform_and_comes_near_to_knowing():

@@ -12,37 +12,67 @@ if TYPE_CHECKING:
     from observant.estimation.accuracy import accuracy
     from observant.estimation.classes import classify
     from observant.estimation.design import design
+    from observant.estimation.drift import drift
+    from observant.estimation.intervals import IntervalEstimate, estimate_intervals
+    from observant.estimation.local import local_rates, predict_next
     from observant.estimation.online import OnlineRate
+    from observant.estimation.overdue import change_probability, overdue
     from observant.estimation.rates import RateTable, estimate_rates
+    from observant.estimation.season import seasonal_rates
     from observant.formats import read_visits, write_table
     from observant.planning import plan
+    from observant.planning.schedule import Scheduler
+    from observant.simulation import simulate
+    from observant.traces import read_trace
     from observant.visits import VisitLog
 
 __all__ = [
+    "IntervalEstimate",
     "OnlineRate",
     "RateTable",
+    "Scheduler",
     "VisitLog",
     "accuracy",
+    "change_probability",
     "classify",
     "design",
+    "drift",
+    "estimate_intervals",
     "estimate_rates",
+    "local_rates",
+    "overdue",
     "plan",
+    "predict_next",
+    "read_trace",
     "read_visits",
+    "seasonal_rates",
+    "simulate",
     "write_table",
 ]
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "IntervalEstimate": "observant.estimation.intervals",
     "OnlineRate": "observant.estimation.online",
     "RateTable": "observant.estimation.rates",
+    "Scheduler": "observant.planning.schedule",
     "VisitLog": "observant.visits",
     "accuracy": "observant.estimation.accuracy",
+    "change_probability": "observant.estimation.overdue",
     "classify": "observant.estimation.classes",
     "design": "observant.estimation.design",
+    "drift": "observant.estimation.drift",
+    "estimate_intervals": "observant.estimation.intervals",
     "estimate_rates": "observant.estimation.rates",
+    "local_rates": "observant.estimation.local",
+    "overdue": "observant.estimation.overdue",
     "plan": "observant.planning",
+    "predict_next": "observant.estimation.local",
+    "read_trace": "observant.traces",
     "read_visits": "observant.formats",
+    "seasonal_rates": "observant.estimation.season",
+    "simulate": "observant.simulation",
     "write_table": "observant.formats",
 }
 

@@ -56,6 +56,9 @@ _EXAMPLES = "write for example 90s, 30min, 6h, 8.5d, 2w, or 1d12h"
 _RATE_EXAMPLES = "write for example 0.3, 1/7d or 2/week"
 
 
+_EACH = ("/source", "/page", "/url")
+
+
 def parse_duration(text: str | float) -> float:
     """Days in a duration. A bare number is taken as days; parts add up.
 
@@ -105,8 +108,21 @@ def parse_rate(text: str | float) -> float:
     return _finite(float(count) / days, text)
 
 
-def parse_budget(text: str | float) -> float:
-    """Visits per day in a budget such as ``1000/day`` or ``2/s``; a bare number is per day."""
+def parse_budget(text: str | float, sources: int | None = None) -> float:
+    """Visits per day in a budget such as ``1000/day`` or ``2/s``; a bare number is per day.
+
+    With the number of sources known, a budget may be for each of them.
+
+    >>> parse_budget("0.1/source/day", sources=3_000)
+    300.0
+    """
+    if isinstance(text, str):
+        squeezed = text.replace(" ", "").lower()
+        each = next((unit for unit in _EACH if unit in squeezed), None)
+        if each is not None:
+            if sources is None:
+                raise UnitError(f"here a budget is for all sources together: {text!r}")
+            return sources * parse_budget(squeezed.replace(each, "", 1))
     budget = parse_rate(text)
     if budget == 0:
         raise UnitError(f"a budget must be more than zero: {text!r}")

@@ -149,7 +149,9 @@ def _solve(
         hosts = table.get("host") or [_host_of(name) for name in table["source"]]
     return optimal(
         table["rate_per_day"],
-        budget=None if budget is None else _given("--budget", budget, parse_budget),
+        budget=None
+        if budget is None
+        else _given("--budget", budget, lambda text: parse_budget(text, len(table["source"]))),
         target=target,
         objective=objective,
         grace=_given("--grace", grace, parse_duration),

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["simulate"]
 
-_PER_SOURCE = ("/source", "/page", "/url")
 _SEEDS = 3
 
 
@@ -248,13 +247,8 @@ def _run(
 
 def _budget(text: str, sources: int) -> float:
     """Visits a day for all sources; `0.1/source/day` is for each."""
-    squeezed = text.replace(" ", "")
-    for unit in _PER_SOURCE:
-        if unit in squeezed:
-            squeezed = squeezed.replace(unit, "", 1)
-            return sources * _budget(squeezed, 1)
     try:
-        return parse_budget(squeezed)
+        return parse_budget(text, sources)
     except UnitError as error:
         raise UnitError(f"--budget: {error}") from error
 

@@ -405,11 +405,11 @@ class Scheduler(Registry):
 
     def posterior(self, source: str | int) -> NDArray[np.float64]:
         """Probability of each rate of `rates`, given the outcomes so far."""
-        return self._posterior[self._find(source)].copy()
+        return np.array(self._posterior[self._find(source)])
 
     def evidence_of(self, source: str | int) -> NDArray[np.float64]:
         """What the outcomes say about each rate of `rates`, as logarithms; for `add` later."""
-        return self._evidence[self._find(source)].copy()
+        return np.array(self._evidence[self._find(source)])
 
     def activity(self, group: str = "") -> float:
         """How much faster than usual the sources of a group change now; 1 is as usual."""
@@ -518,12 +518,13 @@ class Scheduler(Registry):
 
     def _tabulate(self) -> None:
         """Prepare what is looked up rather than computed, for the rates as they are."""
-        from observant.planning.schedule.grids import step_of, tables
+        from observant.planning.schedule import grids
 
+        prepare: Any = grids
         if len(self._grid):
-            *found, zero = tables(self._objective, self._grid)
+            *found, zero = prepare.tables(self._objective, self._grid)
             self._tables = (found[0], found[1], found[2])
-            self._clock["step"], self._clock["zero"] = step_of(self._grid), zero
+            self._clock["step"], self._clock["zero"] = prepare.step_of(self._grid), zero
         self._gather()
 
     def _note(self, i: int, time: float, changed: bool) -> None:
