@@ -65,7 +65,7 @@ def test_every_model_is_registered_and_has_an_example():
     concrete = {
         cls
         for cls in descendants(Process)
-        if not inspect.isabstract(cls) and cls.__module__.startswith("observant.")
+        if not inspect.isabstract(cls) and cls.__module__.startswith("observant.processes.")
     }
     assert concrete == {*STATIONARY.values(), *NON_STATIONARY.values()}
     assert {type(process) for process in EXAMPLES.values()} == set(STATIONARY.values())

@@ -447,6 +447,7 @@ class Scheduler(Registry):
     def state(self) -> dict[str, Any]:
         """Everything, as plain values that JSON can hold; `restore` continues exactly."""
         arrays = {name: getattr(self, f"_{name}") for name in _ARRAYS}
+        arrays |= {name: getattr(self._state[4], name) for name in _UNDER_WAY}
         return {
             "type": _TYPE_OF_STATE,
             "objective": self._objective,
@@ -479,8 +480,9 @@ class Scheduler(Registry):
             "tides": new._tides.dtype,
             "parent": new._parent.dtype,
         }
-        for name, packed in state["arrays"].items():
-            setattr(new, f"_{name}", unpack(packed, kinds.get(name, np.dtype(float))))
+        arrays = state["arrays"]
+        for name in _ARRAYS:
+            setattr(new, f"_{name}", unpack(arrays[name], kinds.get(name, np.dtype(float))))
         new._bounds = float(state["bounds"][0]), float(state["bounds"][1])
         new._host_defaults = float(state["host_defaults"][0]), float(state["host_defaults"][1])
         new._given_burst = state["given_burst"]
@@ -496,6 +498,9 @@ class Scheduler(Registry):
         new._hinted = bool((new._sources["signal"] > 0).any() or state["hint_log"])
         new._hint_log = [(i, s, n, z) for i, s, n, z in state["hint_log"]]
         new._tabulate()
+        for name in _UNDER_WAY:
+            array = getattr(new._state[4], name)
+            array[:] = unpack(arrays[name], array.dtype)
         return new
 
     # -- inside -------------------------------------------------------------------------------
@@ -581,6 +586,8 @@ _ARRAYS = (
     *("sources", "heaps", "hosts", "clock", "grid", "prior", "evidence", "posterior"),
     *("tides", "parent", "found", "expected", "activity", "shown"),
 )
+_UNDER_WAY = ("moved", "news")
+"""Of `siblings`: what was found since the clocks were read."""
 
 
 def check_drift(drift: float) -> float:

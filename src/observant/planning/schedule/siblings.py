@@ -119,6 +119,8 @@ def refresh(tide, parent, found, expected, activity, shown, moved, news, now):
     """
     newest = math.floor(now / tide.width)
     whole = newest > tide.bin or now >= tide.round
+    # After a long pause there are many new bins, and none may keep what its place held before.
+    reach = min(tide.bin, newest - _OPEN)
     if newest > tide.bin:
         for b in range(max(tide.bin + 1, newest - BINS + 1), newest + 1):
             for node in range(tide.nodes):
@@ -130,7 +132,7 @@ def refresh(tide, parent, found, expected, activity, shown, moved, news, now):
         if not (whole or news[node] or (above >= 0 and moved[above] > tide.slack)):
             continue
         news[node] = False
-        for b in range(max(tide.oldest, tide.bin - _OPEN), tide.bin + 1):
+        for b in range(max(tide.oldest, reach), tide.bin + 1):
             k = b % BINS
             usual = 1.0 if above < 0 else activity[above, k]
             now_so = (tide.shrink * usual + found[node, k]) / (tide.shrink + expected[node, k])

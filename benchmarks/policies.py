@@ -1,0 +1,331 @@
+"""Which policy wins on real histories, by how much, and what each ingredient of ours adds.
+
+    python -m benchmarks.policies --traces FOLDER
+    python -m benchmarks.policies --traces FOLDER --objective detected --budget 0.1
+    python -m benchmarks.policies --traces FOLDER --evidence dated --collections pkg-scoop
+
+FOLDER holds one Parquet file a collection (columns source_id and t, in seconds) and, if there is
+one, sources.parquet (source_id, collection, obs_start, obs_end in seconds: when a source was there
+to be seen). Replayed is the last year of each collection, with the sources that were there from its
+beginning to its end. The second half of the year is scored; in the first, policies learn. Sources
+are grouped by the folder in their name. Collections with fewer than 300 such sources, or half
+a year, are left out.
+
+Every policy spends the same, a visit a slot. Rules of crawlers run with both queues (see
+`observant.simulation.replay`) and count with the better one: they are given the benefit of looking
+back. The tables are in Markdown; ± is a standard error over the seeds.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from observant.planning.adaptive import AdaptivePolicy
+from observant.planning.rivals import RULES
+from observant.simulation import simulate
+from observant.simulation.comparison import METRICS
+from observant.traces import Trace
+
+__all__ = ["collections", "main", "run", "study", "trace_of"]
+
+YEAR = 365.0
+LEAST_SOURCES, LEAST_DAYS = 300, YEAR / 2
+SECONDS = 86_400.0
+
+PLANNERS = (
+    *("cho-naive", "cho-improved", "cho-square-root"),
+    *("proportional", "lambda_crawl", "bias-reduced-plan", "pooled-plan"),
+)
+"""Policies that estimate rates and divide the budget by them."""
+RIVALS = (*PLANNERS, *RULES)
+OURS = "observant"
+WITHOUT = {
+    "siblings": AdaptivePolicy(siblings=False, name="without siblings"),
+    "drift": AdaptivePolicy(drift=np.inf, name="without drift"),
+    "ages": AdaptivePolicy(ages=False, name="without ages"),
+}
+
+
+# -- the histories --------------------------------------------------------------------------------
+
+
+def collections(folder):
+    """Names of the collections in a folder."""
+    return sorted(path.stem for path in Path(folder).glob("*.parquet") if path.stem != "sources")
+
+
+def trace_of(folder, collection, years=1.0):
+    """The trace of a collection with its last years as the window; None if it is too small."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(Path(folder) / f"{collection}.parquet", columns=["source_id", "t"])
+    source, t = table["source_id"].to_numpy(), table["t"].to_numpy() / SECONDS
+    names, code = np.unique(source, return_inverse=True)
+    seen_from, seen_to = _observed(folder, collection, names, code, t)
+    end = seen_to.max()
+    start = max(end - years * YEAR, seen_from.min())
+    there = (seen_from <= start) & (seen_to >= end - 1 / SECONDS)
+    if there.sum() < LEAST_SOURCES or end - start < LEAST_DAYS:
+        return None
+    kept = there[code] & (t <= end)
+    trace = Trace.from_columns(source[kept], t[kept]).window(start, end)
+    return trace.grouped("prefix") if any("/" in name for name in trace.sources) else trace
+
+
+def _observed(folder, collection, names, code, t):
+    """When each source was there to be seen."""
+    import pyarrow.parquet as pq
+
+    path = Path(folder) / "sources.parquet"
+    first = np.full(len(names), np.inf)
+    np.minimum.at(first, code, t)
+    if not path.exists():
+        return first, np.full(len(names), t.max())
+    table = pq.read_table(path, filters=[("collection", "=", collection)])
+    if not len(table):
+        return first, np.full(len(names), t.max())
+    listed = table["source_id"].to_numpy()
+    order = np.argsort(listed)
+    place = order[np.searchsorted(listed, names, sorter=order)]
+    if not (listed[place] == names).all():
+        sys.exit(f"{path}: not every source of {collection} is listed")
+    return (table[column].to_numpy()[place] / SECONDS for column in ("obs_start", "obs_end"))
+
+
+# -- the study ------------------------------------------------------------------------------------
+
+
+def study(trace, *, budget, objective, evidence, seeds, rivals=RIVALS):
+    """Scores of every policy on one trace: name → array over the seeds, and the gap closed."""
+    rules = [name for name in rivals if name in RULES]
+    planners = [name for name in rivals if name not in RULES]
+    options = {
+        "budget": budget * len(trace),
+        "objective": objective,
+        "evidence": evidence,
+        "start": trace.start,
+        "end": trace.end,
+        "score_from": "half",
+        "seeds": range(1, seeds + 1),
+        "jobs": 1,
+    }
+    ours = [OURS, WITHOUT["siblings"], WITHOUT["drift"]]
+    if evidence != "existence":
+        ours.append(WITHOUT["ages"])
+    scores = _scores(simulate(trace, [*ours, *planners], **options))
+    if rules:
+        queues = [
+            _scores(simulate(trace, rules, queue=queue, **options)) for queue in ("due", "share")
+        ]
+        for rule in rules:
+            scores[rule] = max((by[rule] for by in queues), key=np.mean)
+    low, high = scores["uniform"], scores["clairvoyant"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gaps = {name: (score - low) / (high - low) for name, score in scores.items()}
+    return scores, gaps
+
+
+def _scores(comparison):
+    metric = comparison.metric
+    return {
+        result.policy: np.array([score.summary()[metric] for score in result.scores])
+        for result in comparison.results
+    }
+
+
+def run(
+    folder,
+    *,
+    budgets=(0.1, 0.02),
+    objectives=("freshness", "detected"),
+    evidence=("existence", "dated"),
+    chosen=None,
+    seeds=2,
+    rivals=RIVALS,
+    report=lambda _row: None,
+):
+    """A row for each collection, objective, evidence and budget."""
+    rows = []
+    for collection in chosen or collections(folder):
+        trace = trace_of(folder, collection)
+        if trace is None:
+            continue
+        for objective in objectives:
+            for kind in evidence:
+                for budget in budgets:
+                    began = time.perf_counter()
+                    scores, gaps = study(
+                        trace,
+                        budget=budget,
+                        objective=objective,
+                        evidence=kind,
+                        seeds=seeds,
+                        rivals=rivals,
+                    )
+                    row = {
+                        "collection": collection,
+                        "sources": len(trace),
+                        "objective": objective,
+                        "evidence": kind,
+                        "budget": budget,
+                        "scores": {name: score.tolist() for name, score in scores.items()},
+                        "gaps": {name: gap.tolist() for name, gap in gaps.items()},
+                        "seconds": time.perf_counter() - began,
+                    }
+                    rows.append(row)
+                    report(row)
+    return rows
+
+
+# -- the tables -----------------------------------------------------------------------------------
+
+
+def tables(rows):
+    """Markdown: for every objective, evidence and budget three tables, then where ours loses."""
+    parts = []
+    settings = list(dict.fromkeys((r["objective"], r["evidence"], r["budget"]) for r in rows))
+    for setting in settings:
+        objective, evidence, budget = setting
+        some = [r for r in rows if (r["objective"], r["evidence"], r["budget"]) == setting]
+        parts += [
+            f"## {METRICS[objective]}, {evidence}, {budget:g} visits per source and day",
+            _winners(some),
+            _ingredients(some),
+            _everybody(some),
+        ]
+    return "\n\n".join([*parts, _losses(rows)])
+
+
+def _strangers(row):
+    """Policies that are not ours and do not know the future."""
+    mine = {OURS, "clairvoyant", *(policy.name for policy in WITHOUT.values())}
+    return [name for name in row["scores"] if name not in mine]
+
+
+def _best(row):
+    return max(_strangers(row), key=lambda name: np.mean(row["scores"][name]))
+
+
+def _winners(rows):
+    titles = ("uniform", "best rival", "its", "observant", "clairvoyant", "rival's gap", "our gap")
+    lines = [
+        f"| collection | sources | {' | '.join(titles)} |",
+        "|---|--:|--:|---|--:|--:|--:|--:|--:|",
+    ]
+    for row in rows:
+        scores, gaps, best = row["scores"], row["gaps"], _best(row)
+        lines.append(
+            f"| {row['collection']} | {row['sources']:,} | {_mean(scores['uniform'])} | {best} "
+            f"| {_mean(scores[best])} | {_with_error(scores[OURS], 4)} "
+            f"| {_mean(scores['clairvoyant'])} | {_mean(gaps[best], 2)} "
+            f"| **{_with_error(gaps[OURS], 2)}** |"
+        )
+    return "\n".join(lines)
+
+
+def _ingredients(rows):
+    """Gap closed with everything, and with one ingredient left out."""
+    names = [p.name for p in WITHOUT.values() if p.name in rows[0]["gaps"]]
+    lines = [
+        "Gap closed when an ingredient is left out:",
+        "",
+        f"| collection | observant | {' | '.join(names)} |",
+        "|---|" + "--:|" * (1 + len(names)),
+    ]
+    for row in rows:
+        cells = [_with_error(row["gaps"][name], 2) for name in (OURS, *names)]
+        lines.append(f"| {row['collection']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _everybody(rows):
+    """Gap closed of all, a column a collection."""
+    lines = [
+        "Gap closed of every policy that does not know the future:",
+        "",
+        f"| policy | {' | '.join(row['collection'] for row in rows)} |",
+        "|---|" + "--:|" * len(rows),
+    ]
+    for name in (*_strangers(rows[0]), OURS):
+        cells = [_mean(row["gaps"][name], 2) for row in rows]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _losses(rows):
+    lines = ["## Where ours is not the best", ""]
+    for row in rows:
+        own = np.array(row["scores"][OURS])
+        for name in _strangers(row):
+            lead = np.array(row["scores"][name]) - own
+            if lead.mean() > 0:
+                lines.append(
+                    f"- {row['collection']}, {row['objective']}, {row['evidence']}, "
+                    f"{row['budget']:g}: {name} is ahead by {_with_error(lead, 4)}"
+                )
+    return "\n".join(lines if len(lines) > 2 else [*lines, "Nowhere."])
+
+
+def _mean(values, digits=4):
+    return f"{np.mean(values):.{digits}f}"
+
+
+def _with_error(values, digits):
+    if len(values) < 2:
+        return _mean(values, digits)
+    error = np.std(values, ddof=1) / np.sqrt(len(values))
+    return f"{_mean(values, digits)} ±{error:.{digits}f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--traces", default=".", help="folder with a Parquet file a collection")
+    parser.add_argument(
+        "--budget", type=float, nargs="+", default=[0.1, 0.02], help="visits per source and day"
+    )
+    parser.add_argument("--objective", nargs="+", default=["freshness"], choices=METRICS)
+    parser.add_argument(
+        "--evidence", nargs="+", default=["existence"], choices=["existence", "dated", "mixed"]
+    )
+    parser.add_argument("--collections", nargs="+", help="all that are large enough unless told")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument(
+        "--rivals", nargs="*", default=RIVALS, choices=RIVALS, help="all by default"
+    )
+    parser.add_argument("--output", type=Path, help="add the rows to this file, as JSON lines")
+    parser.add_argument("--read", type=Path, help="run nothing: tables of rows from --output")
+    options = parser.parse_args()
+
+    def report(row):
+        print(
+            f"{row['collection']}, {row['objective']}, {row['evidence']}, {row['budget']:g}: "
+            f"gap closed {_with_error(row['gaps'][OURS], 3)} ({row['seconds']:.0f} s)",
+            file=sys.stderr,
+            flush=True,
+        )
+        if options.output:
+            with options.output.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+
+    if options.read:
+        rows = [json.loads(line) for line in options.read.read_text().splitlines()]
+    else:
+        rows = run(
+            options.traces,
+            budgets=options.budget,
+            objectives=options.objective,
+            evidence=options.evidence,
+            chosen=options.collections,
+            seeds=options.seeds,
+            rivals=options.rivals,
+            report=report,
+        )
+    print(tables(rows))
+
+
+if __name__ == "__main__":
+    main()
