@@ -8,8 +8,8 @@ FOLDER holds one Parquet file a collection (columns source_id and t, in seconds)
 one, sources.parquet (source_id, collection, obs_start, obs_end in seconds: when a source was there
 to be seen). Replayed is the last year of each collection, with the sources that were there from its
 beginning to its end. The second half of the year is scored; in the first, policies learn. Sources
-are grouped by the folder in their name. Collections with fewer than 300 such sources, or half
-a year, are left out.
+are grouped by the folder in their name. Collections with fewer than 300 such sources, or twenty
+days, are left out.
 
 Every policy spends the same, a visit a slot. Rules of crawlers run with both queues (see
 `observant.simulation.replay`) and count with the better one: they are given the benefit of looking
@@ -33,7 +33,7 @@ from observant.traces import Trace
 __all__ = ["collections", "main", "run", "study", "trace_of"]
 
 YEAR = 365.0
-LEAST_SOURCES, LEAST_DAYS = 300, YEAR / 2
+LEAST_SOURCES, LEAST_DAYS = 300, 20.0
 SECONDS = 86_400.0
 
 PLANNERS = (
@@ -283,7 +283,7 @@ def _with_error(values, digits):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--traces", default=".", help="folder with a Parquet file a collection")
+    parser.add_argument("--traces", type=Path, help="folder with a Parquet file a collection")
     parser.add_argument(
         "--budget", type=float, nargs="+", default=[0.1, 0.02], help="visits per source and day"
     )
@@ -299,6 +299,11 @@ def main():
     parser.add_argument("--output", type=Path, help="add the rows to this file, as JSON lines")
     parser.add_argument("--read", type=Path, help="run nothing: tables of rows from --output")
     options = parser.parse_args()
+    if not (options.read or options.traces):
+        parser.error("give --traces, the folder with the collections")
+    for name in options.collections or ():
+        if options.traces and not (options.traces / f"{name}.parquet").exists():
+            parser.error(f"there is no {name}.parquet in {options.traces}")
 
     def report(row):
         print(

@@ -17,7 +17,10 @@ from observant.traces import Trace
 __all__ = ["main", "run"]
 
 
-def run(sources=100_000, visits=10_000_000, policies=("uniform", "clairvoyant", "heritrix", "observant")):
+POLICIES = ("uniform", "clairvoyant", "heritrix", "observant")
+
+
+def run(sources=100_000, visits=10_000_000, policies=POLICIES):
     """Visits a second of each policy, replayed and accounted for."""
     rng = np.random.default_rng(1)
     # A few hundred distinct rates, so that drawing the trace is not what takes the time.

@@ -566,7 +566,9 @@ def learn(source, clock, mind, i, time, outcome, age):
     for k in range(len(grid)):
         evidence[i, k] -= best
     if clock.drift < math.inf:
-        forget(mind.prior[source.group], evidence[i], gap / clock.drift)
+        forget(mind.prior[source.group], evidence[i], mind.posterior[i], gap / clock.drift)
+        if source.age < 0:
+            return
     believe(source, clock, mind, i)
 
 
@@ -593,14 +595,24 @@ def judge(tide, clock, mind, i, plain, full, changed):
 
 
 @jit
-def forget(prior, evidence, gaps):
-    """The rate may have been drawn anew since, once in `drift` days: back towards the prior."""
+def forget(prior, evidence, posterior, gaps):
+    """The rate may have been drawn anew since, once in `drift` days: back towards the prior.
+
+    The posterior comes with it, but for what the age at the first visit says.
+    """
     total = 0.0
     for k in range(len(prior)):
-        total += prior[k] * math.exp(evidence[k])
+        posterior[k] = math.exp(evidence[k])
+        total += prior[k] * posterior[k]
     kept = math.exp(-gaps)
+    sum_of = 0.0
     for k in range(len(prior)):
-        evidence[k] = math.log(kept * math.exp(evidence[k]) / total + (1 - kept))
+        likelihood = kept * posterior[k] / total + (1 - kept)
+        evidence[k] = math.log(likelihood)
+        posterior[k] = prior[k] * likelihood
+        sum_of += posterior[k]
+    for k in range(len(prior)):
+        posterior[k] /= sum_of
 
 
 @jit

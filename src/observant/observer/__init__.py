@@ -1,0 +1,1 @@
+"""Visit the real sources: transport, comparing, the loop."""

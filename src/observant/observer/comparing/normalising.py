@@ -1,0 +1,415 @@
+"""From bytes to lines: HTML, JSON, XML and plain text, whatever they contain.
+
+The bodies come from strangers. HTML is read by libxml2 as a stream of events, which takes time and
+memory in proportion to the body. (A parser that builds the tree of the HTML standard does not: a
+page of 300 kB of unclosed <b> makes it build gigabytes.) XML is read without DTD, entities or
+network. Depth is limited wherever a tree is built.
+"""
+
+__all__ = ["html_tree", "kind_of", "read", "xml_tree"]
+
+import codecs
+import json
+import re
+import threading
+from typing import TYPE_CHECKING, Any, Literal
+
+from lxml import etree
+
+from observant.observer.comparing.characters import clean, decoded, utf8
+from observant.observer.comparing.digests import short_digest
+from observant.observer.comparing.document import Document, UnreadableError
+
+if TYPE_CHECKING:
+    from observant.observer.visit import Fetched
+
+Kind = Literal["html", "json", "xml", "text", "bytes"]
+
+INVISIBLE = frozenset({"script", "style", "noscript", "template"})
+INLINE = frozenset(
+    """
+    a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark q s samp
+    small span strike strong sub sup time tt u var wbr
+    """.split()  # noqa: SIM905 (a list of words is easier to read as words)
+)
+"""Their text belongs to the line around them; every other element makes a line of its own."""
+
+DEEPEST_ADDRESS = 48
+DEEPEST_JSON = 200
+ADVERT = ("468", "60")
+"""The size of an advertisement in 1999; Brewington's num_ads counts it."""
+
+
+def read(body: bytes, kind: Kind, charset: str | None = None, *, fold: bool = True) -> Document:
+    """Read a whole body. Raises `UnreadableError`, and nothing else, when that is impossible.
+
+    >>> page = read(b"<h1>Hello</h1><p>big <b>world</b></p><script>x()</script>", "html")
+    >>> page.lines, page.addresses
+    (['Hello', 'big world'], ['html/body/h1', 'html/body/p'])
+    >>> read(b'{"b": [1, "x"], "a": null}', "json").lines
+    ['{', ' "a": null,', ' "b": [', '  1,', '  "x"', ' ]', '}']
+    """
+    if kind == "bytes":
+        return Document("bytes", [f"{len(body):,} bytes, {short_digest(body)}"], ["body"])
+    if kind == "html":
+        return clean(read_html(utf8(body, charset), fold=fold))
+    if kind == "json":
+        return clean(from_json(json_value(body, charset)))
+    if kind == "xml":
+        return clean(read_xml(body, charset))
+    text = decoded(body, charset)
+    lines = text.splitlines()
+    if fold:
+        lines = [line for line in (" ".join(line.split()) for line in lines) if line]
+    return clean(Document("text", lines, [f"line[{i}]" for i in range(1, len(lines) + 1)]))
+
+
+def kind_of(fetched: "Fetched") -> Kind:
+    """How to read an answer: by its type, and where that says little by its first bytes.
+
+    >>> from observant.observer.visit import Fetched
+    >>> kind_of(Fetched(url="x:", body=b' {"a": 1}', content_type="text/plain"))
+    'json'
+    """
+    kind, start = fetched.content_type, fetched.body[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if kind in {"text/html", "application/xhtml+xml"}:
+        return "html"
+    if kind.endswith(("/json", "+json", "-json")):
+        return "json"
+    if kind.endswith(("/xml", "+xml")):
+        return "xml"
+    if kind in {"", "text/plain", "application/octet-stream"}:
+        lowered = start[:64].lower()
+        if lowered.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
+            return "html"
+        if lowered.startswith(b"<?xml"):
+            return "xml"
+        if start[:1] in {b"{", b"["} and _is_json(fetched.body):
+            return "json"
+        if not kind and start[:1] == b"<":
+            return "html"
+    if kind.startswith(("image/", "audio/", "video/", "font/")) or kind == "application/pdf":
+        return "bytes"
+    return "bytes" if _is_binary(fetched.body[:4096]) and not fetched.charset else "text"
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_binary(start: bytes) -> bool:
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return False
+    return b"\0" in start
+
+
+# -- HTML -----------------------------------------------------------------------------------------
+
+
+class _Parsers(threading.local):
+    """One parser and reader for each thread: making them takes longer than reading a small page."""
+
+    pair: "tuple[Any, HtmlReader] | None" = None
+
+    def take(self) -> "tuple[Any, HtmlReader]":
+        pair, self.pair = self.pair, None
+        if pair is None:
+            reader = HtmlReader()
+            options = {"recover": True, "no_network": True, "encoding": "utf-8"}
+            pair = etree.HTMLParser(target=reader, **options), reader
+        return pair
+
+
+_parsers = _Parsers()
+
+
+def read_html(body: bytes, *, fold: bool = True) -> Document:
+    parser, reader = _parsers.take()
+    reader.reset(fold=fold)
+    try:
+        etree.fromstring(body, parser)
+    except etree.LxmlError:
+        reader.close()  # an empty body, or one that is not HTML at all: keep what was read
+        return reader.document
+    _parsers.pair = parser, reader
+    return reader.document
+
+
+def html_tree(body: bytes) -> Any:
+    """The tree of a page, for selections. `body` is UTF-8."""
+    parser = etree.HTMLParser(
+        recover=True,
+        no_network=True,
+        encoding="utf-8",
+        remove_comments=True,
+        remove_pis=True,
+    )
+    try:
+        root = etree.fromstring(body, parser)
+    except etree.LxmlError as error:
+        raise UnreadableError(f"the page cannot be read as HTML: {error}") from None
+    if root is None:
+        raise UnreadableError("the page is empty")
+    if any("depth" in entry.message.lower() for entry in parser.error_log):
+        raise UnreadableError("the page is nested too deeply for a selection")
+    return root
+
+
+class HtmlReader:
+    """Takes the events of a parser (or of `walk`) and makes the document."""
+
+    def __init__(self, prefix: str = "", *, fold: bool = True) -> None:
+        self.reset(prefix, fold=fold)
+
+    def reset(self, prefix: str = "", *, fold: bool = True) -> None:
+        self.document = Document("html")
+        self.paths = [prefix]
+        self.siblings: list[dict[str, int]] = [{}]
+        self.pieces: list[str] = []
+        self.hidden = 0
+        self.fold = fold
+
+    def start(self, tag: str, attributes: Any) -> None:
+        document = self.document
+        document.tags.append(tag)
+        if tag in INLINE:
+            if tag == "a":
+                target = attributes.get("href")
+                if target:
+                    document.links.append(target)
+            elif tag == "img":
+                target = attributes.get("src")
+                if target:
+                    document.images.append(target)
+                if (attributes.get("width"), attributes.get("height")) == ADVERT:
+                    document.adverts += 1
+            return
+        if self.pieces:
+            self.flush()
+        if tag in INVISIBLE:
+            self.hidden += 1
+        name = signature(tag, attributes) if attributes else tag
+        counts = self.siblings[-1]
+        place = counts[name] = counts.get(name, 0) + 1
+        above = self.paths[-1]
+        if len(self.paths) <= DEEPEST_ADDRESS:
+            if place > 1:
+                name = f"{name}[{place}]"
+            above = f"{above}/{name}" if above else name
+        self.paths.append(above)
+        self.siblings.append({})
+
+    def data(self, text: str) -> None:
+        if not self.hidden:
+            self.pieces.append(text)
+
+    def end(self, tag: str) -> None:
+        if tag in INLINE:
+            return
+        if self.pieces:
+            self.flush(tag)
+        if tag in INVISIBLE and self.hidden:
+            self.hidden -= 1
+        if len(self.paths) > 1:
+            self.paths.pop()
+            self.siblings.pop()
+
+    def flush(self, tag: str = "") -> None:
+        line = "".join(self.pieces)
+        self.pieces.clear()
+        folded = " ".join(line.split())
+        if not folded:
+            return
+        document = self.document
+        if tag == "title" and not document.title:
+            document.title = folded
+        elif tag == "h1" and not document.heading:
+            document.heading = folded
+        document.lines.append(folded if self.fold else line.strip("\r\n").replace("\n", " "))
+        document.addresses.append(self.paths[-1])
+
+    def close(self) -> None:
+        if self.pieces:
+            self.flush()
+
+
+_STEADY = re.compile(r"[A-Za-z_-]{1,40}[0-9]{0,2}")
+
+
+def signature(tag: str, attributes: Any) -> str:
+    """A tag with its id or first class, unless that looks made up anew on every visit."""
+    name = attributes.get("id")
+    if name and _STEADY.fullmatch(name):
+        return f"{tag}#{name}"
+    name = attributes.get("class")
+    if name:
+        first = name.split(None, 1)
+        if first and _STEADY.fullmatch(first[0]):
+            return f"{tag}.{first[0]}"
+    return tag
+
+
+def walk(element: Any, reader: HtmlReader) -> None:
+    """Feed one element of a tree to a reader, without recursion."""
+    for event, node in etree.iterwalk(element, events=("start", "end")):
+        if not isinstance(node.tag, str):
+            continue
+        if event == "start":
+            reader.start(node.tag, node.attrib)
+            if node.text:
+                reader.data(node.text)
+        else:
+            reader.end(node.tag)
+            if node.tail and node is not element:
+                reader.data(node.tail)
+    reader.close()
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def json_value(body: bytes, charset: str | None = None) -> Any:
+    try:
+        return json.loads(decoded(body, charset))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(f"the body is not JSON: {str(error)[:200]}") from None
+
+
+def from_json(value: Any, root: str = "$") -> Document:
+    """One line for every value, keys in order, so that equal values are equal text."""
+    document = Document("json")
+    _write_json(value, "", root, "", document.lines, document.addresses, 0)
+    return document
+
+
+def _write_json(
+    value: Any,
+    start: str,
+    path: str,
+    end: str,
+    lines: list[str],
+    addresses: list[str],
+    depth: int,
+) -> None:
+    if depth > DEEPEST_JSON:
+        raise UnreadableError(f"the JSON is nested more than {DEEPEST_JSON} deep")
+    if isinstance(value, dict) and value:
+        opening, closing = "{", "}"
+        members = [
+            (f"{json.dumps(key, ensure_ascii=False)}: ", f"{path}.{key}", value[key])
+            for key in sorted(value)
+        ]
+    elif isinstance(value, list) and value:
+        opening, closing = "[", "]"
+        members = [("", f"{path}[{i}]", item) for i, item in enumerate(value)]
+    else:
+        lines.append(f"{' ' * depth}{start}{json.dumps(value, ensure_ascii=False)}{end}")
+        addresses.append(path)
+        return
+    lines.append(f"{' ' * depth}{start}{opening}")
+    addresses.append(path)
+    last = len(members) - 1
+    for i, (name, place, member) in enumerate(members):
+        _write_json(member, name, place, "" if i == last else ",", lines, addresses, depth + 1)
+    lines.append(f"{' ' * depth}{closing}{end}")
+    addresses.append(path)
+
+
+# -- XML ------------------------------------------------------------------------------------------
+
+_INTERNAL_SUBSET = re.compile(r"<!DOCTYPE[^>\[]{0,1000}\[")
+_FIRST_ELEMENT = re.compile(r"<[^\W\d]")
+_DECLARATION = re.compile(r"\A\s*<\?xml[^>]{0,200}\?>")
+
+
+def _safe_xml(body: bytes, charset: str | None) -> bytes:
+    text = decoded(body, charset)
+    root = _FIRST_ELEMENT.search(text)
+    if root is None:
+        raise UnreadableError("the body is not XML: it has no element")
+    if _INTERNAL_SUBSET.search(text, 0, root.start()):
+        raise UnreadableError("the XML declares its own entities, which are never read")
+    return _DECLARATION.sub("", text, count=1).replace("\0", "\ufffd").encode("utf-8", "replace")
+
+
+def _xml_options() -> dict[str, Any]:
+    return {
+        "recover": True,
+        "resolve_entities": False,
+        "load_dtd": False,
+        "no_network": True,
+        "huge_tree": False,
+        "remove_comments": True,
+        "remove_pis": True,
+    }
+
+
+def xml_tree(body: bytes, charset: str | None = None) -> Any:
+    """The root of an XML document, names without their namespace. No DTD, entities or network."""
+    try:
+        root = etree.fromstring(_safe_xml(body, charset), etree.XMLParser(**_xml_options()))
+    except etree.LxmlError as error:
+        raise UnreadableError(f"the body is not XML: {str(error)[:200]}") from None
+    if root is None:
+        raise UnreadableError("the body is not XML")
+    for node in root.iter():
+        if isinstance(node.tag, str) and "}" in node.tag:
+            node.tag = node.tag.rpartition("}")[2]
+    return root
+
+
+def read_xml(body: bytes, charset: str | None) -> Document:
+    reader = XmlReader()
+    walk(xml_tree(body, charset), reader)
+    return reader.document
+
+
+class XmlReader(HtmlReader):
+    """Every element and every attribute makes a line: `name: text` or `name@attribute: value`."""
+
+    def __init__(self, prefix: str = "") -> None:
+        super().__init__(prefix)
+        self.document = Document("xml")
+
+    def start(self, tag: str, attributes: Any) -> None:
+        document = self.document
+        document.tags.append(tag)
+        if self.pieces:
+            self.flush()
+        counts = self.siblings[-1]
+        place = counts[tag] = counts.get(tag, 0) + 1
+        above = self.paths[-1]
+        if len(self.paths) <= DEEPEST_ADDRESS:
+            name = f"{tag}[{place}]" if place > 1 else tag
+            above = f"{above}/{name}" if above else name
+        self.paths.append(above)
+        self.siblings.append({})
+        for key, value in attributes.items():
+            name = key.rpartition("}")[2]
+            if name == "href" and value:
+                document.links.append(value)
+            document.lines.append(f"{tag}@{name}: {' '.join(value.split())}")
+            document.addresses.append(f"{above}/@{name}")
+
+    def end(self, tag: str) -> None:
+        if self.pieces:
+            self.flush(tag)
+        if len(self.paths) > 1:
+            self.paths.pop()
+            self.siblings.pop()
+
+    def flush(self, tag: str = "") -> None:
+        folded = " ".join("".join(self.pieces).split())
+        self.pieces.clear()
+        if not folded:
+            return
+        if tag == "title" and not self.document.title:
+            self.document.title = folded
+        path = self.paths[-1]
+        name = tag or path.rpartition("/")[2].partition("[")[0]
+        self.document.lines.append(f"{name}: {folded}")
+        self.document.addresses.append(path)

@@ -1,0 +1,195 @@
+"""Bodies, unpacked while they arrive, and never further than the limit.
+
+A megabyte on the wire can be a gigabyte unpacked. So every stage unpacks a piece at a time and
+counts; a stage below the last may not produce more than the limit either, since a packed body is no
+longer than its content.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["ACCEPT_ENCODING", "BadBody", "Body", "TooLarge"]
+
+ACCEPT_ENCODING = "gzip, br, zstd"
+_PIECE = 2**16
+
+
+class TooLarge(Exception):  # noqa: N818  (a verdict about a body)
+    """More than the limit."""
+
+
+class BadBody(Exception):  # noqa: N818
+    """Not what its content coding promises."""
+
+
+class Body:
+    """Collects a body of at most `limit` bytes, through the given content codings.
+
+    >>> body = Body(limit=100, codings=["gzip"])
+    >>> body.feed(zlib.compress(b"hello", wbits=31))
+    >>> body.finish()
+    b'hello'
+    """
+
+    __slots__ = ("_limit", "_made", "_pieces", "_stages")
+
+    def __init__(self, limit: int, codings: list[str], most: int = 2) -> None:
+        if len(codings) > most:
+            raise BadBody(f"{len(codings)} content codings on top of each other")
+        self._limit, self._pieces = limit, list[bytes]()
+        # The coding applied last is named last and must come off first.
+        self._stages = [_stage(name) for name in reversed(codings)]
+        self._made = [0] * (len(self._stages) + 1)
+
+    def feed(self, data: bytes) -> None:
+        """Take a piece from the wire. Raises TooLarge or BadBody; what fitted is kept."""
+        self._feed(0, data)
+
+    def finish(self) -> bytes:
+        """The whole body. Raises BadBody when it was cut short."""
+        if self._stages and self._made[0] and not all(stage.ended for stage in self._stages):
+            raise BadBody("the packed body is cut short")
+        return self.so_far()
+
+    def so_far(self) -> bytes:
+        pieces = self._pieces
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _feed(self, level: int, data: bytes) -> None:
+        made = self._made[level] + len(data)
+        self._made[level] = made
+        last = level == len(self._stages)
+        # Packing makes small or random content a little longer.
+        if made > self._limit + (0 if last else self._limit // 16 + 1024):
+            if last:
+                self._pieces.append(data[: len(data) - (made - self._limit)])
+            raise TooLarge(f"the body has more than {self._limit} bytes")
+        if last:
+            self._pieces.append(data)
+        else:
+            for piece in self._stages[level].unpack(data):
+                self._feed(level + 1, piece)
+
+
+class _Stage(Protocol):
+    ended: bool
+
+    def unpack(self, data: bytes) -> Iterator[bytes]: ...
+
+
+def _stage(name: str) -> _Stage:
+    try:
+        return _STAGES[name]()
+    except KeyError:
+        raise BadBody(f"the content coding {name[:40]!r} is unknown") from None
+
+
+class _Gzip:
+    """gzip, also several members in a row; what follows the last one is ignored."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._member: Any = zlib.decompressobj(31)
+
+    def unpack(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self.ended:
+                if data[0] != 0x1F:  # padding after the last member
+                    return
+                self._member, self.ended = zlib.decompressobj(31), False
+            yield from _inflate(self._member, data)
+            data = b""
+            if self._member.eof:
+                self.ended, data = True, self._member.unused_data
+
+
+class _Deflate:
+    """zlib as the standard says, or raw deflate as some servers do."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._stream: Any = None
+
+    def unpack(self, data: bytes) -> Iterator[bytes]:
+        if self._stream is None and data:
+            self._stream = zlib.decompressobj(15 if data[0] & 0x0F == 8 else -15)
+        if not self.ended:
+            yield from _inflate(self._stream, data)
+            self.ended = self._stream.eof
+
+
+def _inflate(stream: Any, data: bytes) -> Iterator[bytes]:
+    try:
+        piece = stream.decompress(data, _PIECE)
+        while piece:
+            yield piece
+            piece = stream.decompress(stream.unconsumed_tail, _PIECE)
+    except zlib.error:
+        raise BadBody("the packed body is damaged") from None
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        import brotli
+
+        self.ended = False
+        self._stream, self._error = brotli.Decompressor(), brotli.error
+
+    def unpack(self, data: bytes) -> Iterator[bytes]:
+        if self.ended:
+            return
+        try:
+            piece = self._stream.process(data, output_buffer_limit=_PIECE)
+            while True:
+                if piece:
+                    yield piece
+                self.ended = self._stream.is_finished()
+                if self.ended or (len(piece) < _PIECE and self._stream.can_accept_more_data()):
+                    return
+                piece = self._stream.process(b"", output_buffer_limit=_PIECE)
+        except self._error:
+            raise BadBody("the packed body is damaged") from None
+
+
+class _Zstandard:
+    """Four bytes can stand for 128 KiB, and the library has no limit of its own: small bites."""
+
+    _BITE = 128
+
+    def __init__(self) -> None:
+        import zstandard
+
+        # RFC 8878 and 9659: no window above 8 MiB on the web.
+        self._engine = zstandard.ZstdDecompressor(max_window_size=2**23)
+        self._frame, self._error = self._engine.decompressobj(), zstandard.ZstdError
+        self.ended = False
+
+    def unpack(self, data: bytes) -> Iterator[bytes]:
+        try:
+            for start in range(0, len(data), self._BITE):
+                bite = data[start : start + self._BITE]
+                while bite:
+                    if self.ended:
+                        self._frame, self.ended = self._engine.decompressobj(), False
+                    piece = self._frame.decompress(bite)
+                    bite = b""
+                    if self._frame.eof:
+                        self.ended, bite = True, self._frame.unused_data
+                    if piece:
+                        yield piece
+        except self._error:
+            raise BadBody("the packed body is damaged") from None
+
+
+_STAGES: dict[str, type[_Stage]] = {
+    "gzip": _Gzip,
+    "x-gzip": _Gzip,
+    "deflate": _Deflate,
+    "br": _Brotli,
+    "zstd": _Zstandard,
+}

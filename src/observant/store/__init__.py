@@ -1,0 +1,133 @@
+"""Where sources, visits and everything that follows from them survive a crash.
+
+`open_store` gives a `Store`: one SQLite file, or a PostgreSQL database that several observers
+share. See docs/store.md.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from observant.store.errors import (
+    BackupError,
+    FenceError,
+    StoreBusyError,
+    StoreError,
+    StoreVersionError,
+    UnknownSourceError,
+)
+from observant.store.grouping import GroupCommit
+from observant.store.protocol import Store
+from observant.store.types import (
+    GOOD,
+    KEEP,
+    SHARDS,
+    STATES,
+    AuditNote,
+    Entry,
+    Event,
+    Finding,
+    Lease,
+    ObserverRow,
+    Page,
+    PendingEvent,
+    Posterior,
+    Recorded,
+    Remembered,
+    Scheduled,
+    Source,
+    StoredSource,
+    Swept,
+    Totals,
+    Validators,
+    Version,
+    VisitLike,
+    VisitRow,
+    shard_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "GOOD",
+    "KEEP",
+    "SHARDS",
+    "STATES",
+    "AuditNote",
+    "BackupError",
+    "Entry",
+    "Event",
+    "FenceError",
+    "Finding",
+    "GroupCommit",
+    "Lease",
+    "ObserverRow",
+    "Page",
+    "PendingEvent",
+    "Posterior",
+    "Recorded",
+    "Remembered",
+    "Scheduled",
+    "Source",
+    "Store",
+    "StoreBusyError",
+    "StoreError",
+    "StoreVersionError",
+    "StoredSource",
+    "Swept",
+    "Totals",
+    "UnknownSourceError",
+    "Validators",
+    "Version",
+    "VisitLike",
+    "VisitRow",
+    "open_store",
+    "shard_of",
+]
+
+
+def open_store(
+    place: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    durable: bool = True,
+    clock: Callable[[], float] | None = None,
+    allow_network_filesystem: bool = False,
+) -> Store:
+    """Open the store in a SQLite file, in memory (``:memory:``), or at ``postgresql://…``.
+
+    It is brought to this version of observant first; one that a newer version wrote is refused.
+    Without `create` there must be one already. `durable` makes every commit survive a loss of
+    power; without it commits are faster, and survive any death of the process, but the last ones
+    may be missing after a loss of power. `clock` replaces the store's own clock.
+
+    A PostgreSQL URL may end in ``?schema=NAME`` (default ``observant``).
+
+    >>> with open_store(":memory:") as store:
+    ...     store.add_sources([Source(name="https://example.org/", host="example.org")])
+    ...     store.record(
+    ...         VisitRow(
+    ...             source="https://example.org/", started_at=1e9, ended_at=1e9 + 1, outcome="first"
+    ...         ),
+    ...         due_at=1e9 + 3600,
+    ...     )
+    ...     store.source("https://example.org/").visits
+    1
+    <Recorded.NEW: 'new'>
+    1
+    """
+    from observant.store.store import SqlStore
+
+    text = os.fspath(place)
+    if text.startswith(("postgresql://", "postgres://")):
+        from observant.store.postgres import PostgresEngine
+
+        return SqlStore(PostgresEngine(text, create=create, durable=durable), clock)
+    from observant.store.sqlite import SqliteEngine
+
+    engine = SqliteEngine(
+        text, create=create, durable=durable, allow_network=allow_network_filesystem
+    )
+    return SqlStore(engine, clock)

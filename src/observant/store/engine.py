@@ -1,0 +1,157 @@
+"""What the two databases have in common: sessions that run named statements, and migrating."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from observant.store.errors import StoreError, StoreVersionError
+from observant.store.statements import migrations, statements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from observant.store.types import Finding
+
+__all__ = ["Engine", "Session", "micros", "seconds"]
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+
+def micros(at: float | None) -> int | None:
+    """Whole microseconds, as the database keeps an instant."""
+    return None if at is None else round(at * 1e6)
+
+
+def seconds(at: int | None) -> float | None:
+    """Seconds since 1970, as Python code keeps an instant."""
+    return None if at is None else at / 1e6
+
+
+class Session(ABC):
+    """One transaction on one connection."""
+
+    def __init__(self, engine: str) -> None:
+        self._named = statements(engine)
+
+    def all(self, name: str, /, **parameters: Any) -> list[Row]:
+        """Every row that a named statement gives."""
+        return self.sql(self._named[name], parameters)
+
+    def one(self, name: str, /, **parameters: Any) -> Row | None:
+        """The first row, if there is one."""
+        rows = self.all(name, **parameters)
+        return rows[0] if rows else None
+
+    def value(self, name: str, /, **parameters: Any) -> Any:
+        """The first value of the first row."""
+        row = self.one(name, **parameters)
+        return None if row is None else row[0]
+
+    def run(self, name: str, /, **parameters: Any) -> int:
+        """Run a named statement; returns how many rows it touched."""
+        return self.change(self._named[name], parameters)
+
+    def many(self, name: str, rows: Sequence[dict[str, Any]]) -> int:
+        """Run a named statement for each of these; returns how many rows were touched."""
+        return self.change_many(self._named[name], rows) if rows else 0
+
+    def text(self, name: str) -> str:
+        """A named statement, to be put together with others."""
+        return self._named[name]
+
+    @abstractmethod
+    def sql(self, text: str, parameters: dict[str, Any]) -> list[Row]:
+        """The rows of any statement."""
+
+    @abstractmethod
+    def change(self, text: str, parameters: dict[str, Any]) -> int:
+        """Run a statement; returns how many rows it touched."""
+
+    @abstractmethod
+    def change_many(self, text: str, rows: Sequence[dict[str, Any]]) -> int:
+        """Run a statement many times."""
+
+    @abstractmethod
+    def script(self, text: str) -> None:
+        """Run several statements."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """The clock that everybody who uses this database shares."""
+
+    @abstractmethod
+    def load(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> int:
+        """Put many rows into a table; returns how many."""
+
+    @abstractmethod
+    def stream(self, text: str, size: int) -> Iterator[list[Row]]:
+        """The rows of a statement, so many at a time."""
+
+
+class Engine(ABC):
+    """A database. `read` and `write` run a function in a transaction of its own."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def read(self, work: Callable[[Session], T]) -> T:
+        """Run `work` on one state of the database."""
+
+    @abstractmethod
+    def write(self, work: Callable[[Session], T]) -> T:
+        """Run `work` and commit; on any error nothing of it happened."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[Session]:
+        """A reading session that sees one state of the database for as long as it is open."""
+
+    @abstractmethod
+    def findings(self, *, thorough: bool = True) -> list[Finding]:
+        """Trouble with the database itself."""
+
+    @abstractmethod
+    def after_restore(self, session: Session) -> None:
+        """Make new keys start after those that were restored."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of every connection."""
+
+    def migrate(self, *, create: bool) -> None:
+        """Bring the tables to this version, in one transaction; refuse what is newer."""
+        place = str(self)
+        steps = migrations(self.name)
+        newest = steps[-1].number
+
+        def work(session: Session) -> None:
+            if not session.value("has_migrations"):
+                if not create:
+                    raise StoreError(f"{place} holds no store of observant; create one first")
+                session.script(session.text("create_migrations"))
+            done = session.value("version") or 0
+            if done > newest:
+                raise StoreVersionError(
+                    f"{place} was written by a newer observant (its tables have version {done}, "
+                    f"this one knows {newest}); install a newer observant, or restore a backup"
+                )
+            for step in steps:
+                if step.number > done:
+                    session.script(step.sql)
+                    session.run(
+                        "migrated", number=step.number, name=step.name, now=micros(time.time())
+                    )
+
+        if self.version() != newest:  # looked at first without a lock: opening is mostly reading
+            self.write(work)
+
+    def version(self) -> int:
+        """The version of the tables; 0 if there are none."""
+
+        def work(session: Session) -> int:
+            return (session.value("version") or 0) if session.value("has_migrations") else 0
+
+        return self.read(work)

@@ -1,0 +1,365 @@
+"""What goes into a store and what comes out: plain frozen values.
+
+Instants are float seconds since 1970 UTC (names end in ``_at``); in the database they are whole
+microseconds. Digests are bytes.
+"""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "GOOD",
+    "KEEP",
+    "SHARDS",
+    "STATES",
+    "AuditNote",
+    "Entry",
+    "Event",
+    "Finding",
+    "Lease",
+    "ObserverRow",
+    "Page",
+    "PendingEvent",
+    "Posterior",
+    "Recorded",
+    "Remembered",
+    "Scheduled",
+    "Source",
+    "StoredSource",
+    "Swept",
+    "Totals",
+    "Validators",
+    "Version",
+    "VisitLike",
+    "VisitRow",
+    "shard_of",
+]
+
+SHARDS: Final = 64
+"""Hosts are hashed to this many shards; an observer visits only hosts of shards it holds."""
+
+STATES: Final = ("active", "paused", "gone")
+"""What a source can be. A removed one is not listed, but its visits stay in the log."""
+
+GOOD: Final = ("first", "same", "changed", "back")
+"""Outcomes of visits that saw the source."""
+
+
+class _Keep(enum.Enum):
+    KEEP = "keep"
+
+    def __repr__(self) -> str:
+        return "KEEP"
+
+
+KEEP: Final = _Keep.KEEP
+"""Leave what the store holds as it is (None clears it)."""
+Keep = Literal[_Keep.KEEP]
+
+
+def shard_of(host: str) -> int:
+    """The shard of a host, the same on every machine and in every version.
+
+    >>> shard_of("example.org"), shard_of("EXAMPLE.org")
+    (31, 31)
+    """
+    return zlib.crc32(host.lower().encode("utf-8", "surrogatepass")) % SHARDS
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True):
+    """A frozen record with named fields."""
+
+
+class Source(Value, frozen=True, kw_only=True):
+    """A source as a user describes it."""
+
+    name: str
+    """Its id, stable and unique: the canonical URL for web pages. At most 2,000 bytes."""
+    kind: str = "http"
+    """Who can visit it: http, file, feed, sitemap, command, …"""
+    url: str = ""
+    """Where it is, when that is not its name."""
+    host: str = ""
+    """Whose politeness counts. Sources of one host are in one shard; without a host the name
+    decides."""
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    importance: float = 1.0
+    state: str = "active"
+    due_at: float | None = None
+    """When it is to be visited next; a new source without one is due at once."""
+    config: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Everything else: selection, headers, periods, hours. Any JSON value."""
+
+
+class StoredSource(Source, frozen=True, kw_only=True):
+    """A source with what its visits have shown so far."""
+
+    id: int
+    """Its number in this store; the key of its rows."""
+    shard: int
+    created_at: float
+    updated_at: float
+    visited_at: float | None = None
+    """Start of the last visit, failed or not."""
+    good_at: float | None = None
+    """Start of the last visit that saw the source."""
+    changed_at: float | None = None
+    """Start of the last visit that found a change."""
+    visits: int = 0
+    changes: int = 0
+    failures: int = 0
+    failed_in_row: int = 0
+    """Failed visits since the last good one."""
+    outcome: str | None = None
+    status: int | None = None
+    error: str | None = None
+    last_modified: float | None = None
+    digest: bytes | None = None
+    rate: float | None = None
+    rate_low: float | None = None
+    rate_high: float | None = None
+
+
+class Validators(Value, frozen=True, kw_only=True):
+    """What a conditional request sends back; it belongs to the final URL."""
+
+    url: str
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+class Posterior(Value, frozen=True, kw_only=True):
+    """What is known of a source's rate: bytes that only the estimator reads, and a summary."""
+
+    data: bytes
+    rate: float | None = None
+    rate_low: float | None = None
+    rate_high: float | None = None
+
+
+class Remembered(Value, frozen=True, kw_only=True):
+    """What the next visit of a source needs to know of the past: the fields of `Previous` in
+    `observant.observer.visit`, and the posterior.
+    """
+
+    source: str
+    digest_raw: bytes | None = None
+    digest_text: bytes | None = None
+    text: str | None = None
+    """The latest kept snapshot of kind "text"."""
+    record: dict[str, Any] = {}
+    """Brewington's table 3.1 for the last good version."""
+    memory: dict[str, Any] = {}
+    """The comparer's own: what it learned of noise, recent digests. Never looked into here."""
+    validators: Validators | None = None
+    last_modified: float | None = None
+    selection_version: str = ""
+    visited_at: float | None = None
+    """Start of the last visit that saw the source."""
+    posterior: bytes | None = None
+
+
+class Scheduled(Value, frozen=True, kw_only=True):
+    """One source as the scheduler wants it after a restart."""
+
+    source: StoredSource
+    posterior: bytes | None
+
+
+class VisitLike(Protocol):
+    """What a visit must have to be recorded. `observant.observer.visit.Visit` has it."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def started_at(self) -> float: ...
+    @property
+    def ended_at(self) -> float: ...
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def changed(self) -> bool | None: ...
+    @property
+    def status(self) -> int | None: ...
+    @property
+    def last_modified(self) -> float | None: ...
+    @property
+    def digest(self) -> bytes | str | None: ...
+    @property
+    def magnitude(self) -> float | None: ...
+    @property
+    def bytes(self) -> int | None: ...
+    @property
+    def error(self) -> str | None: ...
+
+
+class VisitRow(Value, frozen=True, kw_only=True):
+    """A visit as the store keeps it. It can be recorded as it is."""
+
+    source: str
+    started_at: float
+    ended_at: float
+    outcome: str
+    changed: bool | None = None
+    status: int | None = None
+    last_modified: float | None = None
+    digest: bytes | None = None
+    magnitude: float | None = None
+    bytes: int | None = None
+    error: str | None = None
+    id: int = 0
+    """Its place in the log: later commits have higher numbers."""
+    detail: dict[str, Any] | None = None
+    """The comparison (attributes, angle, distance, record, reason, …), where it had to tell."""
+
+
+class Event(Value, frozen=True, kw_only=True):
+    """A row for the outbox. The id makes it unique: told twice, it is delivered once."""
+
+    id: str
+    topic: str = "change"
+    payload: Any = None
+    """Any JSON value."""
+    not_before: float | None = None
+    """Not to be delivered before this instant."""
+
+
+class PendingEvent(Event, frozen=True, kw_only=True):
+    """An event that waits for delivery."""
+
+    source: str | None
+    created_at: float
+    attempts: int = 0
+    error: str | None = None
+    delivered_at: float | None = None
+
+
+class Entry(Value, frozen=True, kw_only=True):
+    """One visit and all that is committed with it: one transaction or nothing.
+
+    KEEP leaves what the store holds, None clears it.
+    """
+
+    visit: Any
+    """A `VisitLike`."""
+    comparison: Any = None
+    """A `Comparison` (or a mapping with its fields); None takes `visit.comparison`, if there is
+    one. Its digests and record are kept when they are not None, its memory always."""
+    posterior: Posterior | bytes | Keep | None = KEEP
+    due_at: float | Keep | None = KEEP
+    validators: Any = KEEP
+    """`Validators`, or anything with url, etag and last_modified."""
+    snapshot: bytes | str | Mapping[str, bytes | str] | Keep | None = KEEP
+    """The normalised text, or several contents by kind: {"text": …, "body": …}. KEEP takes the
+    text of the comparison, None takes nothing."""
+    outbox: Sequence[Event] = ()
+    fence: int | None = None
+    """The fence of the lease of the source's shard. None: no lease is asked for."""
+    state: str | None = None
+    """A new state of the source ("gone", "active"), if the visit decided one."""
+
+
+class Recorded(enum.Enum):
+    """What became of an entry."""
+
+    NEW = "new"
+    """It is in the store now."""
+    KNOWN = "known"
+    """It was there already (same source, same start): nothing was counted twice."""
+    FENCED = "fenced"
+    """Refused: its lease has expired or belongs to another observer."""
+    UNKNOWN = "unknown"
+    """Refused: the source was removed."""
+
+
+class Page(Value, frozen=True, kw_only=True):
+    """One page of a list of sources."""
+
+    sources: tuple[StoredSource, ...]
+    next: str | None
+    """Give it as `after` to get the next page; None at the end."""
+
+
+class Version(Value, frozen=True, kw_only=True):
+    """A kept version of a source's content."""
+
+    source: str
+    at: float
+    """Start of the visit that saw it first."""
+    kind: str
+    digest: bytes
+    """SHA-256 of the content: the key of `Store.snapshot`."""
+    size: int
+    stored: int
+    """Bytes on disk, compressed."""
+
+
+class Swept(Value, frozen=True, kw_only=True):
+    """What retention removed."""
+
+    versions: int = 0
+    snapshots: int = 0
+    bytes: int = 0
+
+
+class Totals(Value, frozen=True, kw_only=True):
+    """The whole store in numbers."""
+
+    sources: int
+    by_state: dict[str, int]
+    visits: int
+    changes: int
+    failures: int
+    pending: int
+    """Events that wait in the outbox."""
+    snapshots: int
+    snapshot_bytes: int
+
+
+class Lease(Value, frozen=True, kw_only=True):
+    """Who holds a shard."""
+
+    shard: int
+    observer: str
+    fence: int
+    expires_at: float
+
+
+class ObserverRow(Value, frozen=True, kw_only=True):
+    """An observer that has used this store."""
+
+    name: str
+    started_at: float
+    seen_at: float
+    detail: dict[str, Any]
+
+
+class AuditNote(Value, frozen=True, kw_only=True):
+    """One line of the observers' audit log."""
+
+    id: int
+    at: float
+    observer: str
+    action: str
+    detail: Any = None
+
+
+class Finding(Value, frozen=True, kw_only=True):
+    """Something `doctor` noticed."""
+
+    severity: Literal["error", "warning", "note"]
+    check: str
+    message: str
+    """What is wrong and how to mend it."""
+    count: int = 1
+    examples: tuple[str, ...] = ()
+    repaired: bool = False

@@ -1,0 +1,127 @@
+"""A real PostgreSQL for the tests: started in a temporary folder, stopped at the end."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from observant.store import open_store
+from observant.store.backup import TABLES
+
+USER = "observant"
+
+
+def _binaries():
+    """The folder of the newest server, or None."""
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda p: float(p.parts[-3])
+    )
+    on_path = shutil.which("postgres")
+    return found[-1].parent if found else Path(on_path).parent if on_path else None
+
+
+def _other_user():
+    """PostgreSQL refuses to run as root: somebody else must."""
+    if os.geteuid():
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    pytest.skip("running as root, and there is no other user to run PostgreSQL")
+
+
+def _run(command, folder, user):
+    who = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    log = folder / "commands.log"
+    with log.open("ab") as output:
+        subprocess.run(  # noqa: S603
+            [str(part) for part in command],
+            check=True,
+            cwd=folder,
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
+            **who,
+        )
+
+
+def server():
+    """Yield the URL of a server that listens on a socket in a folder of its own only."""
+    pytest.importorskip("psycopg")
+    binaries = _binaries()
+    if binaries is None:
+        pytest.skip("the server programs of PostgreSQL are not installed")
+    user = _other_user()
+    folder = Path(tempfile.mkdtemp(prefix="obs-pg-", dir="/tmp"))
+    try:
+        if user is not None:
+            os.chown(folder, user.pw_uid, user.pw_gid)
+        data = folder / "data"
+        _run(
+            [binaries / "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync"],
+            folder,
+            user,
+        )
+        options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+        start = [binaries / "pg_ctl", "-D", data, "-w", "-t", "50", "-l", folder / "log"]
+        _run([*start, "-o", options, "start"], folder, user)
+        try:
+            yield f"postgresql://{USER}@/postgres?host={folder}"
+        finally:
+            _run([binaries / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"], folder, user)
+    finally:
+        for _ in range(5):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                break
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """The URL of a running server; a test is skipped where there is none."""
+    yield from server()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request, tmp_path):
+    """An empty place for a store, on each engine."""
+    if request.param == "sqlite":
+        return str(tmp_path / "store.db")
+    url = request.getfixturevalue("postgres")
+    return f"{url}&schema=test_{uuid.uuid4().hex}"
+
+
+@pytest.fixture(scope="session")
+def shared_postgres(postgres):
+    """One schema for many tests: making one takes longer than most tests."""
+    with open_store(f"{postgres}&schema=shared", durable=False) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request, tmp_path):
+    """An empty store, on each engine."""
+    if request.param == "sqlite":
+        with open_store(tmp_path / "store.db", durable=False) as opened:
+            yield opened
+        return
+    opened = request.getfixturevalue("shared_postgres")
+
+    def empty(session):
+        for table in reversed(TABLES):
+            session.change(f"DELETE FROM {table}", {})  # noqa: S608
+        session.change("UPDATE leases SET observer = '', fence = 0, expires_at = 0", {})
+
+    opened._engine.write(empty)
+    yield opened
