@@ -58,16 +58,20 @@ def collections(folder):
     return sorted(path.stem for path in Path(folder).glob("*.parquet") if path.stem != "sources")
 
 
-def trace_of(folder, collection, years=1.0):
-    """The trace of a collection with its last years as the window; None if it is too small."""
+def trace_of(folder, collection, *, slack=0.0):
+    """The trace of a collection with its last year as the window; None if it is too small.
+
+    The window ends `slack` days before the collection does. A collection may be made of several
+    repositories, and without slack only the one that was read last has sources up to the end.
+    """
     import pyarrow.parquet as pq
 
     table = pq.read_table(Path(folder) / f"{collection}.parquet", columns=["source_id", "t"])
     source, t = table["source_id"].to_numpy(), table["t"].to_numpy() / SECONDS
     names, code = np.unique(source, return_inverse=True)
     seen_from, seen_to = _observed(folder, collection, names, code, t)
-    end = seen_to.max()
-    start = max(end - years * YEAR, seen_from.min())
+    end = seen_to.max() - slack
+    start = max(end - YEAR, seen_from.min())
     there = (seen_from <= start) & (seen_to >= end - 1 / SECONDS)
     if there.sum() < LEAST_SOURCES or end - start < LEAST_DAYS:
         return None
@@ -146,12 +150,13 @@ def run(
     chosen=None,
     seeds=2,
     rivals=RIVALS,
+    slack=0.0,
     report=lambda _row: None,
 ):
     """A row for each collection, objective, evidence and budget."""
     rows = []
     for collection in chosen or collections(folder):
-        trace = trace_of(folder, collection)
+        trace = trace_of(folder, collection, slack=slack)
         if trace is None:
             continue
         for objective in objectives:
@@ -296,6 +301,7 @@ def main():
     parser.add_argument(
         "--rivals", nargs="*", default=RIVALS, choices=RIVALS, help="all by default"
     )
+    parser.add_argument("--slack", type=float, default=0.0, help="days left out at the end")
     parser.add_argument("--output", type=Path, help="add the rows to this file, as JSON lines")
     parser.add_argument("--read", type=Path, help="run nothing: tables of rows from --output")
     options = parser.parse_args()
@@ -327,6 +333,7 @@ def main():
             chosen=options.collections,
             seeds=options.seeds,
             rivals=options.rivals,
+            slack=options.slack,
             report=report,
         )
     print(tables(rows))

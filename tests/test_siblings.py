@@ -14,7 +14,7 @@ from observant.planning.adaptive import AdaptivePolicy
 from observant.planning.objectives import objective
 from observant.planning.schedule import Scheduler, grids, siblings
 from observant.planning.schedule.crossing import CODES
-from observant.planning.schedule.learning import learn_prior
+from observant.planning.schedule.learning import Lesson, learn_prior
 from observant.processes import Poisson
 from observant.simulation import Visits, account, named, replay, simulate, world_of
 from observant.traces import Trace
@@ -315,7 +315,8 @@ def outcomes(rates, visits, gap, seed):
 
 def learned(evidence, age=None, node=None, parent=(-1,)):
     n = len(evidence)
-    return learn_prior(
+    lesson = Lesson(
+        np.arange(n),
         GRID,
         evidence,
         np.full(n, -1.0) if age is None else age,
@@ -323,6 +324,7 @@ def learned(evidence, age=None, node=None, parent=(-1,)):
         np.array(parent),
         np.full(48, 1 / 48),
     )
+    return learn_prior(lesson)
 
 
 def test_a_population_of_two_rates_is_found():

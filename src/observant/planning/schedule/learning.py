@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Learned", "learn_prior"]
+__all__ = ["Learned", "Lesson", "learn_prior"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -24,7 +24,25 @@ _LEAST_OF_A_GROUP, _PARENT_STANDS_FOR = 30, 10.0
 _AGE_WEIGHTS = (0.0, 0.5, 1.0)
 
 
+class Lesson(NamedTuple):
+    """What a prior is learned from: copies, so that visits may go on meanwhile."""
+
+    slots: NDArray[np.int64]
+    """The places of the sources in the scheduler."""
+    grid: Floats
+    evidence: Floats
+    """Log-likelihood of each rate, a row a source."""
+    age: Floats
+    """At the first visit; −1 where it was not told."""
+    node: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    """The group of each source, and the group above each group."""
+    before: Floats
+    """The prior so far."""
+
+
 class Learned(NamedTuple):
+    slots: NDArray[np.int64]
     prior: Floats
     """A row for each group; the first is the whole collection."""
     group: NDArray[np.int64]
@@ -33,19 +51,13 @@ class Learned(NamedTuple):
     """How far the age at the first visit is to be believed."""
 
 
-def learn_prior(
-    grid: Floats,
-    evidence: Floats,
-    age: Floats,
-    node: NDArray[np.int64],
-    parent: NDArray[np.int64],
-    before: Floats,
-) -> Learned:
-    """Fit the prior to the evidence (log-likelihoods, a row a source) of all sources.
+def learn_prior(lesson: Lesson) -> Learned:
+    """Fit the prior to the evidence of all sources.
 
-    The age at the first visit (−1 where it was not told) counts fully, half, or not at all:
-    whichever predicts the outcomes of the visits best.
+    The age at the first visit counts fully, half, or not at all: whichever predicts the outcomes
+    of the visits best.
     """
+    slots, grid, evidence, age, node, parent, before = lesson
     sample = np.arange(0, len(evidence), -(-len(evidence) // _SAMPLE))
     told = age >= 0
     ages = np.where(told[:, None], np.log(grid) - grid * np.maximum(age, 0.0)[:, None], 0.0)
@@ -59,8 +71,9 @@ def learn_prior(
             best, age_weight, prior = score, weight, found
     group, groups = _large_groups(node, parent)
     if groups == 1:
-        return Learned(prior[None, :], group, age_weight)
+        return Learned(slots, prior[None, :], group, age_weight)
     return Learned(
+        slots,
         _drawn_together(_scaled(evidence + age_weight * ages), group, groups, prior),
         group,
         age_weight,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from observant.estimation.priors import Prior
+    from observant.planning.schedule.learning import Learned, Lesson
 
 __all__ = ["Scheduler"]
 
@@ -422,21 +423,36 @@ class Scheduler(Registry):
         return float(1 + tide["strength"] * (full - 1))
 
     def learn_prior(self) -> None:
-        """Learn from all sources how their rates are distributed; done by itself with "learn"."""
+        """Learn from all sources how their rates are distributed; done by itself with "learn".
+
+        It takes a moment with many sources. A loop that must not wait asks for a `lesson`, learns
+        in another thread (`learning.learn_prior`), and lets the scheduler `take_in` the result.
+        """
         from observant.planning.schedule.learning import learn_prior
 
+        self.take_in(learn_prior(self.lesson()))
+
+    def lesson(self) -> Lesson:
+        """What the prior is learned from."""
+        from observant.planning.schedule.learning import Lesson
+
         here = np.flatnonzero(self._sources["state"] != self._codes.GONE)
-        found = learn_prior(
-            self._grid,
+        return Lesson(
+            here,
+            self._grid.copy(),
             self._evidence[here],
             self._sources["age"][here],
             self._sources["node"][here],
-            self._parent,
-            self._prior[0],
+            self._parent.copy(),
+            self._prior[0].copy(),
         )
-        self._prior = found.prior
-        self._sources["group"][here] = found.group
-        self._clock["age_weight"] = found.age_weight
+
+    def take_in(self, learned: Learned) -> None:
+        """Use this prior from now on."""
+        self._prior = learned.prior
+        self._sources["group"] = 0
+        self._sources["group"][learned.slots] = learned.group
+        self._clock["age_weight"] = learned.age_weight
         self._gather()
         self._kernels.believe_all(self._sources, self._clock, self._state[4])
         self._next_look = max(2 * self._seen / max(len(self), 1), _FIRST_LOOK)
