@@ -7,9 +7,9 @@
 FOLDER holds one Parquet file a collection (columns source_id and t, in seconds) and, if there is
 one, sources.parquet (source_id, collection, obs_start, obs_end in seconds: when a source was there
 to be seen). Replayed is the last year of each collection, with the sources that were there from its
-beginning to its end. The second half of the year is scored; in the first, policies learn. Sources
-are grouped by the folder in their name. Collections with fewer than 300 such sources, or twenty
-days, are left out.
+beginning to its end. The second half of the year is scored; in the first, policies learn (changes
+detected are counted over the whole year). Sources are grouped by the folder in their name.
+Collections with fewer than 300 such sources, or twenty days, are left out.
 
 Every policy spends the same, a visit a slot. Rules of crawlers run with both queues (see
 `observant.simulation.replay`) and count with the better one: they are given the benefit of looking
@@ -113,7 +113,8 @@ def study(trace, *, budget, objective, evidence, seeds, rivals=RIVALS):
         "evidence": evidence,
         "start": trace.start,
         "end": trace.end,
-        "score_from": "half",
+        # Changes that wait for a visit at the border of the halves would count for the second.
+        "score_from": "start" if objective == "detected" else "half",
         "seeds": range(1, seeds + 1),
         "jobs": 1,
     }

@@ -164,16 +164,3 @@ def test_a_closed_pipe_is_no_error(folder):
     )
     assert b"Traceback" not in done.stderr
     assert done.stdout == b"[\n"
-
-
-def test_demo(tmp_path):
-    _, out, _ = observant("demo", "--sources", 300, "-d", "here", cwd=tmp_path)
-    assert "of the intervals hold it" in out
-    assert "at most a day late" in out
-    assert {p.name for p in (tmp_path / "here").iterdir()} == {
-        "visits.parquet",
-        "rates.parquet",
-        "rates.svg",
-        "rates.png",
-        "plan.parquet",
-    }

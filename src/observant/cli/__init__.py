@@ -14,7 +14,20 @@ import click
 __all__ = ["main"]
 
 COMMANDS = {
-    "demo": "Make a visit log, estimate from it, draw a picture: see it work.",
+    "demo": "See it work: a synthetic web, watched for a minute by the real observer.",
+    "add": "Watch these addresses, a list of them, a feed, or the pages of a sitemap.",
+    "run": "Watch all sources within a budget, until you stop it.",
+    "list": "Which sources are watched, how often do they change, when are they due?",
+    "show": "Everything about one source.",
+    "check": "Visit a source now.",
+    "diff": "What changed between two versions of a source?",
+    "pause": "Stop visiting sources for a while.",
+    "resume": "Go on visiting them.",
+    "remove": "Stop watching sources.",
+    "export": "Write the visit log to a file, while visits go on.",
+    "backup": "Write the whole store to one file, while visits go on.",
+    "restore": "Fill a store from a backup.",
+    "doctor": "Is the store sound?",
     "estimate": "How often does each source change? From a log of visits.",
     "intervals": "How long between updates? The whole distribution, not only the rate.",
     "trend": "Is it changing more, or less, than it did? Windows, drift, seasons.",
@@ -29,6 +42,23 @@ COMMANDS = {
 }
 """The commands in the order in which they are listed, and what each answers."""
 
+_TOGETHER = {
+    "add": "adding:add",
+    "run": "running:run",
+    "check": "running:check",
+    "list": "watching:list_",
+    "show": "watching:show",
+    "diff": "watching:diff",
+    "pause": "watching:pause",
+    "resume": "watching:resume",
+    "remove": "watching:remove",
+    "export": "keeping:export",
+    "backup": "keeping:backup",
+    "restore": "keeping:restore",
+    "doctor": "keeping:doctor",
+}
+"""Commands that share a module. Any other has one of its own name."""
+
 
 class _Commands(click.Group):
     """Lists commands without importing them."""
@@ -41,7 +71,9 @@ class _Commands(click.Group):
         del ctx
         if name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"observant.cli.{name}"), name)
+        module, _, attribute = _TOGETHER.get(name, f"{name}:{name}").partition(":")
+        found = importlib.import_module(f"observant.cli.{module}")
+        command: click.Command = getattr(found, attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -68,7 +100,9 @@ def cli() -> None:
 
     \b
     Start here:
-      observant demo                      see it work on made-up sources
+      observant demo                      see it work on a synthetic web
+      observant add https://example.org/  watch a page ...
+      observant run --budget 1000/day     ... and all others, within a budget
       observant estimate visits.csv       how often does each source change?
 
     A visit log is a table with the columns source, time and changed (or digest, or

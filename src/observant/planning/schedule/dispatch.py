@@ -61,6 +61,7 @@ from observant.planning.schedule.siblings import (
 
 __all__ = [
     "believe_all",
+    "believe_one",
     "due",
     "hint",
     "next_time",
@@ -114,6 +115,11 @@ def believe(source, clock, mind, i):
         total += posterior[k]
     for k in range(len(grid)):
         posterior[k] /= total
+
+
+@jit
+def believe_one(sources, clocks, mind, i):
+    believe(sources[i], clocks[0], mind, i)
 
 
 @jit

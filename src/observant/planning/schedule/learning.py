@@ -1,8 +1,8 @@
 """How are the rates of a collection distributed? Learned while it is being visited.
 
 The collection is its own prior (DESIGN 4): the weights of a grid of rates that make all outcomes so
-far most likely, found by expectation maximisation (Kiefer and Wolfowitz; frontier 9). A group with
-many sources has a prior of its own, drawn towards the prior of all.
+far most likely (`observant.estimation.priors.fit_mixture`; frontier 9). A group with many sources
+has a prior of its own, drawn towards the prior of all.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ __all__ = ["Learned", "Lesson", "learn_prior"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
-_SAMPLE = 20_000
-_STEPS = 40
+_SAMPLE = 5_000
+_FEW = 20
+"""Fewer sources than this say nothing about a distribution."""
+_STEPS, _GROUP_STEPS = 60, 20
 _FLOOR = 1e-3
 """Share of the prior that stays spread over all rates: nothing is impossible."""
 _LEAST_OF_A_GROUP, _PARENT_STANDS_FOR = 30, 10.0
@@ -27,8 +29,6 @@ _AGE_WEIGHTS = (0.0, 0.5, 1.0)
 class Lesson(NamedTuple):
     """What a prior is learned from: copies, so that visits may go on meanwhile."""
 
-    slots: NDArray[np.int64]
-    """The places of the sources in the scheduler."""
     grid: Floats
     evidence: Floats
     """Log-likelihood of each rate, a row a source."""
@@ -42,11 +42,10 @@ class Lesson(NamedTuple):
 
 
 class Learned(NamedTuple):
-    slots: NDArray[np.int64]
     prior: Floats
     """A row for each group; the first is the whole collection."""
-    group: NDArray[np.int64]
-    """The row of each source."""
+    rows: NDArray[np.int64]
+    """The row of each group of siblings; sources without siblings have the first."""
     age_weight: float
     """How far the age at the first visit is to be believed."""
 
@@ -57,25 +56,29 @@ def learn_prior(lesson: Lesson) -> Learned:
     The age at the first visit counts fully, half, or not at all: whichever predicts the outcomes
     of the visits best.
     """
-    slots, grid, evidence, age, node, parent, before = lesson
-    sample = np.arange(0, len(evidence), -(-len(evidence) // _SAMPLE))
+    grid, evidence, age, node, parent, before = lesson
     told = age >= 0
+    known = np.flatnonzero(told | (np.ptp(evidence, axis=1) > 0))
+    if len(known) < _FEW:
+        return Learned(before[None, :], np.zeros(len(parent), np.int64), 1.0)
+    sample = known[:: -(-len(known) // _SAMPLE)]
     ages = np.where(told[:, None], np.log(grid) - grid * np.maximum(age, 0.0)[:, None], 0.0)
     best, age_weight, prior = -np.inf, 1.0, before
     for weight in _AGE_WEIGHTS if told.any() else (1.0,):
         first = _scaled(weight * ages[sample])
         both = first * _scaled(evidence[sample])
-        found = _most_likely(both, before)
+        found = _most_likely(both, grid)
         score = float(np.log(both @ found).sum() - np.log(first @ found).sum())
         if score > best:
             best, age_weight, prior = score, weight, found
-    group, groups = _large_groups(node, parent)
+    rows = _rows_of_groups(node, parent)
+    groups = int(rows.max()) + 1
     if groups == 1:
-        return Learned(slots, prior[None, :], group, age_weight)
+        return Learned(prior[None, :], rows, age_weight)
+    group = np.where(node >= 0, rows[node], 0)[known]
     return Learned(
-        slots,
-        _drawn_together(_scaled(evidence + age_weight * ages), group, groups, prior),
-        group,
+        _drawn_together(_scaled((evidence + age_weight * ages)[known]), group, groups, prior),
+        rows,
         age_weight,
     )
 
@@ -84,26 +87,23 @@ def _scaled(log: Floats) -> Floats:
     return np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
 
 
-def _most_likely(likelihood: Floats, start: Floats) -> Floats:
-    weights = 0.5 * start + 0.5 / len(start)
-    for _ in range(_STEPS):
-        share = (likelihood / (likelihood @ weights)[:, None]).mean(axis=0) * weights
-        weights = (1 - _FLOOR) * share + _FLOOR / len(start)
-    return weights
+def _most_likely(likelihood: Floats, grid: Floats) -> Floats:
+    from observant.estimation.priors import fit_mixture
+
+    found = fit_mixture(likelihood, grid, iterations=_STEPS, tolerance=1e-5).weights
+    return np.asarray((1 - _FLOOR) * found / found.sum() + _FLOOR / len(grid))
 
 
-def _large_groups(
-    node: NDArray[np.int64], parent: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], int]:
-    """The smallest group of at least thirty sources that each source is in, numbered from 0."""
+def _rows_of_groups(node: NDArray[np.int64], parent: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which prior each group has: its own with thirty sources, else that of the group above."""
     counts = np.bincount(node[node >= 0], minlength=len(parent))
     for child in range(len(parent) - 1, 0, -1):  # children come after their parents
         counts[parent[child]] += counts[child]
-    place = np.where(node >= 0, node, 0)
+    place = np.arange(len(parent))
     while (small := (place > 0) & (counts[place] < _LEAST_OF_A_GROUP)).any():
         place[small] = parent[place[small]]
-    _, rows = np.unique(np.concatenate([[0], place]), return_inverse=True)
-    return rows[1:].astype(np.int64), int(rows.max()) + 1
+    _, rows = np.unique(place, return_inverse=True)
+    return np.asarray(rows, np.int64)
 
 
 def _drawn_together(
@@ -114,7 +114,7 @@ def _drawn_together(
     filled, begins = np.unique(group[order], return_index=True)
     counts = np.bincount(group, minlength=groups)[:, None]
     priors = np.tile(prior, (groups, 1))
-    for _ in range(_STEPS // 2):
+    for _ in range(_GROUP_STEPS):
         share = likelihood * priors[group]
         share /= share.sum(axis=1, keepdims=True)
         sums = np.zeros_like(priors)

@@ -124,6 +124,7 @@ class Scheduler(Registry):
         else:
             grid, weights = np.array(prior.rates, float), np.array(prior.weights, float)
         super().__init__(grid, weights)
+        self._rows = np.zeros(1, np.int64)
         self._seen = 0
         self._next_look = 0.0
         self._kernels: Any = dispatch
@@ -294,6 +295,7 @@ class Scheduler(Registry):
             if len(labels) != many:
                 raise InputError(f"{len(labels)} groups for {many} sources")
             block["node"] = self._nodes_of(labels)
+            block["group"] = self._rows_for(block["node"])
         ages = np.full(many, -1.0) if age is None else np.broadcast_to(np.asarray(age, float), many)
         block["age"] = np.where(ages >= 0, ages, -1.0)
         block["position"] = block["follower"] = -1
@@ -438,7 +440,6 @@ class Scheduler(Registry):
 
         here = np.flatnonzero(self._sources["state"] != self._codes.GONE)
         return Lesson(
-            here,
             self._grid.copy(),
             self._evidence[here],
             self._sources["age"][here],
@@ -449,9 +450,8 @@ class Scheduler(Registry):
 
     def take_in(self, learned: Learned) -> None:
         """Use this prior from now on."""
-        self._prior = learned.prior
-        self._sources["group"] = 0
-        self._sources["group"][learned.slots] = learned.group
+        self._prior, self._rows = learned.prior, learned.rows
+        self._sources["group"] = self._rows_for(self._sources["node"])
         self._clock["age_weight"] = learned.age_weight
         self._gather()
         self._kernels.believe_all(self._sources, self._clock, self._state[4])
@@ -495,6 +495,7 @@ class Scheduler(Registry):
             "heaps": new._heaps.dtype,
             "tides": new._tides.dtype,
             "parent": new._parent.dtype,
+            "rows": new._rows.dtype,
         }
         arrays = state["arrays"]
         for name in _ARRAYS:
@@ -536,6 +537,17 @@ class Scheduler(Registry):
         tide["bin"] = tide["oldest"] = np.floor(self._now / tide["width"])
         tide["due"] = tide["round"] = -np.inf
         tide["slack"] = _SLACK * period
+
+    def _rows_for(self, node: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The row of the prior for sources of these groups; a new group has that of its parent."""
+        place = np.array(node)
+        while (fresh := place >= len(self._rows)).any():
+            place[fresh] = self._parent[place[fresh]]
+        return np.where(place >= 0, self._rows[place], 0)
+
+    def _believe(self, slot: int) -> None:
+        """Find the posterior of one source anew."""
+        self._kernels.believe_one(self._sources, self._clock, self._state[4], slot)
 
     def _tabulate(self) -> None:
         """Prepare what is looked up rather than computed, for the rates as they are."""
@@ -600,7 +612,7 @@ class Scheduler(Registry):
 
 _ARRAYS = (
     *("sources", "heaps", "hosts", "clock", "grid", "prior", "evidence", "posterior"),
-    *("tides", "parent", "found", "expected", "activity", "shown"),
+    *("tides", "parent", "rows", "found", "expected", "activity", "shown"),
 )
 _UNDER_WAY = ("moved", "news")
 """Of `siblings`: what was found since the clocks were read."""

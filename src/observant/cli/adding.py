@@ -1,0 +1,187 @@
+"""`observant add`: what is to be watched."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.store_options import opened, store_options
+
+if TYPE_CHECKING:
+    from observant.observer.config import Config
+    from observant.store import Source
+
+__all__ = ["add"]
+
+
+@click.command("add", short_help="Watch more sources.")
+@click.argument("addresses", nargs=-1, metavar="[URL]...")
+@click.option(
+    "--file",
+    "list_",
+    metavar="LIST",
+    help="Watch the addresses in this file, one a line, tags behind them; - is standard input.",
+)
+@click.option("--sitemap", metavar="URL", help="Watch every page that this sitemap lists.")
+@click.option("--feed", metavar="URL", help="Watch the list of entries of this feed.")
+@click.option(
+    "--kind",
+    default="http",
+    show_default=True,
+    help="What the addresses are: http, feed, sitemap, file, or a kind that a package adds.",
+)
+@click.option("--tag", "tags", multiple=True, help="Tag them; may be given several times.")
+@click.option(
+    "--importance",
+    type=click.FloatRange(0),
+    help="Their weight.  [default: that of their tags, or 1]",
+)
+@click.option("--name", help="A name of your own, for one address.")
+@click.option("--title", default="", help="What people call it.")
+@click.option("--min-period", metavar="DURATION", help="Never visit more often than this.")
+@click.option("--max-period", metavar="DURATION", help="Never wait longer than this.")
+@click.option("--active", multiple=True, metavar="HOURS", help="As in 'mon-fri 08:00-18:00'.")
+@click.option("--timezone", metavar="ZONE", help="Of the active hours.  [default: UTC]")
+@click.option("--css", help="Watch only what this CSS selector finds.")
+@click.option("--xpath", help="Watch only what this XPath finds.")
+@click.option("--jmespath", help="Watch only what this JMESPath finds.")
+@click.option("--jsonpath", help="Watch only what this JSONPath finds.")
+@click.option("--regex", help="Watch only what this regular expression finds.")
+@click.option("--drop", multiple=True, metavar="CSS", help="Leave these parts out.")
+@click.option("--ignore", multiple=True, metavar="REGEX", help="Leave this text out.")
+@click.option(
+    "--change",
+    type=click.Choice(["bytes", "text", "structure", "magnitude"]),
+    help="What counts as a change.  [default: text]",
+)
+@click.option("--threshold", type=click.FloatRange(0, 1), help="Least magnitude that counts.")
+@click.option("--confirm", type=click.IntRange(0, 10), help="Further visits that must see it too.")
+@click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="Send this along.")
+@click.option("--no-robots", is_flag=True, help="Do not obey robots.txt (your own sites, say).")
+@store_options
+def add(
+    addresses: tuple[str, ...],
+    list_: str | None,
+    sitemap: str | None,
+    feed: str | None,
+    kind: str,
+    tags: tuple[str, ...],
+    importance: float | None,
+    name: str | None,
+    title: str,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Watch more sources. What is watched already stays as it is.
+
+    \b
+      observant add https://example.org/news --tag news --importance 3
+      observant add --file addresses.txt --max-period 7d
+      observant add --sitemap https://example.org/sitemap.xml --tag site
+      observant add https://example.org/price --css '#price' --change text
+    """
+    from observant.cli.console import print_json
+    from observant.errors import InputError
+    from observant.observer.running import add_sources, describe
+    from observant.units import counted
+
+    if name and len(addresses) != 1:
+        raise InputError("--name goes with exactly one address")
+    if kind in {"command", "callable"}:
+        raise InputError(
+            f"a {kind} can only be named in a configuration file that nobody else can write: "
+            "see docs/configuration.md"
+        )
+    settings = _settings(options)
+    if importance is not None:
+        settings["importance"] = importance
+    common: dict[str, Any] = {"importance": settings.get("importance", 1.0), "settings": settings}
+    with opened(store, config, create=True) as (found, loaded):
+        sources = [
+            describe(address, kind=kind, name=name or "", title=title, tags=tags, **common)
+            for address in addresses
+        ]
+        if list_:
+            sources += _listed(list_, kind, tags, common)
+        if feed:
+            sources.append(describe(feed, kind="feed", title=title, tags=tags, **common))
+        if sitemap:
+            pages = asyncio.run(_pages(loaded, sitemap))
+            sources += [describe(page, tags=tags, **common) for page in pages]
+        if not sources:
+            raise InputError("nothing to add: give addresses, --file, --sitemap or --feed")
+        sources = list({source.name: source for source in sources}.values())
+        added = add_sources(found, loaded, sources)
+    if as_json:
+        known = len(sources) - added
+        print_json({"added": added, "known": known, "sources": [s.name for s in sources]})
+        return
+    click.echo(f"{counted(added, 'source')} added to {loaded.store}", nl=False)
+    known = len(sources) - added
+    click.echo(f", {known:,} watched already." if known else ".")
+    if added:
+        click.echo("Next: observant run --budget 1000/day")
+
+
+def _listed(file: str, kind: str, tags: tuple[str, ...], common: dict[str, Any]) -> list[Source]:
+    """Sources of a list: an address a line, then tags; # begins a comment."""
+    from pathlib import Path
+
+    from observant.errors import InputError
+    from observant.observer.running import describe
+
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", file=file) from error
+    sources = []
+    for row, line in enumerate(text.splitlines(), 1):
+        words = line.replace(",", " ").split()
+        if not words or words[0].startswith("#"):
+            continue
+        try:
+            sources.append(describe(words[0], kind=kind, tags=(*tags, *words[1:]), **common))
+        except InputError as error:
+            raise InputError(str(error), file=file, row=row) from error
+    return sources
+
+
+async def _pages(config: Config, sitemap: str) -> list[str]:
+    from observant.observer.running import pages_of_sitemap
+    from observant.observer.watching import make_transport
+
+    async with make_transport(config) as transport:
+        return await pages_of_sitemap(transport, sitemap)
+
+
+def _settings(options: dict[str, Any]) -> dict[str, Any]:
+    """What was given, in the form of the configuration file."""
+    from observant.errors import InputError
+
+    rules = ("css", "xpath", "jmespath", "jsonpath", "regex", "drop", "ignore", "change")
+    compare = {key: options[key] for key in (*rules, "threshold", "confirm") if options[key]}
+    plain = ("min_period", "max_period", "active", "timezone")
+    settings = {key: options[key] for key in plain if options[key]}
+    for key in ("drop", "ignore"):
+        if key in compare:
+            compare[key] = list(compare[key])
+    if "active" in settings:
+        settings["active"] = list(settings["active"])
+    if compare:
+        settings["compare"] = compare
+    if options["no_robots"]:
+        settings["robots"] = False
+    headers = {}
+    for header in options["headers"]:
+        key, colon, value = header.partition(":")
+        if not colon or not key.strip():
+            raise InputError(f"a header is NAME:VALUE, not {header!r}")
+        headers[key.strip()] = value.strip()
+    if headers:
+        settings["headers"] = headers
+    return settings

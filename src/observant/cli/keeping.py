@@ -1,0 +1,98 @@
+"""Commands that care for a store: export, backup, restore, doctor."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from observant.cli.store_options import opened, store_options
+
+__all__ = ["backup", "doctor", "export", "restore"]
+
+
+@click.command("export", short_help="Write the visit log to a file.")
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--since", metavar="DURATION", help="Only the visits of the last 30d, say.")
+@store_options
+def export(
+    file: str, since: str | None, store: str | None, config: str | None, as_json: bool
+) -> None:
+    """Write the visit log to FILE (Parquet, CSV or JSON Lines by its ending), while visits go on.
+
+    \b
+      observant export visits.parquet
+      observant estimate visits.parquet
+    """
+    import time
+
+    from observant.cli.console import print_json, progress_bar
+    from observant.units import counted, parse_duration
+
+    begin = None if since is None else time.time() - parse_duration(since) * 86_400
+    with opened(store, config) as (found, _), progress_bar("writing", "visits") as advance:
+        rows = found.export(file, since=begin, progress=advance)
+    if as_json:
+        print_json({"file": file, "visits": rows})
+    else:
+        click.echo(f"{counted(rows, 'visit')} written to {file}.")
+
+
+@click.command("backup", short_help="Write the whole store to one file.")
+@click.argument("file", type=click.Path(dir_okay=False))
+@store_options
+def backup(file: str, store: str | None, config: str | None, as_json: bool) -> None:
+    """Write the whole store to a new FILE, while visits go on. A backup is a store itself."""
+    from observant.cli.console import print_json
+
+    with opened(store, config) as (found, _):
+        size = found.backup(file)
+    if as_json:
+        print_json({"file": file, "bytes": size})
+    else:
+        click.echo(f"{size:,} bytes written to {file}.")
+
+
+@click.command("restore", short_help="Fill a store from a backup.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--replace", is_flag=True, help="Although the store is not empty.")
+@store_options
+def restore(file: str, replace: bool, store: str | None, config: str | None, as_json: bool) -> None:
+    """Fill the store from a backup of either engine. A bad file changes nothing."""
+    from observant.cli.console import print_json
+    from observant.units import counted
+
+    with opened(store, config, create=True) as (found, loaded):
+        visits = found.restore(file, replace=replace)
+    if as_json:
+        print_json({"store": loaded.store, "visits": visits})
+    else:
+        click.echo(f"{loaded.store} now holds {counted(visits, 'visit')}.")
+
+
+@click.command("doctor", short_help="Is the store sound?")
+@click.option("--repair", is_flag=True, help="Mend what can be mended.")
+@store_options
+def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -> None:
+    """Look for trouble in a store: damage, missing or orphaned snapshots, leaps of the clock.
+
+    Exits with 1 if there are errors that were not mended.
+    """
+    import msgspec
+
+    from observant.cli.console import print_json
+
+    with opened(store, config) as (found, loaded):
+        findings = found.doctor(repair=repair)
+    if as_json:
+        print_json([msgspec.to_builtins(finding) for finding in findings])
+    elif not findings:
+        click.echo(f"{loaded.store} is sound.")
+    else:
+        for finding in findings:
+            mended = " (mended)" if finding.repaired else ""
+            click.echo(f"{finding.severity}: {finding.check}: {finding.message}{mended}")
+            for example in finding.examples[:3]:
+                click.echo(f"    {example}")
+    if any(finding.severity == "error" and not finding.repaired for finding in findings):
+        sys.exit(1)

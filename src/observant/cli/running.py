@@ -1,0 +1,170 @@
+"""`observant run` and `observant check`: visit the sources."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.store_options import ago, instant, opened, store_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from observant.observer.metrics import Status
+    from observant.observer.visit import Visit
+
+__all__ = ["check", "live", "run"]
+
+FOUND_CHANGES = 10
+"""Exit code of --exit-code when something changed."""
+
+
+@click.command("run", short_help="Watch all sources within a budget.")
+@click.option("--budget", metavar="RATE", help="As in 5000/day or 2/s.  [default: 1000/day]")
+@click.option("--for", "for_", metavar="DURATION", help="Stop after this time, as in 10m.")
+@click.option("--visits", type=click.IntRange(1), help="Stop after so many visits.")
+@click.option(
+    "--objective",
+    type=click.Choice(["freshness", "currency", "harmonic", "age", "delay", "detected"]),
+    help="What the budget is spent for.  [default: freshness]",
+)
+@click.option("--grace", metavar="DURATION", help="How late a copy may be (with currency).")
+@click.option("--allow", multiple=True, metavar="NETWORK", help="A private network to visit.")
+@click.option("--contact", help="Your address, for the people whose servers are visited.")
+@click.option("--metrics", metavar="FILE|PORT", help="OpenMetrics: a file, or a port of loopback.")
+@click.option("--log", type=click.Choice(["text", "json"]), help="Form of the log on stderr.")
+@click.option("--verbose", "-v", is_flag=True, help="Log every visit.")
+@store_options
+def run(
+    for_: str | None,
+    visits: int | None,
+    verbose: bool,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Watch all sources of the store within a budget, until Ctrl-C.
+
+    How often each source is visited follows from how often it changes, how important it is, and
+    the budget. Everything is committed visit by visit: stop it, or kill it, and run it again.
+
+    \b
+      observant run --budget 5000/day
+      observant run --budget 2/s --for 10m --metrics 9187
+    """
+    import logging
+
+    from observant.cli.console import print_json
+    from observant.errors import InputError
+    from observant.observer.loop import Observer
+    from observant.observer.running import run_observer, set_up_logging, take_up_config
+    from observant.units import parse_duration
+
+    flags["allow"] = flags["allow"] or None
+    seconds = None if for_ is None else parse_duration(for_) * 86_400
+    with opened(store, config, create=True, **flags) as (found, loaded):
+        set_up_logging(loaded.log, logging.DEBUG if verbose else logging.INFO)
+        take_up_config(found, loaded)
+        if not found.count(state="active"):
+            raise InputError("there is nothing to watch: observant add URL", file=loaded.store)
+
+        async def observe() -> Status:
+            observer = Observer(found, loaded)
+            with live() as show:
+                return await run_observer(observer, seconds=seconds, visits=visits, show=show)
+
+        status = asyncio.run(observe())
+    if as_json:
+        print_json({**status.as_dict(), "at": instant(status.at)})
+        return
+    click.echo(line_of(status, time.time()))
+
+
+@click.command("check", short_help="Visit a source now.")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--allow", multiple=True, metavar="NETWORK", help="A private network to visit.")
+@click.option("--exit-code", is_flag=True, help=f"Exit with {FOUND_CHANGES} if something changed.")
+@store_options
+def check(
+    sources: tuple[str, ...],
+    allow: tuple[str, ...],
+    exit_code: bool,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """Visit sources now, due or not. Give a name, or a part of one that only it has.
+
+    \b
+      observant check example.org/news
+    """
+    from observant.cli.console import print_json, wide_enough
+    from observant.observer.loop import Observer
+
+    with opened(store, config, allow=allow or None) as (found, loaded):
+        names = [found.find_source(source).name for source in sources]
+
+        async def look() -> list[Visit]:
+            return [await Observer(found, loaded).check(name) for name in names]
+
+        visits = asyncio.run(look())
+    if as_json:
+        print_json([visit_json(visit) for visit in visits])
+    else:
+        for visit in visits:
+            reason = visit.comparison.reason if visit.comparison else (visit.error or "")
+            click.echo(f"{visit.outcome:>11}  {wide_enough(visit.source, 60)}  {reason}")
+    if exit_code and any(visit.changed for visit in visits):
+        sys.exit(FOUND_CHANGES)
+
+
+def visit_json(visit: Visit) -> dict[str, Any]:
+    """A visit as JSON tells it."""
+    comparison = visit.comparison
+    return {
+        "source": visit.source,
+        "started_at": instant(visit.started_at),
+        "ended_at": instant(visit.ended_at),
+        "outcome": visit.outcome,
+        "changed": visit.changed,
+        "status": visit.status,
+        "error": visit.error,
+        "last_modified": instant(visit.last_modified),
+        "magnitude": visit.magnitude,
+        "bytes": visit.bytes,
+        "digest": visit.digest.hex() if visit.digest else None,
+        "reason": comparison.reason if comparison else "",
+    }
+
+
+def line_of(status: Status, now: float) -> str:
+    """The state of an observer in one line."""
+    spread = 100 * (status.alpha_high - status.alpha_low) / 2
+    alpha = "α ?" if status.alpha != status.alpha else f"α {status.alpha:.1%} ± {spread:.1f}"
+    outage = "  NETWORK OUT" if status.outage else ""
+    due = "" if status.next_due_at == float("inf") else f"  next {ago(status.next_due_at, now)}"
+    return (
+        f"{status.sources:,} sources  {status.visits:,} visits  "
+        f"{status.visits_per_second:.1f}/s  {status.changes:,} changes  "
+        f"{status.failures:,} failed  {alpha}{due}{outage}"
+    )
+
+
+@contextmanager
+def live() -> Iterator[Callable[[Status], None] | None]:
+    """Show the state of an observer in one line that renews itself, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(stderr=True), transient=True, refresh_per_second=4) as display:
+        yield lambda status: display.update(Text(line_of(status, status.at)))

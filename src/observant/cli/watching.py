@@ -1,0 +1,322 @@
+"""Commands about the sources of a store: list, show, diff, pause, resume, remove."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.store_options import ago, instant, opened, source_json, store_options
+
+if TYPE_CHECKING:
+    from observant.store import Store, StoredSource
+
+__all__ = ["diff", "list_", "pause", "remove", "resume", "show"]
+
+_SORTS = [
+    "name", "due_at", "visited_at", "changed_at", "importance", "rate", "visits", "changes",
+    "failed_in_row", "created_at",
+]  # fmt: skip
+
+
+@click.command("list", short_help="Which sources are watched?")
+@click.argument("search", required=False)
+@click.option("--tag", help="Only those with this tag.")
+@click.option("--host", help="Only those of this host.")
+@click.option("--state", type=click.Choice(["active", "paused", "gone"]), help="Only these.")
+@click.option("--sort", type=click.Choice(_SORTS), default="name", show_default=True)
+@click.option("--descending", is_flag=True, help="Largest or latest first.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@store_options
+def list_(
+    search: str | None,
+    tag: str | None,
+    host: str | None,
+    state: str | None,
+    sort: str,
+    descending: bool,
+    limit: int,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """List sources: how often they change, how often they were visited, when they are due.
+
+    \b
+      observant list --tag news --sort rate --descending
+    """
+    from observant.cli.console import print_json
+
+    only: dict[str, Any] = {"search": search, "tag": tag, "host": host, "state": state}
+    with opened(store, config) as (found, _):
+        rows: list[StoredSource] = []
+        after = None
+        while len(rows) < limit:
+            page = found.list_sources(
+                **only,
+                sort=sort,
+                descending=descending,
+                limit=min(limit - len(rows), 1000),
+                after=after,
+            )
+            rows.extend(page.sources)
+            after = page.next
+            if after is None:
+                break
+        total = found.count(**only)
+    if as_json:
+        print_json({"total": total, "sources": [source_json(row) for row in rows]})
+        return
+    _print_table(rows)
+    if total > len(rows):
+        click.echo(f"{len(rows):,} of {total:,}; --limit shows more.")
+
+
+@click.command("show", short_help="Everything about one source.")
+@click.argument("source")
+@click.option("--visits", "number", type=click.IntRange(0), default=10, show_default=True)
+@store_options
+def show(source: str, number: int, store: str | None, config: str | None, as_json: bool) -> None:
+    """Show a source with its rate, its next visit, its last visits and what was learned of noise.
+
+    Give its name, or a part of the name that only it has.
+    """
+    import msgspec
+
+    from observant.cli.console import print_json
+    from observant.observer.watching import own_settings
+    from observant.units import format_rate
+
+    with opened(store, config) as (found, loaded):
+        row = found.find_source(source)
+        visits = found.visits(row.name, limit=number, details=True)
+        versions = found.versions(row.name, limit=1000)
+        memory = found.remembered(row.name, text=False).memory
+        settings = loaded.settings_of(row.tags, own_settings(row), row.name)
+    if as_json:
+        print_json(
+            {
+                **source_json(row),
+                "settings": msgspec.to_builtins(settings),
+                "versions": len(versions),
+                "noise": memory.get("noise"),
+                "last_visits": [
+                    {
+                        **{k: v for k, v in msgspec.structs.asdict(v).items() if k != "digest"},
+                        "started_at": instant(v.started_at),
+                        "ended_at": instant(v.ended_at),
+                        "last_modified": instant(v.last_modified),
+                        "detail": None,
+                        "reason": (v.detail or {}).get("reason", ""),
+                    }
+                    for v in visits
+                ],
+            }
+        )
+        return
+    now = time.time()
+    lines = {
+        "source": row.name,
+        "title": row.title,
+        "kind": row.kind,
+        "tags": ", ".join(row.tags),
+        "state": row.state,
+        "importance": f"{settings.importance:g}",
+        "rate": "not known yet"
+        if row.rate is None or row.rate_low is None or row.rate_high is None
+        else f"{format_rate(row.rate)}, 95 % from {format_rate(row.rate_low)} "
+        f"to {format_rate(row.rate_high)}",
+        "visits": f"{row.visits:,}, {row.changes:,} changes, {row.failures:,} failed",
+        "last visit": ago(row.visited_at, now),
+        "last change": ago(row.changed_at, now),
+        "next visit": "paused" if row.state == "paused" else ago(row.due_at, now),
+        "versions kept": f"{len(versions):,}",
+    }
+    for label, text in lines.items():
+        if text:
+            click.echo(f"{label:>14}  {text}")
+    if visits:
+        click.echo()
+    for visit in visits:
+        reason = (visit.detail or {}).get("reason", "") or visit.error or ""
+        status = visit.status or ""
+        click.echo(f"{ago(visit.started_at, now):>14}  {visit.outcome:<11} {status!s:<4} {reason}")
+
+
+@click.command("diff", short_help="What changed between two versions?")
+@click.argument("source")
+@click.option("--from", "back", type=click.IntRange(1), default=1, show_default=True,
+              help="How many versions ago the older one is.")  # fmt: skip
+@click.option("--to", "to", type=click.IntRange(0), default=0, show_default=True,
+              help="How many versions ago the newer one is; 0 is the latest.")  # fmt: skip
+@click.option(
+    "--by", type=click.Choice(["auto", "lines", "words", "json"]), default="auto",
+    show_default=True,
+)  # fmt: skip
+@store_options
+def diff(
+    source: str,
+    back: int,
+    to: int,
+    by: str,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """Show what changed between two kept versions of a source, by default the last two."""
+    from observant.cli.console import print_json
+    from observant.errors import InputError
+    from observant.observer.comparing import diff as compare
+
+    with opened(store, config) as (found, _):
+        row = found.find_source(source)
+        versions = found.versions(row.name, limit=max(back, to) + 1)
+        if len(versions) <= max(back, to):
+            raise InputError(
+                f"{len(versions)} versions are kept, too few for this comparison", source=row.name
+            )
+        texts = [found.snapshot(versions[k].digest).decode("utf-8", "replace") for k in (back, to)]
+        times = [versions[k].at for k in (back, to)]
+    difference = compare(*texts, **({} if by == "auto" else {"kind": by}))
+    if as_json:
+        print_json(
+            {
+                "source": row.name,
+                "from": instant(times[0]),
+                "to": instant(times[1]),
+                "diff": str(difference),
+            }
+        )
+        return
+    click.echo(f"--- {row.name} {instant(times[0])}\n+++ {row.name} {instant(times[1])}")
+    click.echo(str(difference))
+
+
+def _change_state(
+    sources: tuple[str, ...],
+    tag: str | None,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+    state: str,
+) -> None:
+    from observant.cli.console import print_json
+    from observant.observer.watching import touch
+    from observant.units import counted
+
+    with opened(store, config) as (found, _):
+        names = _named(found, sources, tag)
+        for name in names:
+            found.update_source(name, state=state)
+        touch(found)
+    if as_json:
+        print_json({"state": state, "sources": names})
+    else:
+        click.echo(f"{counted(len(names), 'source')} {state}.")
+
+
+@click.command("pause", short_help="Stop visiting sources for a while.")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@click.option("--tag", help="All with this tag.")
+@store_options
+def pause(
+    sources: tuple[str, ...], tag: str | None, store: str | None, config: str | None, as_json: bool
+) -> None:
+    """Stop visiting sources for a while. What is known of them stays."""
+    _change_state(sources, tag, store, config, as_json, "paused")
+
+
+@click.command("resume", short_help="Go on visiting sources.")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@click.option("--tag", help="All with this tag.")
+@store_options
+def resume(
+    sources: tuple[str, ...], tag: str | None, store: str | None, config: str | None, as_json: bool
+) -> None:
+    """Go on visiting sources that were paused."""
+    _change_state(sources, tag, store, config, as_json, "active")
+
+
+@click.command("remove", short_help="Stop watching sources.")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@click.option("--tag", help="All with this tag.")
+@click.option("--forget", is_flag=True, help="Delete their visits and versions as well.")
+@store_options
+def remove(
+    sources: tuple[str, ...],
+    tag: str | None,
+    forget: bool,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """Stop watching sources. Their visits stay in the log, unless --forget."""
+    from observant.cli.console import print_json
+    from observant.observer.watching import touch
+    from observant.units import counted
+
+    with opened(store, config) as (found, _):
+        names = _named(found, sources, tag)
+        for name in names:
+            found.remove_source(name, forget=forget)
+        touch(found)
+    if as_json:
+        print_json({"removed": names})
+    else:
+        click.echo(f"{counted(len(names), 'source')} removed.")
+
+
+def _named(store: Store, sources: tuple[str, ...], tag: str | None) -> list[str]:
+    """The names of the sources that are meant."""
+    from observant.errors import InputError
+
+    names = [store.find_source(source).name for source in sources]
+    if tag:
+        after = None
+        while True:
+            page = store.list_sources(tag=tag, limit=1000, after=after)
+            names += [row.name for row in page.sources]
+            after = page.next
+            if after is None:
+                break
+    if not names:
+        raise InputError("say which sources: their names, or --tag")
+    return list(dict.fromkeys(names))
+
+
+def _print_table(rows: list[StoredSource]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from observant.cli.console import wide_enough
+    from observant.units import format_rate
+
+    table = Table(box=None, pad_edge=False)
+    for heading, side in (
+        ("source", "left"), ("rate", "right"), ("95 % interval", "left"), ("visits", "right"),
+        ("changes", "right"), ("last change", "right"), ("next visit", "right"),
+        ("state", "left"),
+    ):  # fmt: skip
+        table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    now = time.time()
+    for row in rows:
+        known = row.rate is not None and row.rate_low is not None and row.rate_high is not None
+        trouble = f"{row.error} ×{row.failed_in_row}" if row.failed_in_row else row.state
+        table.add_row(
+            wide_enough(row.title or row.name, 44),
+            format_rate(row.rate) if row.rate is not None else "?",
+            f"{format_rate(row.rate_low or 0)} to {format_rate(row.rate_high or 0)}"
+            if known
+            else "",
+            f"{row.visits:,}",
+            f"{row.changes:,}",
+            ago(row.changed_at, now),
+            "paused" if row.state == "paused" else ago(row.due_at, now),
+            trouble,
+        )
+    console = Console(highlight=False)
+    # A pipe has no width to fit.
+    console.print(table) if console.is_terminal else Console(highlight=False, width=160).print(
+        table
+    )

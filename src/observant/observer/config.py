@@ -1,0 +1,279 @@
+"""What a person may set: one TOML file, the environment, flags. A flag wins over the environment,
+the environment over the file, the file over what is built in.
+
+Settings of a source come from four places in the same spirit: what is built in, ``[defaults]``, the
+tags of the source in their order (``[tags.NAME]``), the source itself.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from observant.errors import InputError
+from observant.observer.hours import ActiveHours
+from observant.units import parse_budget, parse_duration
+
+__all__ = [
+    "Config",
+    "Retention",
+    "SourceEntry",
+    "SourceSettings",
+    "load_config",
+    "who_else_can_write",
+]
+
+FILE = "observant.toml"
+PREFIX = "OBSERVANT_"
+
+
+class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How one source is visited and compared. Durations as in ``6h``."""
+
+    importance: float = 1.0
+    min_period: str | float = "1min"
+    max_period: str | float = "365d"
+    active: tuple[str, ...] = ()
+    """Hours when it may be visited, such as ``mon-fri 08:00-18:00``; any time unless told."""
+    timezone: str = "UTC"
+    headers: dict[str, str] = {}
+    robots: bool = True
+    """Obey robots.txt."""
+    confirm_after: str | float = "1min"
+    """How soon the second visit comes that `compare.confirm` asks for."""
+    compare: dict[str, Any] = {}
+    """Selection, noise and definition of change: see `observant.observer.comparing`."""
+    limits: dict[str, Any] = {}
+    """Limits of time and size that differ from those of everybody."""
+
+    @property
+    def shortest(self) -> float:
+        """The minimum period, in days."""
+        return parse_duration(self.min_period)
+
+    @property
+    def longest(self) -> float:
+        """The maximum period, in days."""
+        return parse_duration(self.max_period)
+
+    @property
+    def hours(self) -> ActiveHours | None:
+        return ActiveHours.parse(list(self.active), self.timezone) if self.active else None
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which versions of a source are kept. The latest one always is."""
+
+    max_age: str | float | None = None
+    max_versions: int | None = None
+    """Of each source."""
+    max_bytes: int | None = None
+    """Of all together."""
+
+    def limits(self) -> dict[str, Any]:
+        """What `Store.retain` takes; empty if everything is kept."""
+        found = {
+            "max_age": None if self.max_age is None else parse_duration(self.max_age) * 86_400,
+            "max_versions": self.max_versions,
+            "max_bytes": self.max_bytes,
+        }
+        return {key: value for key, value in found.items() if value is not None}
+
+
+class SourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A source in the file: where it is, and its own settings."""
+
+    name: str = ""
+    """Its address, unless told."""
+    url: str = ""
+    kind: str = "http"
+    """http, file, feed, sitemap, command, callable, or one that a package adds."""
+    tags: tuple[str, ...] = ()
+    settings: dict[str, Any] = {}
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that can be set."""
+
+    store: str = "observant.db"
+    budget: str | float = "1000/day"
+    objective: str = "freshness"
+    grace: str | float = 0.0
+    contact: str = ""
+    """An address that servers see beside our name, so that their people can write to us."""
+    allow: tuple[str, ...] = ()
+    """Private networks that may be visited, such as 192.168.1.0/24; none unless told."""
+    downloaders: int = 256
+    """The most visits under way at once."""
+    host_delay: str | float = "1s"
+    """The least time between two visits to a host."""
+    metrics: str = ""
+    """A file that is rewritten every few seconds, or a port of loopback."""
+    log: str = "text"
+    """text or json."""
+    limits: dict[str, Any] = {}
+    retention: Retention = Retention()
+    """Which versions of sources are kept; the visits always are."""
+    defaults: dict[str, Any] = {}
+    tags: dict[str, dict[str, Any]] = {}
+    sources: tuple[SourceEntry, ...] = ()
+    file: str = ""
+    """Where it was read from."""
+
+    @property
+    def budget_per_day(self) -> float:
+        return parse_budget(self.budget)
+
+    @property
+    def grace_days(self) -> float:
+        return parse_duration(self.grace)
+
+    @property
+    def host_delay_days(self) -> float:
+        return parse_duration(self.host_delay)
+
+    def settings_of(
+        self, tags: tuple[str, ...] | list[str], own: dict[str, Any] | None, source: str = ""
+    ) -> SourceSettings:
+        """The settings of a source with these tags and settings of its own.
+
+        >>> config = Config(defaults={"max_period": "30d"}, tags={"news": {"importance": 3}})
+        >>> config.settings_of(["news"], {"min_period": "5min"}).importance
+        3.0
+        """
+        merged: dict[str, Any] = {}
+        for layer in (self.defaults, *(self.tags.get(tag, {}) for tag in tags), own or {}):
+            merged = _merged(merged, layer)
+        settings = _settings(merged, source)
+        _check_inner(settings, source)
+        return settings
+
+
+def load_config(
+    file: str | None = None,
+    flags: dict[str, Any] | None = None,
+    environment: dict[str, str] | None = None,
+) -> Config:
+    """Read the file (``observant.toml`` here, unless told), the environment and the flags.
+
+    A flag that is None was not given.
+
+    >>> load_config(None, {"budget": "2/s"}, {"OBSERVANT_BUDGET": "9/day"}).budget_per_day
+    172800.0
+    """
+    env = dict(os.environ if environment is None else environment)
+    named = file or env.get(f"{PREFIX}CONFIG")
+    values: dict[str, Any] = {}
+    if named or Path(FILE).is_file():
+        values = _read(named or FILE)
+        values["file"] = str(Path(named or FILE).resolve())
+    values = _merged(values, _from_environment(env))
+    values = _merged(values, {k: v for k, v in (flags or {}).items() if v is not None})
+    where = values.get("file") or None
+    config: Config = _converted(values, Config, where)
+    for what in ("budget_per_day", "grace_days", "host_delay_days"):
+        getattr(config, what)
+    config.retention.limits()
+    for tag, own in config.tags.items():
+        _settings(own, "", f"[tags.{tag}]")
+    _settings(config.defaults, "", "[defaults]")
+    for entry in config.sources:
+        if not entry.url:
+            raise InputError("every source needs a url", file=where, source=entry.name or None)
+        config.settings_of(entry.tags, entry.settings, entry.name or entry.url)
+    return config
+
+
+def who_else_can_write(file: str | Path) -> str:
+    """Say who besides us (and root) can write a file or swap it; empty if nobody can.
+
+    Commands and callables are run as us, so they are taken only from such a file.
+    """
+    path = Path(file).resolve()
+    for place in (path, path.parent):
+        found = place.stat()
+        if found.st_uid not in (0, os.getuid()):
+            return f"{place} belongs to another user"
+        sticky = place is path.parent and found.st_mode & stat.S_ISVTX
+        if found.st_mode & stat.S_IWOTH and not sticky:
+            return f"{place} can be written by everybody"
+        if found.st_mode & stat.S_IWGRP and found.st_gid != os.getgid():
+            return f"{place} can be written by another group"
+        if found.st_mode & stat.S_IWGRP and place is path:
+            return f"{place} can be written by its group"
+    return ""
+
+
+def _read(file: str) -> dict[str, Any]:
+    try:
+        with Path(file).open("rb") as opened:
+            return tomllib.load(opened)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"this is not TOML: {error}", file=file) from error
+
+
+def _from_environment(env: dict[str, str]) -> dict[str, Any]:
+    """``OBSERVANT_BUDGET`` is budget, ``OBSERVANT_LIMITS__TOTAL`` is total in [limits]."""
+    values: dict[str, Any] = {}
+    fields = {field.name: field for field in msgspec.structs.fields(Config)}
+    for name, text in env.items():
+        if not name.startswith(PREFIX):
+            continue
+        path = name.removeprefix(PREFIX).lower().split("__")
+        # Names that belong to others (OBSERVANT_TRACES, for one) are theirs.
+        if path[0] not in fields or path[0] in {"sources", "file"}:
+            continue
+        value: Any = text.split(",") if path[0] == "allow" else text
+        for part in reversed(path):
+            value = {part: value}
+        values = _merged(values, value)
+    return values
+
+
+def _settings(values: dict[str, Any], source: str, where: str | None = None) -> SourceSettings:
+    settings: SourceSettings = _converted(values, SourceSettings, where, source or None)
+    if not settings.importance >= 0:
+        raise InputError(f"importance must be 0 or more, not {settings.importance}", source=source)
+    if settings.shortest > settings.longest:
+        raise InputError(
+            f"min_period {settings.min_period} is above max_period {settings.max_period}",
+            source=source or None,
+        )
+    settings.hours  # noqa: B018 (read once, to complain here and now)
+    return settings
+
+
+def _check_inner(settings: SourceSettings, source: str) -> None:
+    """Complain now about rules and limits that no visit could use."""
+    if settings.compare:
+        from observant.observer.comparing import Rules
+
+        _converted(settings.compare, Rules, None, source or None)
+    if settings.limits:
+        from observant.observer.transport.limits import Limits
+
+        _converted(settings.limits, Limits, None, source or None)
+
+
+def _converted(values: Any, kind: Any, file: str | None, source: str | None = None) -> Any:
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        message = str(error).replace("Object contains unknown field", "there is no setting")
+        raise InputError(message, file=file, source=source) from error
+
+
+def _merged(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
+    """The values of both, tables merged, the higher layer winning."""
+    merged = dict(low)
+    for key, value in high.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged

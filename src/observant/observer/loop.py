@@ -1,0 +1,524 @@
+"""The observer: visit, compare, learn, schedule, again, for as long as it runs.
+
+Two tiers (Brewington 4.3.4): the schedule says who is due, the multiplexer sees to it that they are
+visited whatever the latency. A visit, its comparison, what it taught, the next due time and
+the events it caused are one transaction of the store, so a killed observer loses nothing that was
+committed, and the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import socket
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from observant.errors import InputError, ObservantError
+from observant.observer.clock import SteadyClock
+from observant.observer.comparing import learned_noise
+from observant.observer.metrics import Status, Tally
+from observant.observer.multiplexer import Multiplexer
+from observant.observer.outage import NETWORK_ERRORS
+from observant.observer.scheduling import DAY, Belief
+from observant.observer.visit import Comparison, Previous, Validators, Visit
+from observant.observer.watching import (
+    CHANGED_BY_HAND,
+    LEASE,
+    Watched,
+    Watching,
+    make_transport,
+    touch,
+)
+from observant.planning.schedule.learning import learn_prior
+from observant.store import KEEP, SHARDS, Entry, Event, GroupCommit, Posterior, Recorded
+from observant.units import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from observant.observer.clock import Clock
+    from observant.observer.config import Config
+    from observant.observer.transport import Transport
+    from observant.store import Store, StoredSource
+
+__all__ = ["Observer", "make_transport", "touch"]
+
+log = logging.getLogger("observant.observer")
+
+_REFRESH = 2.0
+_SAVE = 30.0
+_SWEEP = 3600.0
+_STOPPING = 10.0
+"""Seconds that visits under way are given to end when the observer stops."""
+_LONGEST_VISIT = 600.0
+_RECENT = 5.0
+_PATIENCE = 60.0
+"""A visit waits so many seconds for its host; for longer rests it goes back into the schedule."""
+_STORE_FAILURES = 5
+
+
+class Observer(Watching):
+    """Watches the sources of a store.
+
+    `functions` are callables by the names of their sources. Give a `transport` or a `clock` to
+    replace the real ones.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        *,
+        clock: Clock | None = None,
+        transport: Transport | None = None,
+        functions: dict[str, Callable[..., Any]] | None = None,
+        name: str | None = None,
+        want: int = SHARDS,
+        lease: float = LEASE,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            store,
+            config,
+            clock=clock or SteadyClock(),
+            transport=transport,
+            functions=functions or {},
+            name=name or f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}",
+            want=want,
+            lease=lease,
+            seed=seed,
+        )
+        self.tally = Tally()
+        self._multiplexer: Multiplexer[str] = Multiplexer(self._visit, most=config.downloaders)
+        self._commits = GroupCommit(store)
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._probe_at = 0.0
+        self._broken: ObservantError | None = None
+        self._store_failures = 0
+        self._ends: deque[float] = deque(maxlen=10_000)
+        self._leaps_told = 0
+        self._learning: asyncio.Task[None] | None = None
+        self._on_visit: Callable[[Visit], None] | None = None
+
+    # -- running ------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        *,
+        seconds: float | None = None,
+        visits: int | None = None,
+        on_visit: Callable[[Visit], None] | None = None,
+    ) -> Status:
+        """Watch for so many seconds (of the clock), or until so many visits, or until `stop`."""
+        self._on_visit = on_visit
+        end = None if seconds is None else self.clock.time() + seconds
+        await self._begin()
+        try:
+            await self._loop(end, visits)
+        finally:
+            await self._finish()
+        if self._broken is not None:
+            raise self._broken
+        return self.status()
+
+    def stop(self) -> None:
+        """Ask the observer to end: visits under way may end, then it commits and returns."""
+        self._stopping = True
+        self._wake.set()
+
+    async def check(self, name: str) -> Visit:
+        """Visit one source now, whether it is due or not, and record it."""
+        shard = (await asyncio.to_thread(self.store.source, name)).shard
+        rows = [row for row in await self._rows({shard}) if row.source.name == name]
+        if not rows:
+            raise InputError("this source is paused: observant resume", source=name)
+        await self._restore()
+        self._watch(rows)
+        try:
+            visit = await self._look(self._watched[name])
+            await self._record(self._watched[name], visit, None)
+        finally:
+            await self._commits.close()
+            await self._close_transport()
+        return visit
+
+    # -- what it knows ------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        """One look at what is going on."""
+        now = self.clock.time()
+        expected = self.schedule.expectation(now)
+        late, latest = self.schedule.lateness(now)
+        horizon = time.monotonic() - _RECENT
+        recent = sum(1 for end in self._ends if end > horizon)
+        return Status(
+            at=now,
+            sources=len(self._watched),
+            visits=self.tally.visits,
+            changes=self.tally.changes,
+            failures=self.tally.outcomes["failed"],
+            visits_per_second=recent / _RECENT,
+            alpha=expected.alpha,
+            alpha_low=expected.low,
+            alpha_high=expected.high,
+            alpha_planned=expected.planned,
+            price=self.schedule.price,
+            budget_per_day=self.schedule.budget,
+            spent=self.schedule.spent,
+            lateness=late,
+            lateness_max=latest,
+            next_due_at=self.schedule.next_at(),
+            downloaders=self._multiplexer.downloaders,
+            under_way=self._multiplexer.busy,
+            backlog=self._multiplexer.backlog,
+            outage=self.outage.on,
+            lies=self.audits.lies,
+        )
+
+    @property
+    def peak(self) -> int:
+        """The most downloaders that were up at once."""
+        return self._multiplexer.peak
+
+    def beliefs(self) -> dict[str, Belief]:
+        """The rate of every source, with its interval."""
+        return self.schedule.beliefs()
+
+    # -- the loop -----------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        await asyncio.to_thread(self._note, "start", {"budget": self.config.budget_per_day})
+        await self._restore()
+        await self._hold_shards()
+        await self._learn_priors()
+
+    async def _loop(self, end: float | None, visits: int | None) -> None:
+        held = refreshed = saved = time.monotonic()
+        swept = 0.0
+        while not self._stopping:
+            now, tick = self.clock.time(), time.monotonic()
+            if (end is not None and now >= end) or (
+                visits is not None and self.tally.visits >= visits
+            ):
+                break
+            if tick - held > self.lease / 4:
+                held = tick
+                await self._hold_shards()
+            if tick - refreshed > _REFRESH:
+                refreshed = tick
+                await self._refresh()
+            if tick - saved > _SAVE:
+                saved = tick
+                await asyncio.to_thread(self._save)
+            if self.config.retention.limits() and tick - swept > _SWEEP:
+                swept = tick
+                await asyncio.to_thread(self._sweep)
+            if self.schedule.wants_to_learn and (self._learning is None or self._learning.done()):
+                self._learning = asyncio.create_task(self._learn_priors())
+            self._tell_leaps()
+            pause = self._dispatch(now)
+            if end is not None:
+                pause = min(pause, end - now)
+            await self._rest(pause)
+
+    async def _learn_priors(self) -> None:
+        lesson = self.schedule.lesson()
+        try:
+            self.schedule.take_in(await asyncio.to_thread(learn_prior, lesson))
+        except Exception:  # the priors of before will do
+            log.exception("the priors could not be learned")
+
+    def _dispatch(self, now: float) -> float:
+        """Hand out what is due; return how long to rest, in seconds of the clock."""
+        if self.outage.on:
+            return self._probe()
+        room = 2 * self.config.downloaders - self._multiplexer.backlog
+        for name in self.schedule.due(now, min(room, 1000)) if room > 0 else ():
+            watched = self._watched.get(name)
+            if watched is None:
+                continue
+            if watched.hours is not None and not watched.hours.allows(now):
+                self.schedule.rest(name, watched.hours.next(now))
+                continue
+            wait = self._transport.hosts.free_at(watched.row.host) - now if self._transport else 0.0
+            if wait > _PATIENCE:  # the host wants rest: 429, Retry-After, no answer
+                self.schedule.rest(name, now + wait)
+                continue
+            self._multiplexer.submit(name, watched.row.host or name)
+        return max(self.schedule.next_at() - self.clock.time(), 0.0)
+
+    def _probe(self) -> float:
+        """During an outage: one visit now and then, until somebody answers."""
+        now = self.clock.time()
+        if now >= self._probe_at and self._multiplexer.busy == 0:
+            for name in self._multiplexer.forget_waiting():
+                self.schedule.put_back(name)
+            suspects = [name for name in self.outage.suspects() if name in self._watched]
+            if not suspects:
+                self.outage.on = False
+                return 0.0
+            name = suspects[self.tally.visits % len(suspects)]
+            self._multiplexer.submit(name, self._watched[name].row.host or name)
+            self._probe_at = now + self.outage.pause
+        return max(self._probe_at - now, 0.01)
+
+    async def _rest(self, seconds: float) -> None:
+        """Sleep for so many seconds of the clock, or until something happens."""
+        # A loop that never sleeps would leave nothing for the visits.
+        real = min(max(seconds / self.clock.speed, 0.001), 1.0)
+        if self._multiplexer.backlog >= 2 * self.config.downloaders:
+            real = max(real, 0.01)
+        try:
+            async with asyncio.timeout(real):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        self._wake.clear()
+
+    async def _finish(self) -> None:
+        """Let visits under way end, or abandon them; commit; give the shards back."""
+        if self._learning is not None:
+            self._learning.cancel()
+        for name in self._multiplexer.forget_waiting():
+            self.schedule.put_back(name)
+        if not await self._multiplexer.join(_STOPPING):
+            log.warning("visits were abandoned", extra={"number": self._multiplexer.busy})
+        await self._multiplexer.close()
+        await self._commits.close()
+        await self._close_transport()
+        await asyncio.to_thread(self._save)
+        await asyncio.to_thread(self.store.release, self.name, None)
+        await asyncio.to_thread(self._note, "stop", {"visits": self.tally.visits})
+
+    # -- one visit ----------------------------------------------------------------------------
+
+    async def _visit(self, name: str) -> None:
+        watched = self._watched.get(name)
+        if watched is None or watched.row.shard not in self._fences:
+            return
+        shard = watched.row.shard
+        fence = self._fences[shard]
+        self._under_way[shard] += 1
+        try:
+            await self._visit_and_record(watched, fence)
+        finally:
+            self._under_way[shard] -= 1
+            self._wake.set()
+
+    async def _visit_and_record(self, watched: Watched, fence: int) -> None:
+        visit = await self._look(watched)
+        if self._transport is not None and watched.row.host in self._transport.hosts:
+            self.schedule.set_delay(watched.row.host, self._transport.hosts[watched.row.host].delay)
+        await self._record(watched, visit, fence)
+
+    async def _look(self, watched: Watched) -> Visit:
+        """Visit a source; whatever happens, there is a visit to tell of."""
+        name = watched.row.name
+        started = self.clock.time()
+        previous, looked_back = None, False
+        try:
+            previous = await self._previous(watched)
+            looked_back = True
+            watched.noise = len(learned_noise(previous))
+            if watched.source is None:
+                watched.source = self._make(watched)
+            async with asyncio.timeout(_LONGEST_VISIT):
+                return await watched.source.visit(previous)
+        except TimeoutError:
+            message, error = f"the visit took longer than {_LONGEST_VISIT:g} s", "timeout"
+        except ObservantError as problem:
+            message, error = str(problem), "content"
+        except Exception as problem:  # one bad source never stops the others
+            log.exception("a visit broke down", extra={"source": name})
+            message, error = f"{type(problem).__name__}: {problem}", "content"
+        # The memory of the comparer is kept as it was: nothing was learned.
+        found = Comparison(
+            outcome="failed",
+            error=error,  # type: ignore[arg-type]
+            reason=message,
+            memory=previous.memory if previous else {},
+            selection_version=previous.selection_version if previous else "",
+        )
+        return Visit(
+            source=name,
+            started_at=started,
+            ended_at=self.clock.time(),
+            outcome="failed",
+            error=found.error,
+            comparison=found if looked_back else None,
+        )
+
+    async def _previous(self, watched: Watched) -> Previous | None:
+        known = await asyncio.to_thread(self.store.remembered, watched.row.name)
+        if known.visited_at is None and not known.memory:
+            return None
+        self.schedule.adopt(watched.row.name, known.visited_at or 0.0, known.posterior)
+        validators = known.validators
+        return Previous(
+            digest_raw=known.digest_raw,
+            digest_text=known.digest_text,
+            text=known.text,
+            record=known.record,
+            memory=known.memory,
+            validators=None
+            if validators is None
+            else Validators(
+                url=validators.url, etag=validators.etag, last_modified=validators.last_modified
+            ),
+            last_modified=known.last_modified,
+            selection_version=known.selection_version,
+            visited_at=known.visited_at,
+        )
+
+    async def _record(self, watched: Watched, visit: Visit, fence: int | None) -> None:
+        """Learn from a visit and commit it with all that follows from it."""
+        name = watched.row.name
+        self._learn(watched, visit)
+        belief = self.schedule.belief(name) if name in self.schedule else None
+        entry = Entry(
+            visit=visit,
+            posterior=KEEP
+            if belief is None
+            else Posterior(
+                data=self.schedule.evidence(name),
+                rate=belief.rate,
+                rate_low=belief.low,
+                rate_high=belief.high,
+            ),
+            due_at=self.schedule.due_at(name) if belief else KEEP,
+            validators=getattr(visit, "validators", KEEP),
+            outbox=_events(watched.row, visit),
+            fence=fence,
+        )
+        try:
+            recorded = await self._commits.record(entry)
+        except ObservantError as error:
+            self._store_failed(error)
+            return
+        self._store_failures = 0
+        if recorded in (Recorded.FENCED, Recorded.UNKNOWN):
+            self.tally.refused += 1
+            if recorded is Recorded.FENCED and watched.row.shard in self._fences:
+                # The lease ran out under the visit, and is ours again: what it learned is void.
+                self._forget(name)
+                self._watch(await self._rows({watched.row.shard}))
+            else:
+                self._forget(name)
+            return
+        self._count(visit)
+
+    def _learn(self, watched: Watched, visit: Visit) -> None:
+        name, host = watched.row.name, watched.row.host or watched.row.name
+        if self.outage.note(host, name, visit.error):
+            self.tally.outages += 1
+            suspects = self.outage.suspects()
+            log.error("the network seems to be out", extra={"hosts": len(suspects)})
+            for suspect in suspects:
+                self.schedule.put_back(suspect)
+            self._probe_at = self.clock.time() + self.outage.pause
+            return
+        if self.outage.on and visit.error in NETWORK_ERRORS:
+            self.schedule.put_back(name)
+        elif visit.outcome == "unconfirmed":
+            pause = parse_duration(watched.settings.confirm_after) * DAY
+            self.schedule.rest(name, visit.ended_at + pause, refund=False)
+        elif visit.outcome == "failed":
+            self.schedule.visited(name, visit.started_at, "failed")
+        else:
+            if _found_noise(watched, visit):
+                self.schedule.forget(name)
+            self.schedule.visited(name, visit.started_at, visit.changed)
+
+    def _count(self, visit: Visit) -> None:
+        self.tally.outcomes[visit.outcome] += 1
+        if visit.error:
+            self.tally.errors[visit.error] += 1
+        self.tally.bytes += visit.bytes
+        self.tally.not_modified += visit.status == 304
+        self.tally.seconds += max(visit.ended_at - visit.started_at, 0.0) / self.clock.speed
+        self._ends.append(time.monotonic())
+        log.debug(
+            "visited",
+            extra={
+                "source": visit.source,
+                "outcome": visit.outcome,
+                "status": visit.status,
+                "error": visit.error,
+                "bytes": visit.bytes,
+            },
+        )
+        if self._on_visit is not None:
+            self._on_visit(visit)
+
+    def _store_failed(self, error: ObservantError) -> None:
+        self._store_failures += 1
+        log.error("a visit could not be stored", extra={"reason": str(error)})
+        if self._store_failures >= _STORE_FAILURES:
+            self._broken = error
+            self.stop()
+
+    # -- what survives ------------------------------------------------------------------------
+
+    async def _restore(self) -> None:
+        kept = await asyncio.to_thread(self.store.settings, "observer.")
+        if "observer.prior" in kept:
+            self.schedule.restore_prior(kept["observer.prior"])
+        if "observer.audits" in kept:
+            self.audits.restore(kept["observer.audits"])
+        self._seen_change = await asyncio.to_thread(self.store.setting, CHANGED_BY_HAND)
+
+    def _save(self) -> None:
+        self.store.set_setting("observer.prior", self.schedule.prior)
+        self.store.set_setting("observer.audits", self.audits.state())
+
+    def _sweep(self) -> None:
+        """Drop the versions that are not to be kept."""
+        gone = self.store.retain(**self.config.retention.limits(), now=self._store_now)
+        if gone.versions:
+            log.info("old versions dropped", extra={"versions": gone.versions})
+
+    def _note(self, action: str, detail: Any) -> None:
+        self.store.note(self.name, action, detail, now=self.clock.time())
+
+    def _tell_leaps(self) -> None:
+        leaps = getattr(self.clock, "leaps", [])
+        for leap in leaps[self._leaps_told :]:
+            self.tally.leaps += 1
+            log.warning("the clock of this machine leapt", extra={"seconds": round(leap, 1)})
+            self._note("clock-leap", {"seconds": leap})
+        self._leaps_told = len(leaps)
+
+
+def _found_noise(watched: Watched, visit: Visit) -> bool:
+    """Whether this visit has unmasked noise: then earlier changes may have been nothing else."""
+    found = visit.comparison
+    if found is None or found.outcome != "same" or not found.noise:
+        return False
+    return len(learned_noise(Previous(memory=found.memory))) > watched.noise
+
+
+def _events(row: StoredSource, visit: Visit) -> tuple[Event, ...]:
+    """What others are to be told of a visit: that the source changed, vanished or came back."""
+    if visit.outcome not in {"changed", "gone", "back"}:
+        return ()
+    start = f"{visit.started_at:.6f}"
+    identity = hashlib.sha256(f"{row.name}\0{start}\0{visit.outcome}".encode()).hexdigest()[:32]
+    comparison = visit.comparison
+    payload = {
+        "source": row.name,
+        "url": row.url or row.name,
+        "title": row.title,
+        "tags": list(row.tags),
+        "outcome": visit.outcome,
+        "at": visit.started_at,
+        "magnitude": visit.magnitude,
+        "reason": comparison.reason if comparison else "",
+        "attributes": list(comparison.attributes) if comparison else [],
+        "back_to": comparison.back_to.hex() if comparison and comparison.back_to else None,
+    }
+    return (Event(id=identity, topic=visit.outcome, payload=payload),)

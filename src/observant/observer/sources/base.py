@@ -1,0 +1,97 @@
+"""What every kind of source promises: ``visit(previous)`` looks once and says what it found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from observant.observer.visit import Fetched, Previous, Validators, Visit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from observant.observer.audits import Audits
+    from observant.observer.comparing import Comparer
+    from observant.observer.config import SourceSettings
+    from observant.observer.transport import Transport
+
+__all__ = ["Compared", "Seen", "Source", "Surroundings", "host_of"]
+
+
+class Source(Protocol):
+    """Anything that can be visited and compared."""
+
+    name: str
+
+    async def visit(self, previous: Previous | None) -> Visit:
+        """Look once. The world's faults are outcomes of the visit, never exceptions."""
+
+
+class Seen(Visit, frozen=True, kw_only=True):
+    """A visit, and what the next request may be made conditional with."""
+
+    validators: Validators | None = None
+    """To be stored with the visit, in place of those before; None means: forget them."""
+
+
+class Surroundings:
+    """What sources share: the one way to the network, a clock, what is known of servers."""
+
+    def __init__(
+        self,
+        transport: Transport | None,
+        *,
+        time: Callable[[], float],
+        audits: Audits | None = None,
+        trusted: bool = False,
+        reason: str = "",
+    ) -> None:
+        self._transport, self.time, self.audits = transport, time, audits
+        self.trusted = trusted
+        """Whether the configuration may name commands and callables, since only we can write it."""
+        self.reason = reason
+        """Why not."""
+
+    @property
+    def transport(self) -> Transport:
+        if self._transport is None:
+            raise RuntimeError("this source needs a transport, and there is none")
+        return self._transport
+
+
+class Compared:
+    """A source that gets something and has it compared; kinds say how it is got."""
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        settings: SourceSettings,
+        comparer: Comparer,
+        around: Surroundings,
+    ) -> None:
+        self.name, self.url, self.settings = name, url, settings
+        self.comparer, self.around = comparer, around
+
+    async def fetch(self, previous: Previous | None) -> Fetched:
+        raise NotImplementedError
+
+    async def visit(self, previous: Previous | None) -> Visit:
+        fetched = await self.fetch(previous)
+        comparison = self.comparer.compare(previous, fetched)
+        return Visit.of(self.name, fetched, comparison)
+
+
+def host_of(kind: str, url: str) -> str:
+    """The host that a visit is a burden to: visits to one host never overlap.
+
+    >>> host_of("http", "https://Example.org:8080/a"), host_of("file", "/etc/hosts")
+    ('example.org', 'file')
+    """
+    from observant.observer.transport.urls import BadURL, host_key, parse
+
+    if not url.lower().startswith(("http://", "https://")):
+        return kind
+    try:
+        return host_key(parse(url).host)
+    except BadURL:
+        return kind

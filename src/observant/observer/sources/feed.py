@@ -1,0 +1,76 @@
+"""A feed (RSS, Atom, JSON Feed): compared as the list of its entries, not as bytes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from observant.observer.sources.http import HttpSource
+
+if TYPE_CHECKING:
+    from observant.observer.visit import Fetched
+
+__all__ = ["FeedSource", "entries_of"]
+
+
+class FeedSource(HttpSource):
+    """One line an entry: its id, when it was updated, its title and its link."""
+
+    def understood(self, fetched: Fetched) -> Fetched:
+        if not fetched.ok or fetched.not_modified:
+            return fetched
+        entries = entries_of(fetched.body)
+        if entries is None:
+            return msgspec.structs.replace(
+                fetched, error="content", message="this is no feed that can be read"
+            )
+        text = "\n".join(" | ".join(str(part) for part in entry if part) for entry in entries)
+        return msgspec.structs.replace(
+            fetched, body=text.encode(), content_type="text/plain", charset="utf-8"
+        )
+
+
+def entries_of(body: bytes) -> list[tuple[str, str, str, str]] | None:
+    """Id, time, title and link of every entry; None if this is no feed.
+
+    >>> entries_of(b'{"version": "https://jsonfeed.org/version/1.1", "items": [{"id": "7"}]}')
+    [('7', '', '', '')]
+    >>> entries_of(b"<html><p>not found</p></html>") is None
+    True
+    """
+    if body.lstrip()[:1] == b"{":
+        return _json_entries(body)
+    import feedparser
+
+    parsed: Any = feedparser.parse(body, sanitize_html=False, resolve_relative_uris=False)
+    if not parsed.version:
+        return None
+    return [
+        (
+            entry.get("id") or entry.get("link") or entry.get("title", ""),
+            entry.get("updated") or entry.get("published", ""),
+            entry.get("title", ""),
+            entry.get("link", ""),
+        )
+        for entry in parsed.entries
+    ]
+
+
+def _json_entries(body: bytes) -> list[tuple[str, str, str, str]] | None:
+    try:
+        feed = json.loads(body)
+        if "jsonfeed.org" not in str(feed.get("version", "")):
+            return None
+        return [
+            (
+                str(item.get("id", "")),
+                str(item.get("date_modified") or item.get("date_published") or ""),
+                str(item.get("title") or ""),
+                str(item.get("url") or ""),
+            )
+            for item in feed.get("items", [])
+        ]
+    except (ValueError, AttributeError, RecursionError):
+        return None

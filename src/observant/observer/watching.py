@@ -1,0 +1,247 @@
+"""Which sources an observer watches: those of the shards it holds, as somebody has described them.
+
+Several observers can share a store. Hosts are hashed into shards, and a shard belongs to one
+observer at a time, by a lease that it renews. What somebody changes by hand is taken up soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from observant.errors import InputError
+from observant.observer.audits import Audits
+from observant.observer.comparing import Comparer, Rules
+from observant.observer.config import who_else_can_write
+from observant.observer.outage import Outage
+from observant.observer.scheduling import DAY, Planned, Schedule
+from observant.observer.sources import Surroundings, host_of, make_source
+from observant.store import SHARDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from observant.observer.clock import Clock
+    from observant.observer.config import Config, SourceSettings
+    from observant.observer.hours import ActiveHours
+    from observant.observer.sources import Source
+    from observant.observer.transport import Transport
+    from observant.store import Scheduled, Store, StoredSource
+
+__all__ = ["LEASE", "Watched", "Watching", "make_transport", "own_settings", "touch"]
+
+log = logging.getLogger("observant.observer")
+
+LEASE = 60.0
+"""Seconds for which shards are held; renewed in time, so that a dead observer's soon return."""
+CHANGED_BY_HAND = "sources.changed"
+
+
+def touch(store: Store) -> None:
+    """Tell running observers that somebody has added, changed or removed sources."""
+    store.set_setting(CHANGED_BY_HAND, os.urandom(8).hex())
+
+
+@dataclass
+class Watched:
+    """A source that this observer visits."""
+
+    row: StoredSource
+    settings: SourceSettings
+    hours: ActiveHours | None
+    source: Source | None = None
+    noise: int = 0
+    """Fields that were known to be noise before the last visit."""
+
+
+def own_settings(row: StoredSource) -> dict[str, Any]:
+    """The settings of a source itself; an importance of 1 leaves the word to its tags."""
+    return row.config | ({"importance": row.importance} if row.importance != 1.0 else {})
+
+
+class Watching:
+    """The sources of one observer, in its schedule."""
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        *,
+        clock: Clock,
+        transport: Transport | None,
+        functions: dict[str, Callable[..., Any]],
+        name: str,
+        want: int,
+        lease: float,
+        seed: int,
+    ) -> None:
+        self.store, self.config, self.clock, self.name = store, config, clock, name
+        self.lease, self._want = lease, want
+        self.audits = Audits(seed)
+        self.outage = Outage()
+        self.schedule = Schedule(
+            config.budget_per_day,
+            objective=config.objective,
+            grace=config.grace_days,
+            host_delay=config.host_delay_days,
+            seed=seed,
+            start=clock.time(),
+        )
+        self._transport, self._owns_transport = transport, transport is None
+        self._functions = functions
+        self._watched: dict[str, Watched] = {}
+        self._fences: dict[int, int] = {}
+        self._under_way: Counter[int] = Counter()
+        """Visits under way in each shard."""
+        self._seen_change: Any = None
+
+    async def _hold_shards(self) -> None:
+        """Hold a fair share of the shards; take up and drop their sources.
+
+        A shard that others are to have is given back when no visit to it is under way any more.
+        """
+        held = await asyncio.to_thread(self._lease)
+        staying = dict(sorted(held.items())[: await asyncio.to_thread(self._fair_share)])
+        for name in [n for n, w in self._watched.items() if w.row.shard not in staying]:
+            self._forget(name)
+        new = set(staying) - set(self._fences)
+        if len(staying) != len(self._fences) and staying:
+            # The budget is one for all observers of a store: each spends the part of its shards.
+            self.schedule.set_budget(self.config.budget_per_day * len(staying) / SHARDS)
+        self._fences = staying
+        leaving = {
+            shard: fence
+            for shard, fence in held.items()
+            if shard not in staying and not self._under_way[shard]
+        }
+        if leaving:
+            await asyncio.to_thread(self.store.release, self.name, leaving, self._store_now)
+        if new:
+            self._watch(await self._rows(new))
+
+    def _lease(self) -> dict[int, int]:
+        return self.store.lease_shards(
+            self.name, self._fair_share(), self._store_now, self.lease * self.clock.speed
+        )
+
+    def _fair_share(self) -> int:
+        """How many shards we may hold, since others want theirs."""
+        now = self._store_now if self._store_now is not None else time.time()
+        recent = self.store.observers(since=now - self.lease / 2 * self.clock.speed)
+        others = 0
+        for other in recent:
+            notes = self.store.audit(limit=1, observer=other.name)
+            stopped = bool(notes) and notes[0].action == "stop"
+            others += other.name != self.name and not stopped
+        return min(self._want, -(-SHARDS // (1 + others)))
+
+    @property
+    def _store_now(self) -> float | None:
+        """Our time for the store: its own, unless ours is another."""
+        return self.clock.time() if self.clock.speed != 1.0 else None
+
+    async def _refresh(self) -> None:
+        """Take up what somebody has changed by hand."""
+        seen = await asyncio.to_thread(self.store.setting, CHANGED_BY_HAND)
+        if seen == self._seen_change:
+            return
+        self._seen_change = seen
+        rows = await self._rows(set(self._fences))
+        there = {row.source.name for row in rows}
+        for name in [n for n in self._watched if n not in there]:
+            self._forget(name)
+        changed = []
+        for row in rows:
+            watched = self._watched.get(row.source.name)
+            if watched is None or watched.row.updated_at < row.source.updated_at:
+                self._forget(row.source.name)
+                changed.append(row)
+        self._watch(changed)
+
+    async def _rows(self, shards: set[int] | None) -> list[Scheduled]:
+        return await asyncio.to_thread(lambda: list(self.store.scheduled(shards)))
+
+    def _watch(self, rows: Iterable[Scheduled]) -> None:
+        planned = []
+        for scheduled in rows:
+            row = scheduled.source
+            if not row.host:
+                row = msgspec.structs.replace(row, host=host_of(row.kind, row.url or row.name))
+            try:
+                settings = self.config.settings_of(row.tags, own_settings(row), row.name)
+            except InputError as error:
+                log.warning("this source cannot be visited", extra={"reason": str(error)})
+                continue
+            if row.name in self._watched:
+                continue
+            self._watched[row.name] = Watched(row, settings, settings.hours)
+            planned.append(
+                Planned(
+                    row.name,
+                    row.host,
+                    importance=settings.importance,
+                    min_period=settings.shortest,
+                    max_period=settings.longest,
+                    last_at=row.good_at,
+                    evidence=scheduled.posterior,
+                )
+            )
+        self.schedule.add([p for p in planned if p.name not in self.schedule])
+        self.outage.hosts = len({w.row.host for w in self._watched.values()})
+
+    def _forget(self, name: str) -> None:
+        self.schedule.remove(name)
+        self._watched.pop(name, None)
+
+    def _make(self, watched: Watched) -> Source:
+        row, settings = watched.row, watched.settings
+        rules = msgspec.convert(settings.compare, Rules)
+        made: Any = make_source(
+            row.kind, row.name, row.url or row.name, settings, Comparer(rules), self._around(row)
+        )
+        if row.name in self._functions:
+            made.function = self._functions[row.name]
+        return made  # type: ignore[no-any-return]
+
+    def _around(self, row: StoredSource) -> Surroundings:
+        named = {entry.name or entry.url for entry in self.config.sources}
+        reason = "it is not in one"
+        if self.config.file and row.name in named:
+            reason = who_else_can_write(self.config.file)
+        if self._transport is None and self._owns_transport and row.kind not in _WITHOUT_NETWORK:
+            self._transport = make_transport(self.config, self.clock)
+        return Surroundings(
+            self._transport,
+            time=self.clock.time,
+            audits=self.audits,
+            trusted=not reason,
+            reason=reason,
+        )
+
+    async def _close_transport(self) -> None:
+        if self._owns_transport and self._transport is not None:
+            await self._transport.close()
+            self._transport = None
+
+
+_WITHOUT_NETWORK = frozenset({"file", "command", "callable"})
+
+
+def make_transport(config: Config, clock: Clock | None = None) -> Transport:
+    """The way to the network that a configuration asks for."""
+    from observant.observer.transport import Guard, Limits, Politeness, Transport
+
+    return Transport(
+        contact=config.contact or None,
+        limits=msgspec.convert(config.limits, Limits, strict=False),
+        guard=Guard(allow=config.allow),
+        politeness=Politeness(floor=config.host_delay_days * DAY),
+        clock=clock,
+    )

@@ -1,0 +1,242 @@
+"""The commands about a store, as a person would run them."""
+
+import contextlib
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+
+def command(*words):
+    return [sys.executable, "-c", "from observant.cli import main; main()", *map(str, words)]
+
+
+def observant(*words, cwd, code=0, env=None, stdin=""):
+    """Run a command in this process, which saves the time to load everything."""
+    from observant.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(cwd),
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", ["observant", *map(str, words)])
+        patch.setattr(sys, "stdin", io.StringIO(stdin))
+        for key, value in (env or {}).items():
+            patch.setenv(key, value)
+        try:
+            main()
+            left = 0
+        except SystemExit as leaving:
+            left = leaving.code or 0
+    assert left == code, out.getvalue() + err.getvalue()
+    assert "Traceback" not in err.getvalue()
+    return out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def web():
+    """A page that can be changed, on loopback."""
+    texts = {"/": "the first text of this page"}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = texts.get(self.path, "").encode()
+            self.send_response(200 if body else 404)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/", texts
+    server.shutdown()
+    server.server_close()
+
+
+def test_from_add_to_restore(web, tmp_path):
+    """One long walk: add, list, check, diff, show, pause, run, export, backup, doctor, restore."""
+    url, texts = web
+    local = ("--allow", "127.0.0.0/8")
+
+    out, _ = observant(
+        "add", url, "--tag", "news", "--importance", 3, "--min-period", "100ms", cwd=tmp_path
+    )
+    assert "1 source added to observant.db" in out
+    out, _ = observant("add", url, "--json", cwd=tmp_path)
+    assert json.loads(out) == {"added": 0, "known": 1, "sources": [url]}
+
+    # Nothing goes to a private address unless it is allowed.
+    out, _ = observant("check", url, "--json", cwd=tmp_path)
+    assert json.loads(out)[0]["error"] == "refused-address"
+
+    out, _ = observant("check", url, *local, "--json", cwd=tmp_path)
+    assert json.loads(out)[0]["outcome"] == "first"
+    texts["/"] = "the second text of this page"
+    time.sleep(1.1)  # politeness holds between commands too, as far as anybody can see
+    out, _ = observant("check", "127.0.0.1", *local, "--exit-code", cwd=tmp_path, code=10)
+    assert "changed" in out
+
+    out, _ = observant("diff", url, cwd=tmp_path)
+    assert "first" in out
+    assert "second" in out
+    observant("diff", url, "--from", 5, cwd=tmp_path, code=2)
+
+    out, _ = observant("list", "--tag", "news", "--json", cwd=tmp_path)
+    listed = json.loads(out)
+    assert listed["total"] == 1
+    assert listed["sources"][0]["importance"] == 3.0
+    assert listed["sources"][0]["changes"] == 1
+    out, _ = observant("list", cwd=tmp_path)
+    assert "127.0.0.1" in out
+
+    out, _ = observant("show", url, cwd=tmp_path)
+    assert re.search(r"visits +3, 1 changes, 1 failed", out)
+    out, _ = observant("show", url, "--json", cwd=tmp_path)
+    shown = json.loads(out)
+    assert [v["outcome"] for v in shown["last_visits"]] == ["changed", "first", "failed"]
+    assert shown["settings"]["importance"] == 3.0
+
+    assert "1 source paused" in observant("pause", "--tag", "news", cwd=tmp_path)[0]
+    _, err = observant("run", "--for", "1s", *local, cwd=tmp_path, code=2)
+    assert "nothing to watch" in err
+    assert "1 source active" in observant("resume", url, cwd=tmp_path)[0]
+
+    out, _ = observant(
+        "run", "--budget", "5/s", "--for", "3s", *local, "--json", "--log", "json",
+        "--metrics", "m.txt", cwd=tmp_path,
+    )  # fmt: skip
+    status = json.loads(out)
+    assert status["sources"] == 1
+    assert 0 <= status["alpha_low"] <= status["alpha"] <= status["alpha_high"] <= 1
+    metrics = (tmp_path / "m.txt").read_text()
+    assert metrics.endswith("# EOF\n")
+    for name in ("alpha", "price", "lateness", "spent_total", "visits_total", "changes_total"):
+        assert f"observant_{name}" in metrics
+
+    out, _ = observant("export", "v.parquet", "--json", cwd=tmp_path)
+    visits = json.loads(out)["visits"]
+    assert visits >= 3
+    assert "visits" in observant("estimate", "v.parquet", cwd=tmp_path)[0]
+    observant("export", "v.csv", cwd=tmp_path)
+    assert (tmp_path / "v.csv").read_text().count("\n") == visits + 1
+
+    observant("backup", "copy.db", cwd=tmp_path)
+    assert "is sound" in observant("doctor", cwd=tmp_path)[0]
+    assert json.loads(observant("doctor", "--json", cwd=tmp_path)[0]) == []
+
+    assert "1 source removed" in observant("remove", url, "--forget", cwd=tmp_path)[0]
+    assert json.loads(observant("list", "--json", cwd=tmp_path)[0])["total"] == 0
+    out, _ = observant("restore", "copy.db", "--store", "new.db", "--json", cwd=tmp_path)
+    assert json.loads(out)["visits"] == visits
+    env = {"OBSERVANT_STORE": "new.db"}
+    assert json.loads(observant("list", "--json", cwd=tmp_path, env=env)[0])["total"] == 1
+
+
+def test_lists_sitemaps_feeds_and_configuration(web, tmp_path):
+    url, texts = web
+    pages = "".join(f"<url><loc>{url}p{k}</loc></url>" for k in range(4))
+    texts["/sitemap.xml"] = f"<urlset>{pages}</urlset>"
+    (tmp_path / "observant.toml").write_text(
+        'allow = ["127.0.0.0/8"]\nstore = "there.db"\n'
+        '[tags.fast]\nmin_period = "1s"\nimportance = 4\n'
+    )
+    out, _ = observant("add", "--sitemap", f"{url}sitemap.xml", "--json", cwd=tmp_path)
+    assert json.loads(out)["added"] == 4
+    listed = f"# mine\n{url}a fast, red\n\n{url}b\n"
+    out, _ = observant("add", "--file", "-", "--json", cwd=tmp_path, stdin=listed)
+    assert json.loads(out)["added"] == 2
+    observant("add", "--feed", f"{url}feed", cwd=tmp_path)
+    assert (tmp_path / "there.db").exists()
+    out, _ = observant("show", f"{url}a", "--json", cwd=tmp_path)
+    shown = json.loads(out)
+    assert shown["tags"] == ["fast", "red"]
+    assert shown["settings"]["min_period"] == "1s"
+    assert shown["settings"]["importance"] == 4.0  # that of its tag
+    observant("add", f"{url}c", "--tag", "fast", "--importance", 1, cwd=tmp_path)
+    out, _ = observant("show", f"{url}c", "--json", cwd=tmp_path)
+    assert json.loads(out)["settings"]["importance"] == 1.0  # its own
+    out, _ = observant("list", "--json", cwd=tmp_path)
+    assert json.loads(out)["total"] == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["add"], "nothing to add"),
+        (["add", "gopher://x/"], "only http:// and https://"),
+        (["add", "http://a.example/", "--css", "p["], "CSS"),
+        (["add", "http://a.example/", "--min-period", "soon"], "unknown unit"),
+        (["add", "http://a.example/", "--active", "never"], "no active hours"),
+        (["add", "http://a.example/", "--header", "nonsense"], "NAME:VALUE"),
+        (["add", "ls", "--kind", "command"], "configuration file"),
+        (["add", "x", "--kind", "telepathy"], "no kind of source"),
+        (["add", "--file", "none.txt"], "cannot be read"),
+        (["list", "--store", "none.db"], "none.db"),
+        (["check", "x", "--store", "none.db"], "none.db"),
+        (["run", "--budget", "much"], "not a rate"),
+        (["run", "--config", "none.toml"], "cannot be read"),
+    ],
+)
+def test_mistakes_get_one_line(words, complaint, tmp_path):
+    _, err = observant(*words, cwd=tmp_path, code=2)
+    assert complaint in err
+    assert err.count("\n") <= 3
+
+
+def test_ctrl_c_ends_a_run_politely_and_metrics_are_served(web, tmp_path):
+    url, _ = web
+    observant("add", url, cwd=tmp_path)
+    port = _free_port()
+    words = ("run", "--allow", "127.0.0.0/8", "--budget", "2/s", "--metrics", port, "--json")
+    child = subprocess.Popen(  # noqa: S603
+        command(*words), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    text = ""
+    for _ in range(100):
+        time.sleep(0.2)
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                text = answer.read().decode()
+        except OSError:
+            continue
+        if 'observant_visits_total{outcome="first"} 1.0' in text:
+            break
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=30)
+    assert child.returncode == 0, err
+    assert "observant_alpha " in text
+    assert json.loads(out)["visits"] >= 1
+    assert "Traceback" not in err
+    assert "is sound" in observant("doctor", cwd=tmp_path)[0]
+
+
+def _free_port():
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def test_demo(tmp_path):
+    out, _ = observant("demo", "--pages", 100, "--seconds", 4, "-d", "here", cwd=tmp_path)
+    assert "the observer achieved, by the truth" in out
+    assert "clairvoyant, same budget" in out
+    assert {"visits.parquet", "rates.parquet", "observer.svg", "observer.png", "observant.db"} <= {
+        p.name for p in (tmp_path / "here").iterdir()
+    }

@@ -1,0 +1,440 @@
+"""The parts of the observer that need neither network nor store."""
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from observant.errors import InputError
+from observant.observer.clock import AcceleratedClock, SteadyClock
+from observant.observer.config import load_config, who_else_can_write
+from observant.observer.hours import ActiveHours
+from observant.observer.multiplexer import Multiplexer
+from observant.observer.outage import Outage
+from observant.observer.scheduling import DAY, GRID, Planned, Schedule
+from observant.observer.synthetic.world import KINDS, DemoWorld
+
+# -- multiplexer ----------------------------------------------------------------------------------
+
+
+def test_spent_rate_follows_the_requests_while_latency_varies_tenfold():
+    """Brewington 4.3.4: at ten times the latency there are about ten times the downloaders, and the
+    visits keep their rate. Requests come every 5 ms, so 20 ms of latency need 4 and 200 ms 40."""
+
+    async def main():
+        latency = 0.02
+        ends = []
+
+        async def work(_item):
+            await asyncio.sleep(latency)
+            ends.append(time.monotonic())
+
+        multiplexer = Multiplexer(work, idle=0.15)
+        peaks = []
+        for latency in (0.02, 0.2, 0.02):  # noqa: B007 (work reads it)
+            begin = time.monotonic()
+            counts = []
+            for k in range(160):
+                multiplexer.submit(k, key=str(k))
+                await asyncio.sleep(max(begin + 0.005 * (k + 1) - time.monotonic(), 0))
+                counts.append(multiplexer.downloaders)
+            peaks.append(np.median(counts[100:]))
+        await multiplexer.join()
+        return peaks, ends, multiplexer
+
+    peaks, ends, multiplexer = asyncio.run(main())
+    assert len(ends) == 480
+    assert peaks[0] < 12
+    assert 25 <= peaks[1] <= 80
+    assert peaks[2] < peaks[1] / 2  # idle ones were retired
+    # 480 requests in 2.4 s, the last of which takes 20 ms: as many ends, as fast as they came.
+    assert ends[-1] - ends[0] < 2.4 * 1.3
+    assert multiplexer.retired > 10
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 4), max_size=40), st.integers(1, 5), st.integers(0, 2**16))
+def test_one_at_a_time_per_host_and_nothing_is_lost(keys, most, seed):
+    async def main():
+        rng = random.Random(seed)  # noqa: S311
+        under_way, seen = Counter(), []
+
+        async def work(item):
+            number, key = item
+            under_way[key] += 1
+            assert under_way[key] == 1
+            assert sum(under_way.values()) <= most
+            await asyncio.sleep(rng.random() * 0.001)
+            under_way[key] -= 1
+            seen.append(number)
+            if number % 7 == 3:
+                raise ValueError("a bad source")
+
+        multiplexer = Multiplexer(work, most=most, idle=0.001)
+        for number, key in enumerate(keys):
+            multiplexer.submit((number, key), str(key))
+            if rng.random() < 0.3:
+                await asyncio.sleep(0.0005)
+        assert await multiplexer.join(5)
+        await multiplexer.close()
+        assert sorted(seen) == list(range(len(keys)))
+        assert multiplexer.busy == multiplexer.backlog == 0
+
+    asyncio.run(main())
+
+
+def test_what_has_not_begun_can_be_taken_back():
+    async def main():
+        async def work(_item):
+            await asyncio.sleep(0.05)
+
+        multiplexer = Multiplexer(work, most=2)
+        for k in range(10):
+            multiplexer.submit(k, key=str(k % 5))
+        await asyncio.sleep(0.01)
+        back = multiplexer.forget_waiting()
+        assert await multiplexer.join(1)
+        assert multiplexer.done == 2
+        return back
+
+    assert sorted(asyncio.run(main())) == [2, 3, 4, 5, 6, 7, 8, 9]
+
+
+# -- clock ----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(-1e6, 1e6)), max_size=50))
+def test_a_steady_clock_never_runs_back_and_never_stops(steps):
+    now = {"wall": 1e9, "ticks": 0.0}
+    clock = SteadyClock(wall=lambda: now["wall"], ticks=lambda: now["ticks"])
+    last = clock.time()
+    for passed, leap in steps:
+        now["ticks"] += passed
+        now["wall"] += passed + leap
+        at = clock.time()
+        assert at >= last + 0.49 * passed
+        assert at >= now["wall"]
+        last = at
+    if not any(29.9 < abs(leap) < 30.1 for _, leap in steps):
+        assert clock.leaps == pytest.approx([leap for _, leap in steps if abs(leap) > 30], abs=0.01)
+
+
+def test_a_nights_sleep_causes_no_burst():
+    """The purse of the schedule never holds more than √n visits, however long nobody asked."""
+    schedule = Schedule(budget=1000.0, start=0.0)
+    schedule.add([Planned(str(k), str(k), last_at=0.0) for k in range(400)])
+    asleep_until = 10 * DAY
+    assert len(schedule.due(asleep_until)) <= np.sqrt(400)
+    assert len(schedule.due(asleep_until + 60.0)) <= 1 + 1000 * 60 / DAY
+
+
+def test_accelerated_clock_sleeps_less():
+    async def main():
+        clock = AcceleratedClock(speed=1000.0, start=0.0)
+        begin = time.monotonic()
+        await clock.sleep(50.0)
+        return time.monotonic() - begin, clock.time()
+
+    real, told = asyncio.run(main())
+    assert 0.05 <= real < 0.5
+    assert told == pytest.approx(1000 * real, rel=0.2)
+
+
+# -- hours ----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200)
+@given(
+    st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)),  # noqa: DTZ001
+    st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"]),
+    st.sampled_from([["mon-fri 08:00-18:00"], ["22:00-06:00"], ["sat,sun"], ["fri-mon 2:00-2:30"]]),
+)
+def test_the_next_active_moment_is_active_and_none_comes_before(at, zone, windows):
+    hours = ActiveHours.parse(windows, zone)
+    now = at.replace(tzinfo=UTC).timestamp()
+    following = hours.next(now)
+    assert hours.allows(following)
+    assert now <= following <= now + 8 * DAY
+    step = now
+    while step < following - 1:
+        assert not hours.allows(step)
+        step += 600
+
+
+def test_hours_past_midnight():
+    night = ActiveHours.parse(["fri 22:00-04:00"])
+    friday = datetime(2026, 11, 13, tzinfo=UTC)
+    told = [night.allows((friday + timedelta(hours=h)).timestamp()) for h in (3, 21, 23, 27, 29)]
+    assert told == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize("text", ["monday", "8-18", "25:00-26:00", "lundi 8:00-9:00", ""])
+def test_bad_hours_are_refused(text):
+    if text == "monday":
+        assert ActiveHours.parse([text]).windows == ((0, 0, 1440),)
+        return
+    with pytest.raises(InputError, match=r"write for example|no time of day"):
+        ActiveHours.parse([text])
+
+
+# -- configuration --------------------------------------------------------------------------------
+
+
+def test_precedence_is_flag_environment_file(tmp_path):
+    file = tmp_path / "o.toml"
+    file.write_text('budget = "1/day"\nstore = "file.db"\ncontact = "file"\n[limits]\ntotal = 5\n')
+    env = {
+        "OBSERVANT_CONFIG": str(file),
+        "OBSERVANT_STORE": "env.db",
+        "OBSERVANT_BUDGET": "2/day",
+        "OBSERVANT_LIMITS__CONNECT": "3",
+        "OBSERVANT_TRACES": "somebody else's",
+    }
+    config = load_config(None, {"budget": "3/day", "store": None}, env)
+    assert (config.budget_per_day, config.store, config.contact) == (3.0, "env.db", "file")
+    assert config.limits == {"total": 5, "connect": "3"}
+
+
+def test_settings_come_from_defaults_tags_and_source(tmp_path):
+    file = tmp_path / "o.toml"
+    file.write_text(
+        "[defaults]\nmax_period = '30d'\n[defaults.compare]\nchange = 'text'\n"
+        "[tags.news]\nimportance = 3\nmin_period = '5min'\n[tags.news.compare]\ncss = 'main'\n"
+        "[[sources]]\nurl = 'https://a.example/'\ntags = ['news']\n"
+        "settings = {min_period = '1h'}\n"
+    )
+    config = load_config(str(file), {}, {})
+    (entry,) = config.sources
+    found = config.settings_of(entry.tags, entry.settings)
+    assert (found.importance, found.min_period, found.max_period) == (3.0, "1h", "30d")
+    assert found.compare == {"change": "text", "css": "main"}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("bugdet = 3", "no setting `bugdet`"),
+        ("budget = 'much'", "not a rate"),
+        ("[tags.a]\nimportance = -1", "importance"),
+        ("[defaults]\nmin_period = '2d'\nmax_period = '1d'", "above max_period"),
+        ("[defaults]\nactive = ['sometimes']", "no active hours"),
+        ("[[sources]]\nname = 'x'", "needs a url"),
+        ("budget = ", "not TOML"),
+        ("[retention]\nmax_age = 'long'", "unknown unit"),
+        ("[[sources]]\nurl = 'http://a.example/'\nsettings = {compare = {cs = 'p'}}", "`cs`"),
+        ("[[sources]]\nurl = 'http://a.example/'\nsettings = {limits = {total = 0}}", "total"),
+    ],
+)
+def test_a_bad_configuration_is_named(tmp_path, text, complaint):
+    file = tmp_path / "o.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=complaint):
+        load_config(str(file), {}, {})
+
+
+def test_who_else_can_write(tmp_path):
+    tmp_path.chmod(0o755)
+    file = tmp_path / "o.toml"
+    file.write_text("")
+    file.chmod(0o644)
+    assert who_else_can_write(file) == ""
+    file.chmod(0o664)
+    assert "group" in who_else_can_write(file)
+    file.chmod(0o646)
+    assert "everybody" in who_else_can_write(file)
+    file.chmod(0o600)
+    tmp_path.chmod(0o777)
+    assert "everybody" in who_else_can_write(file)
+    if os.getuid() == 0:
+        tmp_path.chmod(0o755)
+        os.chown(file, 12345, 0)
+        assert "another user" in who_else_can_write(file)
+
+
+# -- outage ---------------------------------------------------------------------------------------
+
+
+def test_a_dead_host_is_no_outage_and_a_dead_network_is():
+    outage = Outage(hosts=40)
+    for k in range(50):
+        assert not outage.note("dead.example", f"page {k}", "connect")
+    assert not outage.on
+    began = [outage.note(f"h{k}", f"s{k}", "dns") for k in range(12)]
+    assert began.count(True) == 1
+    assert outage.on
+    pauses = []
+    for k in range(8):
+        outage.note(f"h{k}", f"s{k}", "timeout")
+        pauses.append(outage.pause)
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 120.0
+    outage.note("h3", "s3", "http")  # an error page is an answer
+    assert not outage.on
+    assert outage.suspects() == []
+
+
+# -- schedule -------------------------------------------------------------------------------------
+
+
+def simulated(schedule, rates, until, rng, last=None, start=0.0):
+    """Drive a schedule over Poisson sources; returns the visits and the time of the last ones."""
+    last = dict(last or {})
+    visits, now = [], start
+    while (now := max(schedule.next_at(), now)) < until:
+        for name in schedule.due(now):
+            gap = (now - last[name]) / DAY if name in last else None
+            changed = None if gap is None else bool(rng.random() < -np.expm1(-rates[name] * gap))
+            schedule.visited(name, now, changed)
+            last[name] = now
+            visits.append((now, name))
+        if schedule.wants_to_learn:
+            schedule.learn()
+    return visits, last
+
+
+def test_a_restarted_schedule_believes_what_the_first_one_did():
+    rng = np.random.default_rng(5)
+    rates = {f"s{k}": float(r) for k, r in enumerate(np.exp(rng.normal(-2, 1.5, 100)))}
+    first = Schedule(budget=50.0, start=0.0)
+    first.add([Planned(name, name) for name in rates])
+    _, last = simulated(first, rates, 40 * DAY, rng)
+
+    second = Schedule(budget=50.0, start=40 * DAY)
+    second.restore_prior(first.prior)
+    second.add([Planned(n, n, last_at=last.get(n), evidence=first.evidence(n)) for n in rates])
+    for name in rates:
+        assert second.belief(name) == pytest.approx(first.belief(name), rel=1e-4)
+    now = first.expectation(40 * DAY), second.expectation(40 * DAY)
+    assert now[0].alpha == pytest.approx(now[1].alpha, abs=1e-5)
+    assert second.price == pytest.approx(first.price, rel=0.2)
+
+
+def test_beliefs_are_calibrated_and_alpha_is_what_it_says():
+    """Poisson sources: 95 % intervals hold the rate of 95 % (300 sources: ± 2.5 points at two
+    standard errors), and the expected α is the true share of fresh copies (± 2 · 0.5/√300)."""
+    rng = np.random.default_rng(6)
+    rates = {f"s{k}": float(r) for k, r in enumerate(np.exp(rng.normal(-2, 1.2, 300)))}
+    schedule = Schedule(budget=150.0, start=0.0)
+    schedule.add([Planned(name, name) for name in rates])
+    _, last = simulated(schedule, rates, 60 * DAY, rng)
+    beliefs = schedule.beliefs()
+    inside = [beliefs[n].low <= rates[n] <= beliefs[n].high for n in rates]
+    assert 0.915 <= np.mean(inside) <= 0.985
+    fresh = np.mean([np.exp(-rates[n] * (60 - last[n] / DAY)) for n in rates])
+    expected = schedule.expectation(60 * DAY)
+    assert expected.alpha == pytest.approx(fresh, abs=0.04)
+    assert expected.low < expected.alpha < expected.high
+    assert expected.planned == pytest.approx(expected.alpha, abs=0.05)
+
+
+def test_hosts_have_priors_of_their_own():
+    """Two hosts, one fast and one slow: a page of which nothing is known yet is believed to be
+    like its neighbours, and the evidence that is kept says nothing of them."""
+    rng = np.random.default_rng(8)
+    rates = {f"{h}{k}": 2.0 if h == "fast" else 0.02 for h in ("fast", "slow") for k in range(30)}
+    schedule = Schedule(budget=60.0, start=0.0)
+    schedule.add([Planned(name, name[:4]) for name in rates])
+    simulated(schedule, rates, 20 * DAY, rng)
+    schedule.learn()
+    schedule.add([Planned("fast new", "fast"), Planned("slow new", "slow")])
+    assert schedule.belief("fast new").rate > 0.5
+    assert schedule.belief("slow new").rate < 0.1
+    assert not np.frombuffer(schedule.evidence("fast new"), np.float32).any()
+    again = Schedule(budget=60.0, start=20 * DAY)
+    again.add([Planned(n, n[:4], last_at=0.0, evidence=schedule.evidence(n)) for n in rates])
+    again.learn()
+    for name in rates:
+        assert again.belief(name) == pytest.approx(schedule.belief(name), rel=0.05)
+
+
+def test_ten_thousand_pages_of_one_host_wait_their_turn():
+    """However large the budget: never two visits to a host within its delay of a second, and never
+    a backlog in front of it."""
+    schedule = Schedule(budget=1e8, host_delay=1 / DAY, start=0.0)
+    schedule.add([Planned(str(k), "one.example") for k in range(10_000)])
+    times = []
+    for tick in range(1, 300):
+        now = 0.1 * tick
+        for name in schedule.due(now):
+            times.append(now)
+            schedule.visited(name, now + 0.01, None)
+    assert 28 <= len(times) <= 30
+    assert np.diff(times).min() > 0.999
+    schedule.set_delay("one.example", 5.0)  # its robots.txt asks for more
+    later = [0.1 * tick for tick in range(300, 600) if schedule.due(0.1 * tick)]
+    assert 5 <= len(later) <= 8
+
+
+def test_put_back_undoes_a_failure():
+    schedule = Schedule(budget=100.0, start=0.0)
+    schedule.add([Planned("a", "a", last_at=0.0), Planned("b", "b", last_at=0.0)])
+    before = schedule.due_at("a")
+    schedule.visited("a", 3600.0, "failed")
+    assert schedule.due_at("a") != before
+    schedule.put_back("a")
+    assert schedule.due_at("a") == pytest.approx(before, rel=1e-9)
+
+
+def test_a_resting_source_comes_back_when_it_was_told_to():
+    schedule = Schedule(budget=1000.0, start=0.0)
+    schedule.add([Planned("a", "a", last_at=0.0)])
+    assert schedule.due(DAY) == ["a"]
+    spent = schedule.spent
+    schedule.rest("a", 10 * DAY)
+    assert schedule.spent == spent - 1
+    assert schedule.due(9 * DAY) == []
+    assert schedule.due_at("a") == pytest.approx(10 * DAY)
+    assert schedule.next_at() == pytest.approx(10 * DAY)
+    assert schedule.due(10 * DAY + 60) == ["a"]
+    schedule.visited("a", 10 * DAY + 60, True)
+    assert schedule.belief("a").low > 0
+
+
+def test_a_visit_by_somebody_else_is_adopted():
+    schedule = Schedule(budget=1.0, start=10 * DAY)
+    schedule.add([Planned("a", "a", last_at=0.0), Planned("b", "b", last_at=0.0)])
+    taught = schedule.evidence("a")
+    schedule.visited("b", 9 * DAY, True)
+    schedule.adopt("a", 9 * DAY, schedule.evidence("b"))
+    assert schedule.evidence("a") == schedule.evidence("b") != taught
+    schedule.adopt("a", 8 * DAY, taught)  # older news
+    assert schedule.evidence("a") != taught
+
+
+def test_the_grid_holds_what_people_watch():
+    assert GRID[0] < 1 / 3650
+    assert GRID[-1] > 1000
+
+
+# -- synthetic web --------------------------------------------------------------------------------
+
+
+def test_the_synthetic_web_keeps_its_promises():
+    world = DemoWorld(pages=400, hosts=20, days=60.0, seed=3)
+    assert set(world.kinds) == set(KINDS)
+    mean = world.updates.counts / world.days
+    # Bursts make counts uneven; over all pages they add up.
+    assert mean.sum() == pytest.approx(world.rates.sum(), rel=0.15)
+    page = world.kinds.index("noisy")
+    one, two = (world.answer(page, 5.0, now=1e9, visit=k) for k in (1, 2))
+    if one.status == two.status == 200:
+        assert one.body != two.body  # noise, though nothing was updated
+    same = DemoWorld(pages=400, hosts=20, days=60.0, seed=3)
+    assert same.updates == world.updates
+    plain = next(
+        p
+        for p in range(0, 400, 2)
+        if world.kinds[p] == "poisson" and world.reliable[p] and world.updates.counts[p] > 1
+    )
+    first, last = (world.answer(plain, day, now=1e9) for day in (0.0, 60.0))
+    assert first.body != last.body
+    etag = dict(last.headers)["etag"]
+    assert world.answer(plain, 60.0, now=1e9, etag=etag).status == 304
+    assert world.answer(plain, 0.0, now=1e9, etag=etag).status == 200
