@@ -10,7 +10,7 @@ BIN := .venv/bin
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: .venv/ready  ## visits to 3,000 made-up sources, their rates, a plan, pictures
+demo: .venv/ready  ## a synthetic web of 2,000 pages, watched for a minute, and a picture
 	$(BIN)/observant demo
 
 test: check tests  ## everything CI asks for: format, lint, types, layers, tests, documentation
