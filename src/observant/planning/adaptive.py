@@ -73,7 +73,7 @@ class AdaptivePolicy:
         n = world.sources
         # Those that are equal go in the order in which they were added, so that is drawn.
         order = world.rng(1).permutation(n)
-        seen = np.array([], float)
+        seen = None
         if world.known:
             _, age = world.look(order, np.full(n, -np.inf), np.full(n, world.start))
             seen = np.where(np.isnan(age) | (not self.ages), -1.0, age)
@@ -86,7 +86,7 @@ class AdaptivePolicy:
             importance=world.importance[order],
             last=world.start if world.known else None,
             group=groups,
-            age=seen if world.known else None,
+            age=seen,
         )
         lengths = np.diff(world.offsets)[order]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -95,11 +95,10 @@ class AdaptivePolicy:
         before = np.concatenate([[0], np.cumsum(times <= world.start)])
         known_by_start = before[offsets[1:]] - before[offsets[:-1]]
         pointer = offsets[:-1] + (known_by_start if world.known else 0)
-        visits = scheduler.drive(
+        who, when, failed = scheduler.drive(
             driving.drive,
             world.slots,
             (times, offsets, pointer, world.dated[order]),
             (world.start, world.budget, world.failure),
         )
-        who, when, failed = visits
         return Replayed(order[who], when, failed)
