@@ -52,11 +52,12 @@ from observant.planning.schedule.heaps import (
     sink,
 )
 from observant.planning.schedule.siblings import (
+    BLEND,
     attribute,
     elapsed,
     refresh,
     score,
-    settle_strength,
+    weigh,
 )
 
 __all__ = [
@@ -79,6 +80,8 @@ _HOST_GAIN = 0.05
 _HOST_CREDIT = 4.0  # visits that a host has saved up may follow at its shortest delay
 _RETRIES_DOUBLE = 10
 _TURNS = 8  # times in a bin that the clocks of siblings are read
+_OTHERS, _NEARLY = 64, 0.9  # others that are looked at when the first is worth less than the price
+_MENDED = 64  # keys that are mended for one visit at most, however many are late
 _PRICE_SLACK = 0.05  # the price may move so far before a learned crossing is found anew
 _LEARNED = 1e-3  # to which a crossing is found where rates are learned, and known far less well
 
@@ -134,9 +137,14 @@ def time_of(source, mind, now):
     plain = now - source.last
     if source.node < 0 or not 0 < plain < math.inf:
         return plain
-    tide = mind.tides[0]
-    shown = elapsed(tide, source.node, mind.activity, mind.shown, source.last, now)
-    return plain + tide.strength * (shown - plain)
+    return clock_of(source, mind, BLEND, source.last, now)
+
+
+@jit
+def clock_of(source, mind, belief, since, now):
+    """What the clock of a source's siblings shows between two times, by one of the beliefs."""
+    node = source.node
+    return elapsed(mind.tides[0], mind.activity[node, belief], mind.shown[node, belief], since, now)
 
 
 @jit
@@ -368,7 +376,7 @@ def due(sources, heaps, hosts, clocks, mind, now, out):
     clock = clocks[0]
     advance(clock, now)
     turn(sources, heaps, hosts, clocks, mind, now)
-    found = 0
+    found = mended = 0
     while found < len(out):
         which = first(heaps, clock)
         if which < 0:
@@ -380,9 +388,10 @@ def due(sources, heaps, hosts, clocks, mind, now, out):
         own = own_price(source, hosts, clock)
         slack = _PRICE_SLACK * own if clock.learning else 0.0
         moved = abs(source.priced - own) > slack
-        if source.state == WAITING and moved and source.why != POLITE:
+        if source.state == WAITING and moved and source.why != POLITE and mended < _MENDED:
             key_of(sources, hosts, clock, mind, i)
             put(sources, heaps, clock, i)
+            mended += 1
             continue
         full = clock.purse >= clock.burst * (1 - 1e-12)
         early = source.key > now
@@ -390,6 +399,8 @@ def due(sources, heaps, hosts, clocks, mind, now, out):
             clock.starved = 0
             if not full or which == TIMED:
                 break
+            i = better(sources, hosts, clock, mind, i, now)
+            source = sources[i]
         if clock.purse < min(source.cost, clock.burst) * (1 - 1e-12):
             clock.starved = 1
             break
@@ -411,8 +422,32 @@ def due(sources, heaps, hosts, clocks, mind, now, out):
         put(sources, heaps, clock, i)
         out[found] = i
         found += 1
+        mended = 0
         mend_another(sources, heaps, hosts, clock, mind)
     return found
+
+
+@jit
+def better(sources, hosts, clock, mind, i, now):
+    """Who is to be visited before its time: the first, unless a visit to others is worth more.
+
+    After the price fell, many keys still are as late as the old price made them, and the first may
+    be one that was visited a moment ago. So some others are looked at, by turns.
+    """
+    best = index_now(sources[i], clock, mind, i, now)
+    if clock.learning == 0 or best > _NEARLY * own_price(sources[i], hosts, clock):
+        return i
+    for _ in range(_OTHERS):
+        clock.cursor = (clock.cursor + 1) % clock.slots
+        other = sources[clock.cursor]
+        if other.state != WAITING or other.why != CROSSING or now - other.last < other.minimum:
+            continue
+        if other.host >= 0 and hosts[other.host].free > now:
+            continue
+        index = index_now(other, clock, mind, clock.cursor, now)
+        if index > best:
+            best, i = index, clock.cursor
+    return i
 
 
 @jit
@@ -540,8 +575,7 @@ def learn(source, clock, mind, i, time, outcome, age):
     dated = outcome == 1 and 0 <= age < gap
     own, lately = time_of(source, mind, time), age
     if source.node >= 0:
-        full = elapsed(tide, source.node, mind.activity, mind.shown, source.last, time)
-        chance = judge(tide, clock, mind, i, gap, full, outcome == 1)
+        chance = judge(source, clock, mind, i, time, outcome == 1)
         attribute(
             tide,
             source.node,
@@ -557,9 +591,7 @@ def learn(source, clock, mind, i, time, outcome, age):
             time - age if dated else math.nan,
         )
         if dated:
-            lately = age + tide.strength * (
-                elapsed(tide, source.node, mind.activity, mind.shown, time - age, time) - age
-            )
+            lately = clock_of(source, mind, BLEND, time - age, time)
     best = -math.inf
     for k in range(len(grid)):
         x = grid[k] * own
@@ -579,24 +611,26 @@ def learn(source, clock, mind, i, time, outcome, age):
 
 
 @jit
-def judge(tide, clock, mind, i, plain, full, changed):
-    """Score the strengths 0, ½ and 1 of siblings by an outcome, and set the strength by that.
+def judge(source, clock, mind, i, time, changed):
+    """Score every belief about siblings by an outcome, and weigh them by that.
 
     Returns the probability of a change in an ordinary time.
     """
-    usual = 0.0
-    for j in range(3):
-        own = plain + 0.5 * j * (full - plain)
+    tide, usual = mind.tides[0], 0.0
+    for belief in range(BLEND + 1):
+        own = time - source.last
+        if belief < BLEND:
+            own = clock_of(source, mind, belief, source.last, time)
         if clock.step > 0:
-            chance = 1 - stays(mind, mind.posterior[i], clock.step, clock.zero, own)
+            usual = 1 - stays(mind, mind.posterior[i], clock.step, clock.zero, own * tide.level)
         else:
-            chance = 1.0
+            usual = 1.0
             for k in range(len(mind.grid)):
-                chance -= mind.posterior[i, k] * math.exp(-mind.grid[k] * own)
-        if j == 0:
-            usual = chance
-        score(tide, j, min(max(chance, 1e-6), 1 - 1e-6), changed)
-    settle_strength(tide)
+                usual -= mind.posterior[i, k] * math.exp(-mind.grid[k] * own * tide.level)
+        score(tide, belief, min(max(usual, 1e-6), 1 - 1e-6), changed)
+    weigh(tide)
+    if clock.step > 0:
+        return 1 - stays(mind, mind.posterior[i], clock.step, clock.zero, time - source.last)
     return usual
 
 

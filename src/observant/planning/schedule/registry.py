@@ -61,8 +61,9 @@ class Registry:
         self._bins = siblings.BINS
         self._parent = np.full(1, -1)
         self._found = np.zeros((1, siblings.BINS))
-        self._expected, self._activity = self._found.copy(), self._found + 1.0
-        self._shown = self._found.copy()
+        self._expected = self._found.copy()
+        self._activity = np.ones((1, siblings.BLEND + 1, siblings.BINS))
+        self._shown = np.zeros_like(self._activity)
         self._node_of: dict[str, int] = {}
         self._members: Counter[str] = Counter()
         self._sources = np.zeros(0, heaps.SOURCE)

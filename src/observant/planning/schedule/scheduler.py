@@ -43,7 +43,7 @@ _FIRST_LOOK = 0.1
 """Visits per source after which the prior is learned for the first time; then at every doubling."""
 _BINS_PER_PERIOD = 10
 _SLACK = 0.03
-_SHRINK, _MEMORY = 0.3, 3_000.0
+_MEMORY = 3_000.0
 """Of `siblings`: expected changes for which the parent stands, visits that a judgement lasts."""
 _GAIN = 0.02
 """Of the price where rates are learned: groups wake up together, and the price must follow."""
@@ -420,9 +420,7 @@ class Scheduler(Registry):
         while path and "/".join(path) not in self._node_of:
             path.pop()
         node = self._node_of.get("/".join(path), 0)
-        tide = self._tides[0]
-        full = self._activity[node, tide["bin"] % self._bins]
-        return float(1 + tide["strength"] * (full - 1))
+        return float(self._activity[node, -1, self._tides["bin"][0] % self._bins])
 
     def learn_prior(self) -> None:
         """Learn from all sources how their rates are distributed; done by itself with "learn".
@@ -533,7 +531,7 @@ class Scheduler(Registry):
             self._tabulate()
         tide = self._tides[0]
         tide["width"] = min(period / _BINS_PER_PERIOD, 1.0)
-        tide["shrink"], tide["memory"], tide["strength"] = _SHRINK, _MEMORY, 1.0
+        tide["memory"], tide["weight"], tide["level"] = _MEMORY, 1 / len(tide["weight"]), 1.0
         tide["bin"] = tide["oldest"] = np.floor(self._now / tide["width"])
         tide["due"] = tide["round"] = -np.inf
         tide["slack"] = _SLACK * period

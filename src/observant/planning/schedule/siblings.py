@@ -16,8 +16,10 @@ Groups form a tree: the whole collection, hosts, folders. The activity of a grou
 
 so a group speaks for itself only as far as its own visits say something. A change found in a window
 of several bins is shared among them in proportion to their activity (the E step of frontier 10).
-How far to believe all this, `strength` from 0 to 1, is learned from how well 0, ½ and 1 would have
-predicted the outcomes so far.
+What a group's own visits weigh against the group above, K, is learned: several K are kept side by
+side, with ordinary time beside them, and each counts by how well it would have predicted the
+outcomes so far. Where sources change together K is small; where they do not, their own time is the
+ordinary one.
 """
 
 import math
@@ -25,12 +27,21 @@ import math
 import numba
 import numpy as np
 
-__all__ = ["BINS", "TIDE", "attribute", "elapsed", "refresh", "score", "settle_strength"]
+__all__ = ["BELIEFS", "BINS", "BLEND", "TIDE", "attribute", "elapsed", "refresh", "score", "weigh"]
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 BINS = 256
 """Bins of time that are remembered; what is older counts as usual."""
+
+BELIEFS = np.array([0.3, 3.0, 20.0])
+"""The K that are tried: expected changes for which the group above stands."""
+
+BLEND = len(BELIEFS)
+"""Of `activity` and `shown`: the place of what is believed, after those of each K."""
+
+_ENOUGH = 30.0
+"""Changes that must be expected before it counts that more or fewer were found."""
 
 _OPEN = 80
 """Bins back that are still judged anew; of what is older, nearly all is known."""
@@ -38,10 +49,10 @@ _OPEN = 80
 TIDE = np.dtype(
     [
         ("width", "f8"),  # of a bin, in days
-        ("shrink", "f8"),  # K: expected changes for which the parent stands
-        ("strength", "f8"),
         ("memory", "f8"),  # visits after which a judgement has faded to 1/e
-        ("score", "f8", (3,)),  # log score of the strengths 0, ½ and 1
+        ("score", "f8", (BLEND + 1,)),  # log score of each K, and of ordinary time
+        ("weight", "f8", (BLEND + 1,)),  # how far each is believed
+        ("level", "f8"),  # changes found for each that was expected
         ("bin", "i8"),  # the newest bin, counted from time 0
         ("oldest", "i8"),
         ("due", "f8"),  # when to refresh next
@@ -54,20 +65,17 @@ TIDE = np.dtype(
 
 
 @jit
-def elapsed(tide, node, activity, shown, since, now):
-    """What the clock of a group shows between two times, at full strength.
-
-    `shown` is what it shows at the start of each bin.
-    """
+def elapsed(tide, activity, shown, since, now):
+    """What a clock shows between two times. `shown` is what it shows at the start of each bin."""
     first = math.floor(since / tide.width)
     newest = tide.bin % BINS  # it goes on until the next refresh
     if first >= tide.bin:
-        return (now - since) * activity[node, newest]
-    until = shown[node, newest] + max(now - tide.bin * tide.width, 0.0) * activity[node, newest]
+        return (now - since) * activity[newest]
+    until = shown[newest] + max(now - tide.bin * tide.width, 0.0) * activity[newest]
     if first < tide.oldest:  # before we remember: an ordinary time
-        return until - shown[node, tide.oldest % BINS] + tide.oldest * tide.width - since
+        return until - shown[tide.oldest % BINS] + tide.oldest * tide.width - since
     inside = since - first * tide.width
-    return until - shown[node, first % BINS] - inside * activity[node, first % BINS]
+    return until - shown[first % BINS] - inside * activity[first % BINS]
 
 
 @jit
@@ -83,7 +91,7 @@ def attribute(tide, node, parent, found, expected, activity, news, since, now, c
         return
     total = 0.0
     for b in range(first, last + 1):
-        total += overlap(tide, b, last, since, now) * activity[node, b % BINS]
+        total += overlap(tide, b, last, since, now) * activity[node, BLEND, b % BINS]
     begin = max(since, first * tide.width)
     if not (total > 0 and now > begin):
         return
@@ -92,7 +100,7 @@ def attribute(tide, node, parent, found, expected, activity, news, since, now, c
         inside = overlap(tide, b, last, since, now)
         usual = chance * inside / (now - begin)
         if math.isnan(at):
-            seen = changes * inside * activity[node, b % BINS] / total
+            seen = changes * inside * activity[node, BLEND, b % BINS] / total
         else:
             seen = 1.0 if b == min(max(math.floor(at / tide.width), first), last) else 0.0
         above = node
@@ -127,6 +135,7 @@ def refresh(tide, parent, found, expected, activity, shown, moved, news, now):
                 found[node, b % BINS] = expected[node, b % BINS] = 0.0
         tide.bin = newest
         tide.oldest = max(tide.oldest, newest - BINS + 1)
+    set_level(tide, found[0], expected[0])
     for node in range(tide.nodes):
         above = parent[node]
         if not (whole or news[node] or (above >= 0 and moved[above] > tide.slack)):
@@ -134,29 +143,48 @@ def refresh(tide, parent, found, expected, activity, shown, moved, news, now):
         news[node] = False
         for b in range(max(tide.oldest, reach), tide.bin + 1):
             k = b % BINS
-            usual = 1.0 if above < 0 else activity[above, k]
-            now_so = (tide.shrink * usual + found[node, k]) / (tide.shrink + expected[node, k])
-            moved[node] += tide.width * abs(now_so - activity[node, k])
-            activity[node, k] = now_so
+            believed = tide.weight[BLEND]
+            for j in range(BLEND):
+                usual = 1.0 if above < 0 else activity[above, j, k]
+                own = (BELIEFS[j] * usual + found[node, k]) / (
+                    BELIEFS[j] + tide.level * expected[node, k]
+                )
+                activity[node, j, k] = own
+                believed += tide.weight[j] * own
+            moved[node] += tide.width * abs(believed - activity[node, BLEND, k])
+            activity[node, BLEND, k] = believed
             if b > tide.oldest:
                 before = (b - 1) % BINS
-                shown[node, k] = shown[node, before] + tide.width * activity[node, before]
+                for j in range(BLEND + 1):
+                    shown[node, j, k] = (
+                        shown[node, j, before] + tide.width * activity[node, j, before]
+                    )
+
+
+@jit
+def set_level(tide, found, expected):
+    """Expectations may be too high or too low everywhere; that says nothing of any one bin."""
+    seen = foreseen = _ENOUGH
+    for b in range(tide.oldest, tide.bin + 1):
+        seen += found[b % BINS]
+        foreseen += expected[b % BINS]
+    tide.level = seen / foreseen
 
 
 @jit
 def score(tide, j, chance, changed):
-    """Judge one of the strengths 0, ½ and 1 by the chance it gave to what happened."""
+    """Judge a belief by the chance it gave to what happened."""
     tide.score[j] *= 1.0 - 1.0 / tide.memory
     tide.score[j] += math.log(chance if changed else 1 - chance)
 
 
 @jit
-def settle_strength(tide):
-    """The strength that the scores speak for."""
-    best = max(tide.score[0], tide.score[1], tide.score[2])
-    total = above = 0.0
-    for j in range(3):
-        weight = math.exp(tide.score[j] - best)
-        total += weight
-        above += 0.5 * j * weight
-    tide.strength = above / total
+def weigh(tide):
+    """Believe each K, and ordinary time, as far as the scores speak for it."""
+    best = tide.score.max()
+    total = 0.0
+    for j in range(BLEND + 1):
+        tide.weight[j] = math.exp(tide.score[j] - best)
+        total += tide.weight[j]
+    for j in range(BLEND + 1):
+        tide.weight[j] /= total
