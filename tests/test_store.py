@@ -39,6 +39,7 @@ from observant.store import (
     shard_of,
 )
 from observant.store import sqlite as sqlite_engine
+from observant.store.backup import columns_of
 from observant.store.contents import packed, unpacked
 from observant.store.engine import Engine
 from observant.store.protocol import Store
@@ -750,8 +751,7 @@ def _at_version(place, number):
 
 
 def _drop_all(engine):
-    kept = "events versions snapshots memories posteriors comparisons visits tags sources digests"
-    tables = [*kept.split(), "settings", "leases", "observers", "audit", "migrations"]
+    tables = reversed(columns_of())  # in the order of their making, the last refer to the first
     cascade = " CASCADE" if engine == "postgres" else ""
     drops = [f"DROP TABLE {table}{cascade};" for table in tables]
     return "\n".join(["DROP VIEW visit_log;", *drops])

@@ -24,7 +24,10 @@ __all__ = ["audit"]
 
 
 @click.command("audit", short_help="How current is an index that somebody else keeps?")
-@click.argument("claims", metavar="CLAIMS")
+@click.argument("claims", metavar="[CLAIMS]", required=False)
+@click.option("--query", metavar="NAME", help="Audit the results of a standing query instead.")
+@click.option("--store", metavar="FILE|URL", help="The store of that query.")
+@click.option("--config", type=click.Path(dir_okay=False), help="Its configuration.")
 @click.option(
     "--grace",
     default="0d,1d,7d,30d",
@@ -67,7 +70,10 @@ __all__ = ["audit"]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @plot_option("currency against the grace")
 def audit(
-    claims: str,
+    claims: str | None,
+    query: str | None,
+    store: str | None,
+    config: str | None,
     grace: str,
     skew: str,
     weibull: tuple[str, str] | None,
@@ -93,6 +99,7 @@ def audit(
       observant audit claims.csv
       observant audit claims.csv --grace 0d,1d,7d,30d --json
       observant audit claims.parquet --skew 1h --weibull 1.4 152.2d
+      observant audit --query news
 
     An entry is current within a grace when every update it has missed is younger than the grace.
     Only the last update can be seen; older ones hide behind it, most of all for sources that change
@@ -100,12 +107,19 @@ def audit(
     in Brewington's thesis (3.20), which is too strict; and the plain count, which is too kind.
 
     The index's period is that of an index visiting at regular times with the same currency.
+
+    With --query the index is a standing query whose results carry dates, and the truth is what the
+    results tell themselves; they must be watched.
     """
     from observant.audit import audit_claims
 
     graces = [parse_duration(part) for part in grace.split(",") if part.strip()]
+    if (claims is None) == (query is None):
+        raise InputError("give a file of claims, or --query NAME")
     answer = audit_claims(
-        _read_claims(claims, format_, time_unit),
+        _read_claims(claims, format_, time_unit)
+        if claims is not None
+        else _query_claims(query or "", store, config),
         graces,
         skew=parse_duration(skew),
         population=None if weibull is None else _population(*weibull),
@@ -122,6 +136,14 @@ def audit(
     click.echo(str(answer))
     for note in answer.notes:
         click.echo(f"note: {note}")
+
+
+def _query_claims(name: str, store: str | None, config: str | None) -> Claims:
+    from observant.cli.store_options import opened
+    from observant.observer.auditing import claims_of_query
+
+    with opened(store, config) as (found, _):
+        return claims_of_query(found, found.find_source(name).name)
 
 
 def _read_claims(file: str, format_: str | None, time_unit: str) -> Claims:

@@ -62,8 +62,10 @@ def run(
 
     from observant.cli.console import print_json
     from observant.errors import InputError
+    from observant.notifications import notifying
     from observant.observer.loop import Observer
     from observant.observer.running import run_observer, set_up_logging, take_up_config
+    from observant.observer.settings import give_way
     from observant.units import parse_duration
 
     flags["allow"] = flags["allow"] or None
@@ -71,13 +73,15 @@ def run(
     with opened(store, config, create=True, **flags) as (found, loaded):
         set_up_logging(loaded.log, logging.DEBUG if verbose else logging.INFO)
         take_up_config(found, loaded)
+        give_way(found, flags)
         if not found.count(state="active"):
             raise InputError("there is nothing to watch: observant add URL", file=loaded.store)
 
         async def observe() -> Status:
             observer = Observer(found, loaded)
-            with live() as show:
-                return await run_observer(observer, seconds=seconds, visits=visits, show=show)
+            async with notifying(found, loaded, observer=observer):
+                with live() as show:
+                    return await run_observer(observer, seconds=seconds, visits=visits, show=show)
 
         status = asyncio.run(observe())
     if as_json:

@@ -21,6 +21,7 @@ from observant.units import parse_budget, parse_duration
 
 __all__ = [
     "Config",
+    "Notify",
     "Retention",
     "SourceEntry",
     "SourceSettings",
@@ -44,12 +45,16 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     headers: dict[str, str] = {}
     robots: bool = True
     """Obey robots.txt."""
+    verify: bool = True
+    """Check the certificate of an https server; False is for one of your own that has none."""
     confirm_after: str | float = "1min"
     """How soon the second visit comes that `compare.confirm` asks for."""
     compare: dict[str, Any] = {}
     """Selection, noise and definition of change: see `observant.observer.comparing`."""
     limits: dict[str, Any] = {}
     """Limits of time and size that differ from those of everybody."""
+    query: dict[str, Any] = {}
+    """For a standing query: where its results stand and what is done with them."""
 
     @property
     def shortest(self) -> float:
@@ -85,6 +90,49 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return {key: value for key, value in found.items() if value is not None}
 
 
+class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How people are told, and of what: see docs/notifications.md."""
+
+    mail: str = ""
+    """The server for e-mail: ``smtp://user:password@mail.example.org:587`` or ``smtps://…``."""
+    sender: str = ""
+    """The address that e-mail comes from."""
+    allow: tuple[str, ...] = ()
+    """Private networks that may be sent to, besides those that may be visited."""
+    failing_after: int = 3
+    """A source is failing after so many failed visits in a row."""
+    vanished_after: str | float = "1d"
+    """A source that has been gone for so long has vanished."""
+    overdue: float = 0.01
+    """A silence is told when its probability is below this; 0: never."""
+    lateness: str | float = "1h"
+    """Due visits wait for so long, on average: an alarm. 0: never."""
+    currency: float = 0.0
+    """The budget buys less currency (α) than this: an alarm. 0: never."""
+    retry: str | float = "10s"
+    """After a failed attempt; doubled with each one that follows."""
+    longest_retry: str | float = "1h"
+    attempts: int = 20
+    """A message that was refused so often is a dead letter ..."""
+    give_up: str | float = "3d"
+    """... and so is one that has waited for so long for a receiver that does not answer."""
+    keep: str | float = "365d"
+    """How long events and deliveries that are done are kept."""
+
+    def __post_init__(self) -> None:
+        for name in ("vanished_after", "lateness", "retry", "longest_retry", "give_up", "keep"):
+            parse_duration(getattr(self, name))
+        if self.failing_after < 1 or self.attempts < 1:
+            raise InputError("notify: failing_after and attempts must be 1 or more")
+        for name in ("overdue", "currency"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"notify: {name} lies between 0 and 1")
+
+    def seconds(self, name: str) -> float:
+        """One of the durations above, in seconds."""
+        return parse_duration(getattr(self, name)) * 86_400.0
+
+
 class SourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A source in the file: where it is, and its own settings."""
 
@@ -92,7 +140,7 @@ class SourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Its address, unless told."""
     url: str = ""
     kind: str = "http"
-    """http, file, feed, sitemap, command, callable, or one that a package adds."""
+    """http, file, feed, sitemap, query, command, callable, or one that a package adds."""
     tags: tuple[str, ...] = ()
     settings: dict[str, Any] = {}
 
@@ -119,6 +167,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     limits: dict[str, Any] = {}
     retention: Retention = Retention()
     """Which versions of sources are kept; the visits always are."""
+    notify: Notify = Notify()
     defaults: dict[str, Any] = {}
     tags: dict[str, dict[str, Any]] = {}
     sources: tuple[SourceEntry, ...] = ()
@@ -230,7 +279,7 @@ def _from_environment(env: dict[str, str]) -> dict[str, Any]:
         # Names that belong to others (OBSERVANT_TRACES, for one) are theirs.
         if path[0] not in fields or path[0] in {"sources", "file"}:
             continue
-        value: Any = text.split(",") if path[0] == "allow" else text
+        value: Any = text.split(",") if path[-1] == "allow" else text
         for part in reversed(path):
             value = {part: value}
         values = _merged(values, value)
@@ -260,6 +309,10 @@ def _check_inner(settings: SourceSettings, source: str) -> None:
         from observant.observer.transport.limits import Limits
 
         _converted(settings.limits, Limits, None, source or None)
+    if settings.query:
+        from observant.observer.sources.query import StandingQuery
+
+        _converted(settings.query, StandingQuery, None, source or None)
 
 
 def _converted(values: Any, kind: Any, file: str | None, source: str | None = None) -> Any:

@@ -9,7 +9,6 @@ committed, and the next one goes on from there.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
 import socket
@@ -20,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 from observant.errors import InputError, ObservantError
 from observant.observer.clock import SteadyClock
 from observant.observer.comparing import learned_noise
+from observant.observer.members import follow_members, retire_orphans
 from observant.observer.metrics import Status, Tally
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import NETWORK_ERRORS
 from observant.observer.scheduling import DAY, Belief
+from observant.observer.telling import events_of, known_to_fail
 from observant.observer.visit import Comparison, Previous, Validators, Visit
 from observant.observer.watching import (
     CHANGED_BY_HAND,
@@ -34,7 +35,8 @@ from observant.observer.watching import (
     touch,
 )
 from observant.planning.schedule.learning import learn_prior
-from observant.store import KEEP, SHARDS, Entry, Event, GroupCommit, Posterior, Recorded
+from observant.store import KEEP, SHARDS, Entry, GroupCommit, Posterior, Recorded
+from observant.store.grouping import GroupRead
 from observant.units import parse_duration
 
 if TYPE_CHECKING:
@@ -42,8 +44,9 @@ if TYPE_CHECKING:
 
     from observant.observer.clock import Clock
     from observant.observer.config import Config
+    from observant.observer.telling import Standing
     from observant.observer.transport import Transport
-    from observant.store import Store, StoredSource
+    from observant.store import Event, Store, StoredMember
 
 __all__ = ["Observer", "make_transport", "touch"]
 
@@ -94,7 +97,7 @@ class Observer(Watching):
         )
         self.tally = Tally()
         self._multiplexer: Multiplexer[str] = Multiplexer(self._visit, most=config.downloaders)
-        self._commits = GroupCommit(store)
+        self._commits, self._reads = GroupCommit(store), GroupRead(store)
         self._wake = asyncio.Event()
         self._stopping = False
         self._probe_at = 0.0
@@ -147,6 +150,20 @@ class Observer(Watching):
             await self._close_transport()
         return visit
 
+    async def visit_now(self, name: str) -> Visit:
+        """Visit a source of this running observer now, whether it is due or not."""
+        watched = self._watched.get(name)
+        if watched is None:
+            raise InputError("this source is paused, or another observer watches it", source=name)
+        shard = watched.row.shard
+        self._under_way[shard] += 1  # until it ends, the shard is not given away
+        try:
+            visit = await self._look(watched)
+            await self._record(watched, visit, self._fences.get(shard))
+        finally:
+            self._under_way[shard] -= 1
+        return visit
+
     # -- what it knows ------------------------------------------------------------------------
 
     def status(self) -> Status:
@@ -194,6 +211,7 @@ class Observer(Watching):
     async def _begin(self) -> None:
         await asyncio.to_thread(self._note, "start", {"budget": self.config.budget_per_day})
         await self._restore()
+        await asyncio.to_thread(retire_orphans, self.store)
         await self._hold_shards()
         await self._learn_priors()
 
@@ -325,6 +343,7 @@ class Observer(Watching):
             previous = await self._previous(watched)
             looked_back = True
             watched.noise = len(learned_noise(previous))
+            watched.text = previous.text if previous else None
             if watched.source is None:
                 watched.source = self._make(watched)
             async with asyncio.timeout(_LONGEST_VISIT):
@@ -354,7 +373,7 @@ class Observer(Watching):
         )
 
     async def _previous(self, watched: Watched) -> Previous | None:
-        known = await asyncio.to_thread(self.store.remembered, watched.row.name)
+        known = await self._reads.remembered(watched.row.name)
         if known.visited_at is None and not known.memory:
             return None
         self.schedule.adopt(watched.row.name, known.visited_at or 0.0, known.posterior)
@@ -379,6 +398,8 @@ class Observer(Watching):
         """Learn from a visit and commit it with all that follows from it."""
         name = watched.row.name
         self._learn(watched, visit)
+        blamed = not (self.outage.on and visit.error in NETWORK_ERRORS)
+        standing = watched.standing.after(visit, blamed=blamed)
         belief = self.schedule.belief(name) if name in self.schedule else None
         entry = Entry(
             visit=visit,
@@ -392,9 +413,11 @@ class Observer(Watching):
             ),
             due_at=self.schedule.due_at(name) if belief else KEEP,
             validators=getattr(visit, "validators", KEEP),
-            outbox=_events(watched.row, visit),
+            outbox=await self._told(watched, visit, standing),
+            members=getattr(visit, "members", None),
             fence=fence,
         )
+        watched.text = None  # it was read for this visit: it is not to stay in memory
         try:
             recorded = await self._commits.record(entry)
         except ObservantError as error:
@@ -410,7 +433,47 @@ class Observer(Watching):
             else:
                 self._forget(name)
             return
+        watched.standing = standing
         self._count(visit)
+        if watched.row.kind == "query" and visit.outcome != "failed":
+            await self._follow_members(watched)
+
+    async def _told(self, watched: Watched, visit: Visit, standing: Standing) -> tuple[Event, ...]:
+        """What others are to be told of a visit, with what must be looked up for it."""
+        row, store = watched.row, self.store
+        results: list[StoredMember] = []
+        memberships: list[StoredMember] = []
+        if visit.outcome == "changed" and row.kind != "query":
+            memberships = await asyncio.to_thread(store.memberships, row.name)
+        if getattr(visit, "members", None) is not None:
+            results = await asyncio.to_thread(lambda: store.members(row.name, left=True))
+        told = events_of(
+            row,
+            visit,
+            watched.standing,
+            standing,
+            self.config.notify,
+            text_before=watched.text,
+            results=results,
+            memberships=memberships,
+        )
+        if any(event.topic == "recovered" for event in told):
+            # Failures of an outage count in the store, but nobody was told of them.
+            known = await asyncio.to_thread(lambda: store.events(source=row.name, limit=100))
+            if not known_to_fail(known):
+                told = tuple(event for event in told if event.topic != "recovered")
+        return told
+
+    async def _follow_members(self, watched: Watched) -> None:
+        """Watch the members of a standing query that are its results now, and no others."""
+        try:
+            changed = await asyncio.to_thread(
+                follow_members, self.store, self.config, watched.row, watched.settings
+            )
+            if changed:
+                await asyncio.to_thread(touch, self.store)
+        except ObservantError as error:  # the next visit of the query tries again
+            log.warning("members could not be taken up", extra={"reason": str(error)})
 
     def _learn(self, watched: Watched, visit: Visit) -> None:
         name, host = watched.row.name, watched.row.host or watched.row.name
@@ -432,7 +495,8 @@ class Observer(Watching):
         else:
             if _found_noise(watched, visit):
                 self.schedule.forget(name)
-            self.schedule.visited(name, visit.started_at, visit.changed)
+            age = getattr(visit, "age", None)
+            self.schedule.visited(name, visit.started_at, visit.changed, age)
 
     def _count(self, visit: Visit) -> None:
         self.tally.outcomes[visit.outcome] += 1
@@ -471,6 +535,7 @@ class Observer(Watching):
         if "observer.audits" in kept:
             self.audits.restore(kept["observer.audits"])
         self._seen_change = await asyncio.to_thread(self.store.setting, CHANGED_BY_HAND)
+        await self._take_up_settings()
 
     def _save(self) -> None:
         self.store.set_setting("observer.prior", self.schedule.prior)
@@ -500,25 +565,3 @@ def _found_noise(watched: Watched, visit: Visit) -> bool:
     if found is None or found.outcome != "same" or not found.noise:
         return False
     return len(learned_noise(Previous(memory=found.memory))) > watched.noise
-
-
-def _events(row: StoredSource, visit: Visit) -> tuple[Event, ...]:
-    """What others are to be told of a visit: that the source changed, vanished or came back."""
-    if visit.outcome not in {"changed", "gone", "back"}:
-        return ()
-    start = f"{visit.started_at:.6f}"
-    identity = hashlib.sha256(f"{row.name}\0{start}\0{visit.outcome}".encode()).hexdigest()[:32]
-    comparison = visit.comparison
-    payload = {
-        "source": row.name,
-        "url": row.url or row.name,
-        "title": row.title,
-        "tags": list(row.tags),
-        "outcome": visit.outcome,
-        "at": visit.started_at,
-        "magnitude": visit.magnitude,
-        "reason": comparison.reason if comparison else "",
-        "attributes": list(comparison.attributes) if comparison else [],
-        "back_to": comparison.back_to.hex() if comparison and comparison.back_to else None,
-    }
-    return (Event(id=identity, topic=visit.outcome, payload=payload),)

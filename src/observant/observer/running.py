@@ -39,6 +39,7 @@ __all__ = [
 
 _FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 _SITEMAPS = 1000
+_ON_THE_WEB = frozenset({"http", "feed", "sitemap", "query"})
 
 
 def describe(
@@ -62,7 +63,7 @@ def describe(
         known = ", ".join(sorted(kinds()))
         raise InputError(f"there is no kind of source {kind!r}; known: {known}", source=address)
     canonical = address.strip()
-    if kind in {"http", "feed", "sitemap"}:
+    if kind in _ON_THE_WEB:
         try:
             canonical = parse(canonical).href
         except BadURL as error:
@@ -71,7 +72,7 @@ def describe(
         plain = canonical.removeprefix("file://")
         canonical = str(Path(plain).absolute())
     # A password in the address is needed to visit, and has no place in a name.
-    secret = kind in {"http", "feed", "sitemap"} and "@" in address
+    secret = kind in _ON_THE_WEB and "@" in address
     return Source(
         name=name or canonical,
         kind=kind,

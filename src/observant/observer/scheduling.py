@@ -134,15 +134,20 @@ class Schedule:
         """When to ask again."""
         return float(self._scheduler.next_time() * DAY)
 
-    def visited(self, name: str, at: float, changed: bool | str | None) -> None:
-        """Report a visit: changed or not, None if that cannot be known, "failed"."""
+    def visited(
+        self, name: str, at: float, changed: bool | str | None, age: float | None = None
+    ) -> None:
+        """Report a visit: changed or not, None if that cannot be known, "failed".
+
+        `age` is how many seconds before the visit the source was updated, where that is known.
+        """
         if name not in self._scheduler:
             return  # removed while it was visited
         slot = self._scheduler._find(name)
         last = self._scheduler._sources["last"][slot]
         # A second visit within the same microsecond, or one across a restart with a wrong clock.
         at_day = max(at / DAY, np.nextafter(last, np.inf))
-        self._scheduler.visited(name, float(at_day), changed)
+        self._scheduler.visited(name, float(at_day), changed, None if age is None else age / DAY)
         if isinstance(changed, bool):
             self._comparisons += 1
 
@@ -212,9 +217,8 @@ class Schedule:
             max_period=[s.max_period for s in many],
             # A visit that a wrong clock put into the future counts as one of now.
             last=[np.nan if s.last_at is None else min(s.last_at / DAY, now) for s in many],
+            evidence=_evidence(many),
         )
-        for source in many:
-            self._remember(self._scheduler._find(source.name), source.evidence)
         if any(source.evidence for source in many):
             self._settle()
 
@@ -261,6 +265,7 @@ class Schedule:
         waited[~np.isfinite(waited)] = np.inf  # never visited: there is no copy
         with np.errstate(invalid="ignore"):
             fresh = np.einsum("ij,ij->i", posterior, np.exp(-np.outer(waited, GRID)))
+        fresh = np.minimum(fresh, 1.0)  # rounding may carry a sum of probabilities past it
         share = rows["importance"] / max(rows["importance"].sum(), 1e-300)
         alpha = float(share @ fresh)
         spread = 1.96 * float(np.sqrt(np.sum(share**2 * fresh * (1 - fresh))))
@@ -348,9 +353,7 @@ class Schedule:
         self._scheduler._kernels.rekey_all(*self._scheduler._state)
 
     def _remember(self, slot: int, evidence: bytes | None) -> None:
-        self._scheduler._evidence[slot] = 0.0
-        if evidence is not None and len(evidence) == 4 * len(GRID):
-            self._scheduler._evidence[slot] = np.frombuffer(evidence, np.float32)
+        self._scheduler._evidence[slot] = _likelihoods(evidence)
         self._scheduler._believe(slot)
 
     def _sample(self) -> NDArray[np.int64]:
@@ -372,6 +375,23 @@ class Schedule:
         alpha = (np.minimum(self._grace, period) + beyond * fresh) / np.maximum(period, 1e-12)
         share = rows["importance"] / max(rows["importance"].sum(), 1e-300)
         return float(share @ np.minimum(alpha, 1.0))
+
+
+def _likelihoods(evidence: bytes | None) -> NDArray[np.float32] | float:
+    """What `Schedule.evidence` told; nothing was taught where it is missing or of another grid."""
+    if evidence is None or len(evidence) != 4 * len(GRID):
+        return 0.0
+    return np.frombuffer(evidence, np.float32)
+
+
+def _evidence(sources: list[Planned]) -> NDArray[np.float32] | None:
+    """The same for many, a row each; None if nothing is known of any."""
+    if not any(source.evidence for source in sources):
+        return None
+    rows = np.zeros((len(sources), len(GRID)), np.float32)
+    for row, source in zip(rows, sources, strict=True):
+        row[:] = _likelihoods(source.evidence)
+    return rows
 
 
 def warm_up() -> None:

@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,9 +20,12 @@ from observant.errors import InputError
 from observant.observer.audits import Audits
 from observant.observer.comparing import Comparer, Rules
 from observant.observer.config import who_else_can_write
+from observant.observer.members import retire_orphans
 from observant.observer.outage import Outage
 from observant.observer.scheduling import DAY, Planned, Schedule
+from observant.observer.settings import KEPT, in_force
 from observant.observer.sources import Surroundings, host_of, make_source
+from observant.observer.telling import Standing
 from observant.store import SHARDS
 
 if TYPE_CHECKING:
@@ -59,6 +62,9 @@ class Watched:
     source: Source | None = None
     noise: int = 0
     """Fields that were known to be noise before the last visit."""
+    text: str | None = None
+    """The version before, while a visit is under way."""
+    standing: Standing = field(default_factory=Standing)
 
 
 def own_settings(row: StoredSource) -> dict[str, Any]:
@@ -86,14 +92,9 @@ class Watching:
         self.lease, self._want = lease, want
         self.audits = Audits(seed)
         self.outage = Outage()
-        self.schedule = Schedule(
-            config.budget_per_day,
-            objective=config.objective,
-            grace=config.grace_days,
-            host_delay=config.host_delay_days,
-            seed=seed,
-            start=clock.time(),
-        )
+        self._given, self._seed = config, seed
+        self._seen_settings: Any = None
+        self.schedule = self._new_schedule()
         self._transport, self._owns_transport = transport, transport is None
         self._functions = functions
         self._watched: dict[str, Watched] = {}
@@ -101,6 +102,16 @@ class Watching:
         self._under_way: Counter[int] = Counter()
         """Visits under way in each shard."""
         self._seen_change: Any = None
+
+    def _new_schedule(self) -> Schedule:
+        return Schedule(
+            self.config.budget_per_day,
+            objective=self.config.objective,
+            grace=self.config.grace_days,
+            host_delay=self.config.host_delay_days,
+            seed=self._seed,
+            start=self.clock.time(),
+        )
 
     async def _hold_shards(self) -> None:
         """Hold a fair share of the shards; take up and drop their sources.
@@ -149,10 +160,13 @@ class Watching:
 
     async def _refresh(self) -> None:
         """Take up what somebody has changed by hand."""
+        await self._take_up_settings()
         seen = await asyncio.to_thread(self.store.setting, CHANGED_BY_HAND)
         if seen == self._seen_change:
             return
         self._seen_change = seen
+        if any(watched.row.kind == "query" for watched in self._watched.values()):
+            await asyncio.to_thread(retire_orphans, self.store)
         rows = await self._rows(set(self._fences))
         there = {row.source.name for row in rows}
         for name in [n for n in self._watched if n not in there]:
@@ -165,30 +179,53 @@ class Watching:
                 changed.append(row)
         self._watch(changed)
 
+    async def _take_up_settings(self) -> None:
+        """Take up budget, objective, grace and retention that somebody has changed meanwhile."""
+        kept = await asyncio.to_thread(self.store.setting, KEPT)
+        if kept == self._seen_settings:
+            return
+        self._seen_settings = kept
+        before, self.config = self.config, in_force(self._given, kept)
+        if (self.config.objective, self.config.grace_days) != (before.objective, before.grace_days):
+            rows = await self._rows(set(self._fences))
+            prior = self.schedule.prior
+            self.schedule = self._new_schedule()
+            self.schedule.restore_prior(prior)
+            self._watched.clear()
+            self._watch(rows)
+        held = len(self._fences) or SHARDS
+        self.schedule.set_budget(self.config.budget_per_day * held / SHARDS)
+
     async def _rows(self, shards: set[int] | None) -> list[Scheduled]:
         return await asyncio.to_thread(lambda: list(self.store.scheduled(shards)))
 
     def _watch(self, rows: Iterable[Scheduled]) -> None:
         planned = []
+        read: dict[Any, tuple[SourceSettings, ActiveHours | None, float, float]] = {}
         for scheduled in rows:
             row = scheduled.source
             if not row.host:
                 row = msgspec.structs.replace(row, host=host_of(row.kind, row.url or row.name))
+            own = own_settings(row)
+            alike = (tuple(row.tags), msgspec.json.encode(own))
             try:
-                settings = self.config.settings_of(row.tags, own_settings(row), row.name)
+                if alike not in read:  # most of many sources have the same settings
+                    settings = self.config.settings_of(row.tags, own, row.name)
+                    read[alike] = settings, settings.hours, settings.shortest, settings.longest
             except InputError as error:
                 log.warning("this source cannot be visited", extra={"reason": str(error)})
                 continue
             if row.name in self._watched:
                 continue
-            self._watched[row.name] = Watched(row, settings, settings.hours)
+            settings, hours, shortest, longest = read[alike]
+            self._watched[row.name] = Watched(row, settings, hours, standing=Standing.of(row))
             planned.append(
                 Planned(
                     row.name,
                     row.host,
                     importance=settings.importance,
-                    min_period=settings.shortest,
-                    max_period=settings.longest,
+                    min_period=shortest,
+                    max_period=longest,
                     last_at=row.good_at,
                     evidence=scheduled.posterior,
                 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from observant.store.deliveries import DELIVERY_STATES, Batch, Delivery
 from observant.store.errors import (
     BackupError,
     FenceError,
@@ -18,7 +19,9 @@ from observant.store.errors import (
     UnknownSourceError,
 )
 from observant.store.grouping import GroupCommit
+from observant.store.members import Member, StoredMember
 from observant.store.protocol import Store
+from observant.store.subscribing import Filter, StoredSubscription, Subscription
 from observant.store.types import (
     GOOD,
     KEEP,
@@ -51,18 +54,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "DELIVERY_STATES",
     "GOOD",
     "KEEP",
     "SHARDS",
     "STATES",
     "AuditNote",
     "BackupError",
+    "Batch",
+    "Delivery",
     "Entry",
     "Event",
     "FenceError",
+    "Filter",
     "Finding",
     "GroupCommit",
     "Lease",
+    "Member",
     "ObserverRow",
     "Page",
     "PendingEvent",
@@ -75,7 +83,10 @@ __all__ = [
     "StoreBusyError",
     "StoreError",
     "StoreVersionError",
+    "StoredMember",
     "StoredSource",
+    "StoredSubscription",
+    "Subscription",
     "Swept",
     "Totals",
     "UnknownSourceError",

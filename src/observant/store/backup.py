@@ -20,6 +20,7 @@ import msgspec
 
 from observant.errors import InputError
 from observant.store.contents import LARGEST, unpacked
+from observant.store.deliveries import check_delivery, check_subscription
 from observant.store.door import checked_name
 from observant.store.errors import BackupError, StoreError, StoreVersionError
 from observant.store.part import Part
@@ -49,6 +50,12 @@ TABLES = (
     "settings",
     "observers",
     "audit",
+    "subscriptions",
+    "deliveries",
+    "members",
+    "accounts",
+    "tokens",
+    "hours",
 )
 _ROWS = 5000
 _BAD_ROWS = (sqlite3.Error, InputError, msgspec.MsgspecError, ValueError, TypeError)
@@ -299,6 +306,10 @@ def _check_event(row: dict[str, Any]) -> None:
     msgspec.json.decode(row["payload"])
 
 
+def _check_member(row: dict[str, Any]) -> None:
+    checked_name(row["url"], "member")
+
+
 def _check_json(*columns: str) -> Callable[[dict[str, Any]], None]:
     def check(row: dict[str, Any]) -> None:
         for column in columns:
@@ -318,4 +329,7 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "settings": _check_json("value"),
     "observers": _check_json("detail"),
     "audit": _check_json("detail"),
+    "subscriptions": check_subscription,
+    "deliveries": check_delivery,
+    "members": _check_member,
 }

@@ -1,21 +1,22 @@
-"""Many visits in one commit, for a loop that awaits each of them.
+"""Many visits in one commit, and many looks back in one read, for a loop that awaits each of them.
 
 Visits that end while a commit is on its way to the disk go into the next one. So a quiet loop
-commits each visit at once, and a busy one hundreds at a time; nobody waits for a timer.
+commits each visit at once, and a busy one hundreds at a time; nobody waits for a timer. It is the
+same with what visits must know before they begin.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from observant.store.errors import StoreError
+from observant.store.errors import StoreError, UnknownSourceError
 
 if TYPE_CHECKING:
     from observant.store.protocol import Store
-    from observant.store.types import Entry, Recorded
+    from observant.store.types import Entry, Recorded, Remembered
 
-__all__ = ["GroupCommit"]
+__all__ = ["GroupCommit", "GroupRead"]
 
 
 class GroupCommit:
@@ -90,7 +91,49 @@ class GroupCommit:
                 _tell(future, told)
 
 
-def _tell(future: asyncio.Future[Recorded], result: Recorded | Exception) -> None:
+class GroupRead:
+    """Looks up what is known of sources, for many tasks together. Use it from one event loop.
+
+    >>> from observant.store import Source, open_store
+    >>> async def two_sources():
+    ...     with open_store(":memory:") as store:
+    ...         store.add_sources([Source(name="a"), Source(name="b")])
+    ...         group = GroupRead(store)
+    ...         return await asyncio.gather(*(group.remembered(name) for name in "ab"))
+    >>> [known.visited_at for known in asyncio.run(two_sources())]
+    [None, None]
+    """
+
+    def __init__(self, store: Store, *, most: int = 100) -> None:
+        self._store, self._most = store, most
+        self._waiting: list[tuple[str, asyncio.Future[Remembered]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def remembered(self, name: str) -> Remembered:
+        """What `Store.remembered` says of this source."""
+        future: asyncio.Future[Remembered] = asyncio.get_running_loop().create_future()
+        self._waiting.append((name, future))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._read())
+        return await future
+
+    async def _read(self) -> None:
+        await asyncio.sleep(0)  # tasks that are ready now join the first group
+        while self._waiting:
+            group, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            names = {name for name, _ in group}
+            try:
+                found = await asyncio.to_thread(self._store.remembered_many, names)
+            except Exception as error:  # noqa: BLE001 - each waiting task is told
+                for _, future in group:
+                    _tell(future, error)
+                continue
+            for name, future in group:
+                unknown = UnknownSourceError(f"there is no source {name!r}")
+                _tell(future, found.get(name, unknown))
+
+
+def _tell(future: asyncio.Future[Any], result: Recorded | Remembered | Exception) -> None:
     if future.done():  # its task was cancelled
         return
     if isinstance(result, Exception):

@@ -23,6 +23,7 @@ __all__ = [
     "page_of",
     "read_cursor",
     "select_sources",
+    "steady",
     "write_cursor",
 ]
 
@@ -37,8 +38,19 @@ SORTS = (
     "changes",
     "failed_in_row",
     "created_at",
+    "period",
+    "doubt",
 )
-_NULLABLE = {"due_at", "visited_at", "changed_at", "rate"}
+_COMPUTED = {
+    "period": "(s.due_at - s.good_at)",
+    "doubt": "(s.rate * (:now - s.good_at))",
+}
+"""Orders that no column has: the time from the last good visit to the next, and the updates that
+are expected since the last good visit, as of `now`."""
+_NULLABLE = {"due_at", "visited_at", "changed_at", "rate", *_COMPUTED}
+_INDEXED = {"name", "due_at", "changed_at"}
+_STEADY = 600_000_000
+"""Microseconds for which `now` stands still, so that pages fit together."""
 
 
 def condition_of(
@@ -77,6 +89,7 @@ def page_of(
     most: int,
     offset: int,
     cursor: tuple[Any, int] | None,
+    now: int,
 ) -> list[StoredSource]:
     """Those that have a value in its order, then those that have none in order of id.
 
@@ -84,26 +97,31 @@ def page_of(
     """
     direction, beyond = ("DESC", "<") if descending else ("ASC", ">")
     found: list[StoredSource] = []
-    order = f"s.{sort} {direction}" + ("" if sort == "name" else f", s.id {direction}")
+    column = _COMPUTED.get(sort, f"s.{sort}")
+    if sort == "doubt":
+        given = given | {"now": now}
+    order = f"{column} {direction}" + ("" if sort == "name" else f", s.id {direction}")
     if cursor is None or cursor[0] is not None:
-        condition = f"{where} AND s.{sort} IS NOT NULL" if sort in _NULLABLE else where
+        condition = f"{where} AND {column} IS NOT NULL" if sort in _NULLABLE else where
         parameters = given | {"most": most, "offset": offset}
         if cursor is not None:
             key, place = (
-                ("s.name", ":value") if sort == "name" else (f"(s.{sort}, s.id)", "(:value, :id)")
+                ("s.name", ":value") if sort == "name" else (f"({column}, s.id)", "(:value, :id)")
             )
             condition += f" AND {key} {beyond} {place}"
             parameters |= {"value": cursor[0]} | ({} if sort == "name" else {"id": cursor[1]})
-        found = select_sources(
-            session, f"{condition} ORDER BY {order} LIMIT :most OFFSET :offset", parameters
-        )
+        chosen = f"{condition} ORDER BY {order} LIMIT :most OFFSET :offset"
+        if sort not in _INDEXED:
+            # All sources are sorted: by their numbers, and only those of the page are read.
+            chosen = f"s.id IN (SELECT s.id FROM sources AS s WHERE {chosen}) ORDER BY {order}"  # noqa: S608
+        found = select_sources(session, chosen, parameters)
     if sort not in _NULLABLE or len(found) == most:
         return found
     skipped = 0
     if offset and not found:
-        having = f"SELECT count(*) FROM sources AS s WHERE {where} AND s.{sort} IS NOT NULL"  # noqa: S608
+        having = f"SELECT count(*) FROM sources AS s WHERE {where} AND {column} IS NOT NULL"  # noqa: S608
         skipped = max(offset - int(session.sql(having, given)[0][0]), 0)
-    condition = f"{where} AND s.{sort} IS NULL"
+    condition = f"{where} AND {column} IS NULL"
     parameters = given | {"most": most - len(found), "offset": skipped}
     if cursor is not None and cursor[0] is None:
         condition += f" AND s.id {beyond} :id"
@@ -114,10 +132,20 @@ def page_of(
     )
 
 
-def write_cursor(last: StoredSource, sort: str, descending: bool) -> str:
-    value = getattr(last, sort)
-    if sort.endswith("_at"):
-        value = micros(value)
+def steady(now: float) -> int:
+    """Now, in microseconds, as lists take it: it moves every few minutes."""
+    return (micros(now) or 0) // _STEADY * _STEADY
+
+
+def write_cursor(last: StoredSource, sort: str, descending: bool, now: int) -> str:
+    good, due = micros(last.good_at), micros(last.due_at)
+    value: Any
+    if sort == "period":
+        value = None if good is None or due is None else due - good
+    elif sort == "doubt":
+        value = None if good is None or last.rate is None else last.rate * (now - good)
+    else:
+        value = micros(getattr(last, sort)) if sort.endswith("_at") else getattr(last, sort)
     text = msgspec.json.encode([sort, descending, value, last.id])
     return base64.urlsafe_b64encode(text).decode().rstrip("=")
 

@@ -241,7 +241,18 @@ class PostgresEngine(Engine):
         ]
 
     def after_restore(self, session: Session) -> None:
-        for table in ("digests", "sources", "visits", "snapshots", "events", "audit"):
+        for table in (
+            "digests",
+            "sources",
+            "visits",
+            "snapshots",
+            "events",
+            "audit",
+            "subscriptions",
+            "deliveries",
+            "accounts",
+            "tokens",
+        ):
             session.sql(
                 f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), "  # noqa: S608
                 f"(SELECT coalesce(max(id), 0) + 1 FROM {table}), false)",

@@ -16,8 +16,16 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
+    from observant.store.accounts import Account, KeptReply, SessionRow, TokenRow
+    from observant.store.deliveries import Batch, Delivery
+    from observant.store.members import StoredMember
+    from observant.store.numbers import Hour, ListedEvent
+    from observant.store.subscribing import StoredSubscription, Subscription
+    from observant.store.summaries import FailingHost, SourceColumns
     from observant.store.types import (
         AuditNote,
         Entry,
@@ -64,6 +72,12 @@ class Store(Protocol):
         """
         ...
 
+    def update_sources(
+        self, changes: Mapping[str, Mapping[str, Any]], *, now: float | None = None
+    ) -> int:
+        """Change many sources, given fields by name; some hundred in each transaction."""
+        ...
+
     def remove_source(self, name: str, *, forget: bool = False, now: float | None = None) -> bool:
         """Take a source off all lists and schedules; False if there is none.
 
@@ -96,8 +110,9 @@ class Store(Protocol):
         """One page of sources.
 
         `search` is words that must all occur in name or title. `sort` is one of name, due_at,
-        visited_at, changed_at, importance, rate, visits, changes, failed_in_row, created_at; what
-        has no value comes last. Follow `Page.next` (keyset: as fast on the last page as on the
+        visited_at, changed_at, importance, rate, visits, changes, failed_in_row, created_at, period
+        (from the last good visit to the next), doubt (updates expected since the last good visit);
+        what has no value comes last. Follow `Page.next` (keyset: as fast on the last page as on the
         first); `offset` is for those who must jump.
         """
         ...
@@ -373,3 +388,246 @@ class Store(Protocol):
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
+
+    # -- summaries ----------------------------------------------------------------------------
+
+    def source_columns(self, limit: int = 4000) -> SourceColumns:
+        """Active sources as columns: all of them, or about so many, evenly spread."""
+        ...
+
+    def failing_hosts(self, limit: int = 10) -> list[FailingHost]:
+        """Hosts with sources whose last visits failed, the worst first."""
+        ...
+
+    def visit_log_of(self, ids: Sequence[int], *, most: int = 400_000) -> VisitLog | None:
+        """The visits of these sources (by their numbers) as a log; None if there are none."""
+        ...
+
+    # -- the service: accounts, sessions, tokens ----------------------------------------------
+
+    def add_account(
+        self, name: str, role: str, password: str, *, now: float | None = None
+    ) -> Account:
+        """Add somebody who may sign in (owner, editor, viewer); `password` is a hash."""
+        ...
+
+    def update_account(
+        self,
+        name: str,
+        *,
+        role: str | None = None,
+        password: str | None = None,
+        now: float | None = None,
+    ) -> Account:
+        """Change role or password, and end all sessions of the account."""
+        ...
+
+    def remove_account(self, name: str) -> None:
+        """Remove an account with its sessions and tokens; the last owner cannot be removed."""
+        ...
+
+    def account(self, name: str) -> Account | None:
+        """The account of this name."""
+        ...
+
+    def accounts(self) -> list[Account]:
+        """All accounts by name."""
+        ...
+
+    def begin_session(
+        self, account: str, digest: bytes, *, expires_at: float, now: float | None = None
+    ) -> None:
+        """Somebody signed in; `digest` is the hash of the session's secret."""
+        ...
+
+    def session(self, digest: bytes, *, now: float | None = None) -> SessionRow | None:
+        """The session with this hash, unless it has ended."""
+        ...
+
+    def extend_session(self, digest: bytes, *, expires_at: float, now: float | None = None) -> None:
+        """The session was used: it lasts until then."""
+        ...
+
+    def end_session(self, digest: bytes) -> bool:
+        """Sign out; False if there was no such session."""
+        ...
+
+    def add_token(
+        self,
+        name: str,
+        scope: str,
+        digest: bytes,
+        *,
+        account: str | None = None,
+        expires_at: float | None = None,
+        now: float | None = None,
+    ) -> TokenRow:
+        """Add a token for programs (read, write, admin); `digest` is the hash of its secret."""
+        ...
+
+    def token(self, digest: bytes, *, now: float | None = None) -> TokenRow | None:
+        """The token with this hash, unless it has expired."""
+        ...
+
+    def tokens(self) -> list[TokenRow]:
+        """All tokens, without their secrets."""
+        ...
+
+    def used_token(self, number: int, *, now: float | None = None) -> None:
+        """The token was used now."""
+        ...
+
+    def revoke_token(self, number: int) -> bool:
+        """Take a token back; False if there is none."""
+        ...
+
+    def kept_reply(self, key: str) -> KeptReply | None:
+        """What was answered to the request with this idempotency key."""
+        ...
+
+    def keep_reply(
+        self,
+        key: str,
+        request: bytes,
+        reply: Any,
+        *,
+        keep: float = 86_400.0,
+        now: float | None = None,
+    ) -> None:
+        """Keep an answer for so many seconds; `request` is the hash of what was asked."""
+        ...
+
+    # -- the service: numbers -----------------------------------------------------------------
+
+    def hours(self, *, since: float, until: float | None = None) -> list[Hour]:
+        """Visits, changes, failures and bytes of every hour with a visit, oldest first."""
+        ...
+
+    def source_numbered(self, number: int) -> StoredSource:
+        """The source with this `id`, or `UnknownSourceError`."""
+        ...
+
+    def timelines(
+        self, sources: Sequence[int], *, since: float, limit: int = 100_000
+    ) -> NDArray[np.float64]:
+        """Good visits of these sources as rows of source, start, changed (0, 1, NaN)."""
+        ...
+
+    def list_events(
+        self,
+        *,
+        topic: str | None = None,
+        source: str | None = None,
+        tag: str | None = None,
+        after: int | None = None,
+        limit: int = 100,
+    ) -> list[ListedEvent]:
+        """Events, newest first; `after` is the number of the last one of the page before."""
+        ...
+
+    # -- subscriptions and deliveries ---------------------------------------------------------
+
+    def add_subscription(
+        self, subscription: Subscription, *, now: float | None = None
+    ) -> StoredSubscription:
+        """Keep a subscription; its name must be new."""
+        ...
+
+    def update_subscription(
+        self, name: str, /, *, now: float | None = None, **changes: Any
+    ) -> StoredSubscription:
+        """Change fields of `Subscription`. What is queued for it is tried again at once."""
+        ...
+
+    def remove_subscription(self, name: str) -> bool:
+        """Drop a subscription with its deliveries; False if there is none."""
+        ...
+
+    def subscription(self, name: str) -> StoredSubscription:
+        """The subscription of this name, or `StoreError`."""
+        ...
+
+    def subscriptions(self) -> list[StoredSubscription]:
+        """All of them, by name."""
+        ...
+
+    def fan_out(
+        self, wanted: Mapping[str, Mapping[int, float]], *, now: float | None = None
+    ) -> int:
+        """Queue pending events, by id, for subscriptions, by number, each with its due time; the
+        events leave the outbox. All or nothing; returns how many deliveries are new.
+        """
+        ...
+
+    def take_batch(
+        self, *, limit: int = 100, seconds: float = 120.0, now: float | None = None
+    ) -> Batch | None:
+        """Due deliveries of the subscription that was served longest ago, leased for so long."""
+        ...
+
+    def compose(self, message: str, ids: Iterable[int]) -> None:
+        """These deliveries are one message from now on, on every attempt the same."""
+        ...
+
+    def mark_sent(self, ids: Iterable[int], *, now: float | None = None) -> int:
+        """These reached their receiver; returns how many were still waiting."""
+        ...
+
+    def mark_failed(
+        self, ids: Iterable[int], *, error: str, until: float | None, now: float | None = None
+    ) -> None:
+        """An attempt failed: try again at `until`, or never (None: a dead letter)."""
+        ...
+
+    def release_subscription(
+        self,
+        subscription: int,
+        *,
+        failures: int = 0,
+        rests_until: float = 0.0,
+        error: str | None = None,
+        now: float | None = None,
+    ) -> None:
+        """End the lease of `take_batch`, and say how it stands with the receiver."""
+        ...
+
+    def bury(
+        self, subscription: int, *, queued_before: float, error: str, now: float | None = None
+    ) -> int:
+        """Make dead letters of all that has been waiting for a receiver for too long."""
+        ...
+
+    def retry_deliveries(
+        self,
+        ids: Iterable[int] | None = None,
+        *,
+        subscription: str | None = None,
+        now: float | None = None,
+    ) -> int:
+        """Have dead letters tried again: these, those of a subscription, or all; how many."""
+        ...
+
+    def deliveries(
+        self,
+        *,
+        state: str | None = None,
+        subscription: str | None = None,
+        limit: int = 100,
+        after: int | None = None,
+    ) -> list[Delivery]:
+        """The delivery log, newest first."""
+        ...
+
+    def count_deliveries(self) -> dict[str, dict[str, int]]:
+        """Deliveries in each state, by the name of the subscription."""
+        ...
+
+    # -- standing queries ---------------------------------------------------------------------
+
+    def members(self, query: str, *, left: bool = False) -> list[StoredMember]:
+        """The results of a standing query by rank; with `left` those that were dropped too."""
+        ...
+
+    def memberships(self, url: str) -> list[StoredMember]:
+        """Every standing query that has this address among its results now."""
+        ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -13,12 +14,13 @@ from observant.store.contents import Packed, packed
 from observant.store.door import as_bytes, as_json, checked_event, checked_name, clean, instant
 from observant.store.engine import micros
 from observant.store.errors import FenceError, UnknownSourceError
+from observant.store.members import keep_members, member_columns
 from observant.store.part import Part, chunks
 from observant.store.sources import validators_json
 from observant.store.types import GOOD, KEEP, STATES, Entry, Event, Keep, Posterior, Recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from observant.store.engine import Session
     from observant.store.types import VisitLike
@@ -86,6 +88,7 @@ class _Prepared:
     posterior: bytes | Keep | None = KEEP
     contents: dict[str, Packed] = field(default_factory=dict)
     digest: bytes | None = None
+    members: list[dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         entry, visit = self.entry, self.entry.visit
@@ -138,6 +141,7 @@ class _Prepared:
             "rate_high": summary and _number(summary.rate_high),
             "state": entry.state,
         }
+        self.members = member_columns(entry.members)
         self._remember(comparison)
         self._pack(comparison)
 
@@ -275,7 +279,29 @@ def _write(session: Session, new: list[tuple[_Known, _Prepared]], now: float) ->
     session.many("set_posterior", posteriors)
     session.many("clear_posterior", cleared)
     _keep_contents(session, new, now)
+    keep_members(
+        session,
+        [
+            (source.id, one.visit["started_at"], one.members)
+            for source, one in new
+            if one.members is not None
+        ],
+    )
     session.many("add_event", sorted(events, key=itemgetter("event")))
+    session.many("add_hour", _hours(one.visit for _, one in new))
+
+
+def _hours(visits: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What these visits add to each hour, in order of the hours."""
+    hours: dict[int, Counter[str]] = {}
+    for visit in visits:
+        hours.setdefault(visit["started_at"] // 3_600_000_000, Counter()).update(
+            visits=1,
+            changes=int(visit["changed"] == 1),
+            failures=int(visit["outcome"] == "failed"),
+            bytes=visit["bytes"] or 0,
+        )
+    return [{"hour": hour, **hours[hour]} for hour in sorted(hours)]
 
 
 def _digest_ids(session: Session, new: list[tuple[_Known, _Prepared]]) -> dict[bytes, int]:

@@ -19,6 +19,7 @@ from observant.store.listing import (
     page_of,
     read_cursor,
     select_sources,
+    steady,
     write_cursor,
 )
 from observant.store.part import CHUNK, Part, chunks
@@ -73,28 +74,21 @@ class Sources(Part):
         return self._engine.write(work)
 
     def update_source(self, name: str, *, now: float | None = None, **changes: Any) -> StoredSource:
-        unknown = set(changes) - _FIELDS
-        if unknown:
-            raise InputError(
-                f"a source has no field {', '.join(sorted(unknown))} that can be changed; there "
-                f"are {', '.join(sorted(_FIELDS))}",
-                source=name,
-            )
+        instant_ = self._now(now)
+        return self._engine.write(lambda session: _describe(session, name, changes, instant_))
+
+    def update_sources(
+        self, changes: Mapping[str, Mapping[str, Any]], *, now: float | None = None
+    ) -> int:
         instant_ = self._now(now)
 
-        def work(session: Session) -> StoredSource:
-            before = one_source(session, name)
-            given = {field: getattr(before, field) for field in _FIELDS} | changes
-            row = checked_source(Source(name=name, **given), instant_)
-            row["due_at"] = instant(given["due_at"], "due_at")  # None stays None
-            session.run("describe_source", **row, now=micros(instant_))
-            if "tags" in changes:
-                session.run("untag", sources=[before.id])
-                tags = msgspec.json.decode(row["tags"])
-                session.many("tag", [{"tag": tag, "name": name} for tag in tags])
-            return one_source(session, name)
+        def work(session: Session, some: Sequence[str]) -> None:
+            for name in some:
+                _describe(session, name, changes[name], instant_)
 
-        return self._engine.write(work)
+        for some in chunks(changes, _AT_ONCE):  # visits are committed in between
+            self._engine.write(partial(work, some=some))
+        return len(changes)
 
     def remove_source(self, name: str, *, forget: bool = False, now: float | None = None) -> bool:
         instant_ = self._now(now)
@@ -163,11 +157,12 @@ class Sources(Part):
 
         def work(session: Session) -> Page:
             where, given = condition_of(session, search, tag, host, state, kind)
-            found = page_of(session, where, given, sort, descending, limit + 1, offset, cursor)
+            now = steady(self._now(None, session))
+            found = page_of(session, where, given, sort, descending, limit + 1, offset, cursor, now)
             following = None
             if len(found) > limit:
                 found = found[:limit]
-                following = write_cursor(found[-1], sort, descending)
+                following = write_cursor(found[-1], sort, descending, now)
             return Page(sources=tuple(found), next=following)
 
         return self._engine.read(work)
@@ -276,7 +271,33 @@ class Sources(Part):
         self._engine.write(work)
 
 
-_OF_A_SOURCE = ("comparisons", "versions", "posteriors", "memories", "events", "visits")
+_AT_ONCE = 500
+"""Sources that are described anew in one transaction."""
+
+
+def _describe(
+    session: Session, name: str, changes: Mapping[str, Any], instant_: float
+) -> StoredSource:
+    unknown = set(changes) - _FIELDS
+    if unknown:
+        raise InputError(
+            f"a source has no field {', '.join(sorted(unknown))} that can be changed; there "
+            f"are {', '.join(sorted(_FIELDS))}",
+            source=name,
+        )
+    before = one_source(session, name)
+    given = {field: getattr(before, field) for field in _FIELDS} | dict(changes)
+    row = checked_source(Source(name=name, **given), instant_)
+    row["due_at"] = instant(given["due_at"], "due_at")  # None stays None
+    session.run("describe_source", **row, now=micros(instant_))
+    if "tags" in changes:
+        session.run("untag", sources=[before.id])
+        tags = msgspec.json.decode(row["tags"])
+        session.many("tag", [{"tag": tag, "name": name} for tag in tags])
+    return one_source(session, name)
+
+
+_OF_A_SOURCE = ("comparisons", "versions", "posteriors", "memories", "members", "events", "visits")
 """Tables that hold rows of a source, besides `tags`."""
 
 

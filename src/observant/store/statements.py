@@ -47,8 +47,8 @@ def statements(engine: str) -> dict[str, str]:
 def migrations(engine: str) -> tuple[Migration, ...]:
     """All migrations of an engine, in order.
 
-    >>> [(step.number, step.name) for step in migrations("sqlite")]
-    [(1, 'store'), (2, 'observers')]
+    >>> [(step.number, step.name) for step in migrations("sqlite")][:3]
+    [(1, 'store'), (2, 'observers'), (3, 'notifications')]
     """
     folder = files(__package__).joinpath("migrations").joinpath(engine)
     found = [

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 from typing import Self
 
+from observant.store.accounts import Accounts
 from observant.store.backup import Backup
+from observant.store.deliveries import Deliveries
 from observant.store.doctor import Doctor
 from observant.store.leases import Leases
+from observant.store.members import Members
+from observant.store.numbers import Numbers
 from observant.store.outbox import Outbox
 from observant.store.recording import Recording
 from observant.store.snapshots import Snapshots
 from observant.store.sources import Sources
+from observant.store.subscribing import Subscribing
+from observant.store.summaries import Summaries
 from observant.store.visiting import Visiting
 
 __all__ = ["SqlStore"]
 
 
-class SqlStore(Sources, Recording, Visiting, Snapshots, Outbox, Leases, Backup, Doctor):
+class SqlStore(
+    Sources,
+    Recording,
+    Visiting,
+    Snapshots,
+    Outbox,
+    Leases,
+    Backup,
+    Doctor,
+    Subscribing,
+    Deliveries,
+    Members,
+    Summaries,
+    Accounts,
+    Numbers,
+):
     """A store in a database. `observant.store.Store` says what it promises."""
 
     def close(self) -> None:

@@ -262,6 +262,9 @@ class Entry(Value, frozen=True, kw_only=True):
     """The normalised text, or several contents by kind: {"text": …, "body": …}. KEEP takes the
     text of the comparison, None takes nothing."""
     outbox: Sequence[Event] = ()
+    members: Sequence[Any] | None = None
+    """What a visit of a standing query found (`observant.store.members.Member`); who is not among
+    them is dropped. None: nothing is known of the results."""
     fence: int | None = None
     """The fence of the lease of the source's shard. None: no lease is asked for."""
     state: str | None = None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from observant.store.engine import Row, Session
     from observant.visits import VisitLog
 
-__all__ = ["Visiting"]
+__all__ = ["SAW_NOTHING", "Visiting"]
 
 
 class Visiting(Part):
@@ -138,15 +138,16 @@ def _visit(row: Row) -> VisitRow:
 def _batch(rows: list[Row], names: dict[int, str]) -> pa.RecordBatch:
     """Columns of the visit log.
 
-    A visit that observed nothing although the server answered (the selection found nothing, a
-    change waits to be confirmed) has status 0, so that every reader takes it for a failed one.
+    A visit that observed nothing because there was no answer, or although there was one (the
+    selection found nothing, a change waits to be confirmed), has status 0, so that every reader
+    takes it for a failed one.
     """
     import pyarrow as pa
 
     columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * 9
     source, time, changed, modified, digest, magnitude, status, size, outcome = columns
     seen = [
-        0 if word in _SAW_NOTHING and code is not None and 200 <= code < 400 else code
+        0 if word in SAW_NOTHING and (code is None or 200 <= code < 400) else code
         for word, code in zip(outcome, status, strict=True)
     ]
     instant = pa.timestamp("us", "UTC")
@@ -165,4 +166,4 @@ def _batch(rows: list[Row], names: dict[int, str]) -> pa.RecordBatch:
     )
 
 
-_SAW_NOTHING = {"failed", "unconfirmed"}
+SAW_NOTHING = frozenset({"failed", "unconfirmed"})

@@ -9,6 +9,7 @@ network. Depth is limited wherever a tree is built.
 __all__ = ["html_tree", "kind_of", "read", "xml_tree"]
 
 import codecs
+import functools
 import json
 import re
 import threading
@@ -163,13 +164,15 @@ class HtmlReader:
     """Takes the events of a parser (or of `walk`) and makes the document."""
 
     def __init__(self, prefix: str = "", *, fold: bool = True) -> None:
+        self.pieces: list[str] = []
+        self.data = self.pieces.append  # a page has hundreds of texts: not a call into Python each
         self.reset(prefix, fold=fold)
 
     def reset(self, prefix: str = "", *, fold: bool = True) -> None:
         self.document = Document("html")
         self.paths = [prefix]
         self.siblings: list[dict[str, int]] = [{}]
-        self.pieces: list[str] = []
+        self.pieces.clear()
         self.hidden = 0
         self.fold = fold
 
@@ -192,7 +195,10 @@ class HtmlReader:
             self.flush()
         if tag in INVISIBLE:
             self.hidden += 1
-        name = signature(tag, attributes) if attributes else tag
+        name = tag
+        if attributes:
+            # cut off: what is remembered of strangers' pages stays small
+            name = signature(tag, attributes.get("id", "")[:80], attributes.get("class", "")[:80])
         counts = self.siblings[-1]
         place = counts[name] = counts.get(name, 0) + 1
         above = self.paths[-1]
@@ -202,10 +208,6 @@ class HtmlReader:
             above = f"{above}/{name}" if above else name
         self.paths.append(above)
         self.siblings.append({})
-
-    def data(self, text: str) -> None:
-        if not self.hidden:
-            self.pieces.append(text)
 
     def end(self, tag: str) -> None:
         if tag in INLINE:
@@ -219,8 +221,11 @@ class HtmlReader:
             self.siblings.pop()
 
     def flush(self, tag: str = "") -> None:
-        line = "".join(self.pieces)
-        self.pieces.clear()
+        pieces = self.pieces
+        line = pieces[0] if len(pieces) == 1 else "".join(pieces)
+        pieces.clear()
+        if self.hidden or line.isspace():
+            return
         folded = " ".join(line.split())
         if not folded:
             return
@@ -240,16 +245,14 @@ class HtmlReader:
 _STEADY = re.compile(r"[A-Za-z_-]{1,40}[0-9]{0,2}")
 
 
-def signature(tag: str, attributes: Any) -> str:
+@functools.lru_cache(maxsize=4096)
+def signature(tag: str, identity: str, classes: str) -> str:
     """A tag with its id or first class, unless that looks made up anew on every visit."""
-    name = attributes.get("id")
-    if name and _STEADY.fullmatch(name):
-        return f"{tag}#{name}"
-    name = attributes.get("class")
-    if name:
-        first = name.split(None, 1)
-        if first and _STEADY.fullmatch(first[0]):
-            return f"{tag}.{first[0]}"
+    if _STEADY.fullmatch(identity):
+        return f"{tag}#{identity}"
+    first = classes.split(None, 1)
+    if first and _STEADY.fullmatch(first[0]):
+        return f"{tag}.{first[0]}"
     return tag
 
 

@@ -24,6 +24,7 @@ KINDS = {
     "file": "observant.observer.sources.file:FileSource",
     "feed": "observant.observer.sources.feed:FeedSource",
     "sitemap": "observant.observer.sources.sitemap:SitemapSource",
+    "query": "observant.observer.sources.query:QuerySource",
     "command": "observant.observer.sources.command:CommandSource",
     "callable": "observant.observer.sources.function:CallableSource",
 }

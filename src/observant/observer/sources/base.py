@@ -27,10 +27,12 @@ class Source(Protocol):
 
 
 class Seen(Visit, frozen=True, kw_only=True):
-    """A visit, and what the next request may be made conditional with."""
+    """A visit, what the next request may be made conditional with, and when the change was."""
 
     validators: Validators | None = None
     """To be stored with the visit, in place of those before; None means: forget them."""
+    age: float | None = None
+    """Seconds since the change that the visit found, where the source has proved to tell it."""
 
 
 class Surroundings:

@@ -45,7 +45,7 @@ def entries_of(body: bytes) -> list[tuple[str, str, str, str]] | None:
     import feedparser
 
     parsed: Any = feedparser.parse(body, sanitize_html=False, resolve_relative_uris=False)
-    if not parsed.version:
+    if not parsed.get("version"):
         return None
     return [
         (

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from observant.observer.audits import Dates
 from observant.observer.sources.base import Compared, Seen, host_of
 from observant.observer.transport.conditional import validators_of
 from observant.observer.transport.limits import Limits
@@ -44,9 +45,12 @@ class HttpSource(Compared):
                 audits.told_truth(host)
             elif await self._denied(validators):
                 audits.lied(host)
+        elif audited and audits and comparison.outcome == "same":
+            audits.found_same(host)
+        comparison, age = _dated(previous, seen, comparison)
         visit = Visit.of(self.name, seen, comparison)
         keep = _validators_to_keep(previous, fetched, comparison)
-        return Seen(**msgspec.structs.asdict(visit), validators=keep)
+        return Seen(**msgspec.structs.asdict(visit), validators=keep, age=age)
 
     def understood(self, fetched: Fetched) -> Fetched:
         """What is to be compared; kinds that read the body (feeds) say it in their own way."""
@@ -58,6 +62,7 @@ class HttpSource(Compared):
             headers=tuple(self.settings.headers.items()),
             validators=validators,
             robots=self.settings.robots,
+            verify=self.settings.verify,
             limits=self._limits,
         )
 
@@ -77,6 +82,20 @@ class HttpSource(Compared):
     def _validators(self, previous: Previous | None) -> Validators | None:
         usable = previous is not None and self.comparer.usable_validators(previous)
         return previous.validators if previous is not None and usable else None
+
+
+def _dated(
+    previous: Previous | None, fetched: Fetched, found: Comparison
+) -> tuple[Comparison, float | None]:
+    """How old the change is that was found, and the comparison with what its date has shown."""
+    if previous is None:
+        return found, None
+    dates = msgspec.convert(previous.memory.get("dates", ()), Dates)
+    after = dates.after(previous, fetched, found)
+    if after != dates:
+        memory = found.memory | {"dates": msgspec.to_builtins(after)}
+        found = msgspec.structs.replace(found, memory=memory)
+    return found, dates.age(previous, fetched, found)
 
 
 def _validators_to_keep(

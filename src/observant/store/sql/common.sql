@@ -254,7 +254,10 @@ UPDATE events SET due_at = :until, taken_until = 0, attempts = attempts + 1, err
 WHERE event = :event AND delivered_at IS NULL;
 
 -- name: prune_events
-DELETE FROM events WHERE delivered_at < :before;
+-- What somebody still waits for stays, and so do dead letters until they are retried.
+DELETE FROM events WHERE delivered_at < :before AND NOT EXISTS (
+    SELECT 1 FROM deliveries AS d WHERE d.event = events.id AND d.state <> 'sent'
+);
 
 -- == settings ==
 
@@ -385,3 +388,239 @@ GROUP BY observer ORDER BY observer;
 -- name: set_last_visits
 UPDATE sources SET visited_at = (SELECT max(v.started_at) FROM visits AS v WHERE v.source = sources.id)
 WHERE visits > 0;
+
+-- == summaries ==
+
+-- name: count_active
+SELECT count(*) FROM sources WHERE state = 'active';
+
+-- name: summary_sources
+SELECT s.id, s.name, s.host, s.importance, s.tags, s.config, s.good_at, s.due_at, s.changed_at,
+    s.rate, s.rate_low, s.rate_high, s.visits, s.changes, p.data
+FROM sources AS s LEFT JOIN posteriors AS p ON p.source = s.id
+WHERE s.state = 'active' AND (s.id / :step) * :step = s.id ORDER BY s.id;
+
+-- name: failing_hosts
+SELECT host, count(*), sum(CASE WHEN failed_in_row > 0 THEN 1 ELSE 0 END), max(failed_in_row),
+    max(CASE WHEN failed_in_row > 0 THEN error END), max(good_at)
+FROM sources WHERE state = 'active' AND host <> ''
+GROUP BY host HAVING max(failed_in_row) > 0 ORDER BY 3 DESC, 4 DESC LIMIT :most;
+
+-- name: visits_of_sources
+SELECT s.name, v.started_at, v.changed, v.last_modified, v.status, v.outcome, v.magnitude
+FROM visits AS v JOIN sources AS s ON s.id = v.source
+WHERE v.source IN :sources;
+
+-- == accounts, sessions, tokens, replies ==
+
+-- name: add_account
+INSERT INTO accounts (name, role, password, created_at, updated_at)
+VALUES (:name, :role, :password, :now, :now);
+
+-- name: update_account
+UPDATE accounts SET role = :role, password = :password, updated_at = :now WHERE id = :account;
+
+-- name: remove_account
+DELETE FROM accounts WHERE id = :account;
+
+-- name: account
+SELECT id, name, role, password, created_at, updated_at, signed_in_at FROM accounts
+WHERE name = :name;
+
+-- name: accounts
+SELECT id, name, role, password, created_at, updated_at, signed_in_at FROM accounts ORDER BY name;
+
+-- name: count_owners
+SELECT count(*) FROM accounts WHERE role = 'owner';
+
+-- name: signed_in
+UPDATE accounts SET signed_in_at = :now WHERE id = :account;
+
+-- name: begin_session
+INSERT INTO sessions (digest, account, created_at, seen_at, expires_at)
+VALUES (:digest, :account, :now, :now, :expires_at);
+
+-- name: session
+SELECT n.created_at, n.seen_at, n.expires_at,
+    a.id, a.name, a.role, a.password, a.created_at, a.updated_at, a.signed_in_at
+FROM sessions AS n JOIN accounts AS a ON a.id = n.account
+WHERE n.digest = :digest AND n.expires_at > :now;
+
+-- name: extend_session
+UPDATE sessions SET seen_at = :now, expires_at = :expires_at WHERE digest = :digest;
+
+-- name: end_session
+DELETE FROM sessions WHERE digest = :digest;
+
+-- name: end_sessions_of
+DELETE FROM sessions WHERE account = :account;
+
+-- name: sweep_sessions
+DELETE FROM sessions WHERE expires_at <= :now;
+
+-- name: add_token
+INSERT INTO tokens (digest, name, scope, account, created_at, expires_at)
+VALUES (:digest, :name, :scope, :account, :now, :expires_at);
+
+-- name: token
+SELECT t.id, t.name, t.scope, a.name, a.role, t.created_at, t.expires_at, t.used_at
+FROM tokens AS t LEFT JOIN accounts AS a ON a.id = t.account
+WHERE t.digest = :digest AND (t.expires_at IS NULL OR t.expires_at > :now);
+
+-- name: tokens
+SELECT t.id, t.name, t.scope, a.name, a.role, t.created_at, t.expires_at, t.used_at
+FROM tokens AS t LEFT JOIN accounts AS a ON a.id = t.account ORDER BY t.id;
+
+-- name: used_token
+UPDATE tokens SET used_at = :now WHERE id = :token;
+
+-- name: revoke_token
+DELETE FROM tokens WHERE id = :token;
+
+-- name: revoke_tokens_of
+DELETE FROM tokens WHERE account = :account;
+
+-- name: reply
+SELECT request, reply FROM replies WHERE key = :key;
+
+-- name: keep_reply
+INSERT INTO replies (key, request, made_at, reply) VALUES (:key, :request, :now, :reply)
+ON CONFLICT (key) DO NOTHING;
+
+-- name: sweep_replies
+DELETE FROM replies WHERE made_at < :before;
+
+-- == the collection in numbers ==
+
+-- name: add_hour
+INSERT INTO hours (hour, visits, changes, failures, bytes)
+VALUES (:hour, :visits, :changes, :failures, :bytes)
+ON CONFLICT (hour) DO UPDATE SET
+    visits = hours.visits + excluded.visits,
+    changes = hours.changes + excluded.changes,
+    failures = hours.failures + excluded.failures,
+    bytes = hours.bytes + excluded.bytes;
+
+-- name: hours
+SELECT hour, visits, changes, failures, bytes FROM hours
+WHERE hour >= :first AND hour <= :last ORDER BY hour;
+
+-- name: timelines
+SELECT source, started_at, changed FROM visits
+WHERE source IN :sources AND started_at >= :since
+    AND outcome IN ('first', 'same', 'changed', 'back')
+ORDER BY source, started_at LIMIT :most;
+
+-- name: select_listed_events
+SELECT e.id, e.event, e.topic, e.payload, e.due_at, s.name, e.created_at, e.attempts, e.error,
+    e.delivered_at, e.source
+FROM events AS e LEFT JOIN sources AS s ON s.id = e.source
+
+-- == subscriptions and deliveries ==
+
+-- name: add_subscription
+INSERT INTO subscriptions (name, definition, enabled, created_at, updated_at)
+VALUES (:name, :definition, :enabled, :now, :now)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: update_subscription
+UPDATE subscriptions SET
+    name = :name, definition = :definition, enabled = :enabled, updated_at = :now,
+    rests_until = 0, failures = 0, error = NULL
+WHERE id = :subscription;
+
+-- name: remove_subscription
+DELETE FROM subscriptions WHERE name = :name;
+
+-- name: subscription_id
+SELECT id FROM subscriptions WHERE name = :name;
+
+-- name: select_subscriptions
+SELECT id, name, definition, created_at, updated_at, rests_until, failures, error
+FROM subscriptions
+
+-- name: queue_delivery
+INSERT INTO deliveries (subscription, event, state, queued_at, due_at)
+SELECT u.id, e.id, 'waiting', :now, :due_at FROM subscriptions AS u, events AS e
+WHERE u.id = :subscription AND e.event = :event
+ON CONFLICT (subscription, event) DO NOTHING;
+
+-- name: hold_subscription
+UPDATE subscriptions SET taken_until = :until WHERE id = :subscription;
+
+-- name: release_subscription
+-- It goes to the end of the queue.
+UPDATE subscriptions SET
+    taken_until = :now, rests_until = :rests_until, failures = :failures, error = :error
+WHERE id = :subscription;
+
+-- name: wake_subscriptions
+UPDATE subscriptions SET rests_until = 0;
+
+-- name: due_deliveries
+SELECT id, message FROM deliveries
+WHERE subscription = :subscription AND state = 'waiting' AND due_at <= :now
+ORDER BY due_at, id LIMIT :most;
+
+-- name: of_messages
+SELECT id FROM deliveries
+WHERE subscription = :subscription AND state = 'waiting' AND message IN :messages;
+
+-- name: compose
+UPDATE deliveries SET message = :message WHERE id = :id;
+
+-- name: mark_sent
+UPDATE deliveries SET state = 'sent', done_at = :now, attempts = attempts + 1, error = NULL
+WHERE id = :id AND state <> 'sent';
+
+-- name: mark_failed
+UPDATE deliveries SET
+    state = :state, attempts = attempts + 1, error = :error, done_at = :done_at,
+    due_at = coalesce(:due_at, due_at)
+WHERE id = :id AND state = 'waiting';
+
+-- name: bury
+UPDATE deliveries SET state = 'dead', done_at = :now, error = coalesce(error, :error)
+WHERE subscription = :subscription AND state = 'waiting' AND queued_at < :before
+    AND (due_at <= :now OR attempts > 0); -- what waits for its time has not waited for a receiver
+
+-- name: requeue
+UPDATE deliveries SET
+    state = 'waiting', queued_at = :now, due_at = :now, attempts = 0, done_at = NULL
+
+-- name: select_deliveries
+SELECT d.id, u.name, d.state, d.queued_at, d.due_at, d.attempts, d.error, d.message, d.done_at,
+    e.event, e.topic, e.payload, s.name, e.created_at
+FROM deliveries AS d
+JOIN subscriptions AS u ON u.id = d.subscription
+JOIN events AS e ON e.id = d.event
+LEFT JOIN sources AS s ON s.id = e.source
+
+-- name: count_deliveries
+SELECT u.name, d.state, count(d.id)
+FROM subscriptions AS u LEFT JOIN deliveries AS d ON d.subscription = u.id
+GROUP BY u.name, d.state ORDER BY u.name, d.state;
+
+-- == members of standing queries ==
+
+-- name: add_member
+INSERT INTO members (source, url, title, rank, dated_at, first_at, seen_at)
+VALUES (:source, :url, :title, :rank, :dated_at, :started_at, :started_at)
+ON CONFLICT (source, url) DO UPDATE SET
+    title = excluded.title, rank = excluded.rank, dated_at = excluded.dated_at,
+    seen_at = excluded.seen_at, left_at = NULL;
+
+-- name: drop_members
+UPDATE members SET left_at = :started_at
+WHERE source = :source AND left_at IS NULL AND seen_at < :started_at;
+
+-- name: forget_members
+-- A list whose results are others on every visit must not fill the store.
+DELETE FROM members WHERE source = :source AND left_at < (
+    SELECT m.left_at FROM members AS m WHERE m.source = :source AND m.left_at IS NOT NULL
+    ORDER BY m.left_at DESC LIMIT 1 OFFSET :most
+);
+
+-- name: select_members
+SELECT q.name, m.url, m.title, m.rank, m.dated_at, m.first_at, m.seen_at, m.left_at
+FROM members AS m JOIN sources AS q ON q.id = m.source

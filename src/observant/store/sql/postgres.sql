@@ -32,3 +32,10 @@ ORDER BY due_at, id LIMIT :most FOR UPDATE SKIP LOCKED;
 SELECT c.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = current_schema() AND NOT (i.indisvalid AND i.indisready);
+
+-- name: take_subscription
+SELECT u.id FROM subscriptions AS u
+WHERE u.enabled = 1 AND u.taken_until <= :now AND u.rests_until <= :now AND EXISTS (
+    SELECT 1 FROM deliveries AS d
+    WHERE d.subscription = u.id AND d.state = 'waiting' AND d.due_at <= :now
+) ORDER BY u.taken_until, u.id LIMIT 1 FOR UPDATE OF u SKIP LOCKED;

@@ -21,3 +21,10 @@ SELECT shard, observer, fence FROM leases WHERE expires_at <= :now ORDER BY shar
 SELECT id FROM events
 WHERE delivered_at IS NULL AND due_at <= :now AND taken_until <= :now
 ORDER BY due_at, id LIMIT :most;
+
+-- name: take_subscription
+SELECT u.id FROM subscriptions AS u
+WHERE u.enabled = 1 AND u.taken_until <= :now AND u.rests_until <= :now AND EXISTS (
+    SELECT 1 FROM deliveries AS d
+    WHERE d.subscription = u.id AND d.state = 'waiting' AND d.due_at <= :now
+) ORDER BY u.taken_until, u.id LIMIT 1;

@@ -1,0 +1,405 @@
+"""`observant subscribe`, `observant subscriptions` and `observant notifications`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.store_options import ago, instant, opened, store_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from observant.store import Delivery, StoredSubscription
+
+__all__ = ["notifications", "print_rows", "subscribe", "subscriptions"]
+
+TOPICS = [
+    "changed", "gone", "vanished", "back", "failing", "recovered", "overdue", "new-result",
+    "changed-result", "dropped-result", "alarm",
+]  # fmt: skip
+
+
+def _what(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say who is told of what, when, and how."""
+    for option in reversed(
+        [
+            click.option(
+                "--topic",
+                "topics",
+                multiple=True,
+                type=click.Choice(TOPICS),
+                metavar="TOPIC",
+                help=f"Only these: {', '.join(TOPICS)}.",
+            ),
+            click.option("--tag", "tags", multiple=True, help="Only sources with one of these."),
+            click.option(
+                "--host", "hosts", multiple=True, help="Only this host; .example.org is all below."
+            ),
+            click.option("--source", "sources", multiple=True, help="Only these sources."),
+            click.option(
+                "--term", "terms", multiple=True, help="Only if this stands in the changed text."
+            ),
+            click.option(
+                "--magnitude", type=click.FloatRange(0, 1), help="Only if so much changed, 0 to 1."
+            ),
+            click.option("--subject", help="Template of the subject."),
+            click.option("--template", help="Template of the text; @FILE reads it from a file."),
+            click.option("--digest", metavar="DURATION", help="Collect, as in 1h or 1d."),
+            click.option(
+                "--quiet", multiple=True, metavar="HOURS", help="Send nothing then: '22:00-07:00'."
+            ),
+            click.option("--timezone", metavar="ZONE", help="Of digests and quiet hours."),
+            click.option("--secret", help="Signs what a webhook gets; made up unless given."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("subscribe", short_help="Be told of changes.")
+@click.argument("name")
+@click.argument("channel")
+@_what
+@store_options
+def subscribe(
+    name: str,
+    channel: str,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Have a CHANNEL told of events, under a NAME of your choice.
+
+    A channel is a webhook (https://…), e-mail (mailto:me@example.org; the server is notify.mail in
+    the configuration), or any address of Apprise; - reads it from standard input, since it often
+    holds a secret. Events are delivered while observant run or observant serve is at work, at
+    least once each.
+
+    \b
+      observant subscribe ops https://example.org/hook --topic failing --topic recovered
+      observant subscribe me mailto:me@example.org --tag news --digest 1d --quiet 22:00-07:00
+      observant subscribe law https://example.org/hook --term 'data protection' --magnitude 0.1
+    """
+    from observant.notifications import checked
+    from observant.store import Filter, Subscription
+
+    wanted, given = _asked(asked)
+    if channel == "-":
+        channel = sys.stdin.readline().strip()
+    with opened(store, config, create=True) as (found, _):
+        kept = found.add_subscription(
+            checked(Subscription(name=name, channel=channel, filter=Filter(**wanted), **given))
+        )
+    _tell(kept, "" if kept.secret == given.get("secret", "") else kept.secret, as_json)
+
+
+@click.group("subscriptions", short_help="Who is told of what?")
+def subscriptions() -> None:
+    """See who is told of what, try a channel, or stop telling."""
+
+
+@subscriptions.command("list")
+@store_options
+def list_(store: str | None, config: str | None, as_json: bool) -> None:
+    """List subscriptions, and how their deliveries go. Secrets are not shown."""
+    from observant.cli.console import print_json
+    from observant.notifications import shown
+
+    with opened(store, config) as (found, _):
+        rows = [shown(one) for one in found.subscriptions()]
+        counts = found.count_deliveries()
+    if as_json:
+        print_json([_subscription_json(row) | {"deliveries": counts[row.name]} for row in rows])
+        return
+    table = [
+        (
+            row.name,
+            row.channel,
+            _filter_words(row),
+            *(f"{counts[row.name].get(state, 0):,}" for state in ("waiting", "sent", "dead")),
+            _standing(row),
+        )
+        for row in rows
+    ]
+    print_rows(("name", "channel", "told of", "waiting", "sent", "dead", "state"), table)
+
+
+@subscriptions.command("change")
+@click.argument("name")
+@click.option("--channel", help="Another address. On another host it gets a new secret.")
+@click.option("--pause/--resume", "paused", default=None, help="Tell nothing for a while.")
+@_what
+@store_options
+def change(
+    name: str,
+    channel: str | None,
+    paused: bool | None,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Change a subscription: what is given takes the place of what was there.
+
+    \b
+      observant subscriptions change ops --digest 1h --topic failing --topic gone
+      observant subscriptions change ops --pause
+    """
+    import msgspec
+
+    from observant.notifications import updated
+
+    wanted, given = _asked(asked)
+    if channel is not None:
+        given["channel"] = channel
+    if paused is not None:
+        given["enabled"] = not paused
+    with opened(store, config) as (found, _):
+        before = found.subscription(name)
+        if wanted:
+            given["filter"] = msgspec.structs.replace(before.filter, **wanted)
+        kept = found.update_subscription(name, **updated(before, **given))
+    known = {before.secret, given.get("secret", "")}
+    _tell(kept, "" if kept.secret in known else kept.secret, as_json)
+
+
+@subscriptions.command("remove")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@store_options
+def remove(names: tuple[str, ...], store: str | None, config: str | None, as_json: bool) -> None:
+    """Stop telling. What waits for these subscribers is dropped."""
+    from observant.cli.console import print_json
+    from observant.errors import InputError
+
+    with opened(store, config) as (found, _):
+        for name in names:
+            if not found.remove_subscription(name):
+                raise InputError(f"there is no subscription {name!r}")
+    if as_json:
+        print_json({"removed": names})
+    else:
+        click.echo(f"removed: {', '.join(names)}")
+
+
+@subscriptions.command("test")
+@click.argument("name")
+@click.option("--allow", multiple=True, metavar="NETWORK", help="A private network to send to.")
+@store_options
+def try_out(
+    name: str, allow: tuple[str, ...], store: str | None, config: str | None, as_json: bool
+) -> None:
+    """Send one test message now, and say what became of it."""
+    from observant.cli.console import print_json
+    from observant.notifications import Deliverer
+
+    with opened(store, config, allow=allow or None) as (found, loaded):
+        subscriber = found.subscription(name)
+
+        async def send() -> tuple[bool, str]:
+            deliverer = Deliverer(found, loaded)
+            try:
+                answer = await deliverer.test(subscriber)
+            finally:
+                await deliverer.close()
+            return answer.ok, answer.error
+
+        ok, error = asyncio.run(send())
+    if as_json:
+        print_json({"ok": ok, "error": error or None})
+    else:
+        click.echo(f"{name}: {'taken' if ok else 'not taken'}{f': {error}' if error else ''}")
+    if not ok:
+        sys.exit(1)
+
+
+@click.group("notifications", short_help="What was told, and what could not be?")
+def notifications() -> None:
+    """See what was told to whom, and have what could not be told tried again."""
+
+
+@notifications.command("log")
+@click.option("--subscription", help="Only this one's.")
+@click.option("--state", type=click.Choice(["waiting", "sent", "dead"]), help="Only these.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@store_options
+def log(
+    subscription: str | None,
+    state: str | None,
+    limit: int,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """Show the delivery log, newest first."""
+    _show(store, config, as_json, subscription=subscription, state=state, limit=limit)
+
+
+@notifications.command("dead")
+@click.option("--subscription", help="Only this one's.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@store_options
+def dead(
+    subscription: str | None, limit: int, store: str | None, config: str | None, as_json: bool
+) -> None:
+    """Show dead letters: what no receiver would take."""
+    _show(store, config, as_json, subscription=subscription, state="dead", limit=limit)
+
+
+@notifications.command("retry")
+@click.argument("ids", nargs=-1, type=int, metavar="[ID]...")
+@click.option("--subscription", help="All dead letters of this one.")
+@click.option("--all", "all_", is_flag=True, help="All dead letters.")
+@store_options
+def retry(
+    ids: tuple[int, ...],
+    subscription: str | None,
+    all_: bool,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """Have dead letters tried again, by their ids, of one subscription, or all."""
+    from observant.cli.console import print_json
+    from observant.errors import InputError
+    from observant.units import counted
+
+    if sum((bool(ids), bool(subscription), all_)) != 1:
+        raise InputError("say which: ids, --subscription NAME, or --all")
+    with opened(store, config) as (found, _):
+        number = found.retry_deliveries(ids or None, subscription=subscription)
+    if as_json:
+        print_json({"queued": number})
+    else:
+        click.echo(f"{counted(number, 'delivery', 'deliveries')} queued again.")
+
+
+def _asked(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What was given: for the filter, and for the subscription itself."""
+    given = {key: value for key, value in options.items() if value not in (None, ())}
+    if "template" in given:
+        given["template"] = _read(given["template"])
+    filters = ("topics", "tags", "hosts", "sources", "terms", "magnitude")
+    wanted = {key: given.pop(key) for key in filters if key in given}
+    return wanted, given
+
+
+def _tell(kept: StoredSubscription, secret: str, as_json: bool) -> None:
+    """Show a subscription, and a secret that was made up just now."""
+    from observant.cli.console import print_json
+    from observant.notifications import shown
+
+    if as_json:
+        print_json(_subscription_json(shown(kept)) | ({"secret": secret} if secret else {}))
+        return
+    paused = "" if kept.enabled else ", but not now"
+    click.echo(f"{kept.name} will be told by {shown(kept).channel}{paused}")
+    if secret:
+        click.echo(f"Its secret, shown this once: {secret}")
+    click.echo(f"Try it: observant subscriptions test {kept.name}")
+
+
+def _show(store: str | None, config: str | None, as_json: bool, **which: Any) -> None:
+    from observant.cli.console import print_json
+
+    with opened(store, config) as (found, _):
+        rows = found.deliveries(**which)
+    if as_json:
+        print_json([_delivery_json(row) for row in rows])
+        return
+    now = time.time()
+    table = [
+        (
+            str(row.id),
+            row.subscription,
+            row.event.topic,
+            row.event.source or "",
+            row.state,
+            str(row.attempts),
+            ago(row.done_at if row.done_at is not None else row.due_at, now),
+            row.error or "",
+        )
+        for row in rows
+    ]
+    headings = ("id", "subscription", "topic", "source", "state", "attempts", "when", "error")
+    print_rows(headings, table)
+
+
+def _delivery_json(row: Delivery) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "subscription": row.subscription,
+        "state": row.state,
+        "event": row.event.id,
+        "topic": row.event.topic,
+        "source": row.event.source,
+        "message": row.message,
+        "queued_at": instant(row.queued_at),
+        "due_at": instant(row.due_at),
+        "done_at": instant(row.done_at),
+        "attempts": row.attempts,
+        "error": row.error,
+    }
+
+
+def _subscription_json(row: StoredSubscription) -> dict[str, Any]:
+    import msgspec
+
+    told: dict[str, Any] = msgspec.to_builtins(row)
+    for name in ("created_at", "updated_at"):
+        told[name] = instant(told[name])
+    told["rests_until"] = instant(row.rests_until) if row.rests_until else None
+    return told
+
+
+def _filter_words(row: StoredSubscription) -> str:
+    wanted = row.filter
+    parts = [*wanted.topics, *(f"#{tag}" for tag in wanted.tags), *wanted.hosts, *wanted.sources]
+    parts += [f"“{term}”" for term in wanted.terms]
+    if wanted.magnitude:
+        parts.append(f"≥ {wanted.magnitude:.0%}")
+    return " ".join(parts) or "everything"
+
+
+def _standing(row: StoredSubscription) -> str:
+    if not row.enabled:
+        return "paused"
+    return f"{row.error} ×{row.failures}" if row.failures else "well"
+
+
+def _read(template: str) -> str:
+    if not template.startswith("@"):
+        return template.replace("\\n", "\n")
+    from pathlib import Path
+
+    from observant.errors import InputError
+
+    try:
+        return Path(template[1:]).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", file=template[1:]) from error
+
+
+def print_rows(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A plain table, wide enough for a pipe."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from observant.cli.console import wide_enough
+
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
+    for row in rows:
+        # Strangers wrote some of this: no escape sequence reaches the terminal.
+        cells = ("".join(c if c.isprintable() else "�" for c in cell) for cell in row)
+        table.add_row(*(Text(wide_enough(cell, 60)) for cell in cells))
+    console = Console(highlight=False)
+    console = console if console.is_terminal else Console(highlight=False, width=200)
+    console.print(table)

@@ -1,0 +1,228 @@
+"""`observant query`: standing queries, whose results are tracked."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.store_options import ago, instant, opened, source_json, store_options
+
+if TYPE_CHECKING:
+    from observant.store import Store, StoredMember, StoredSource
+
+__all__ = ["query"]
+
+
+@click.group("query", short_help="Standing queries: lists whose results are tracked.")
+def query() -> None:
+    """Track the results of a list: a search page, a feed, a sitemap, an answer in JSON.
+
+    A new result, a changed one and a dropped one are events. The results can be watched in turn.
+    """
+
+
+@query.command("add")
+@click.argument("name")
+@click.argument("url")
+@click.option(
+    "--form",
+    type=click.Choice(["auto", "html", "feed", "sitemap", "json"]),
+    default="auto",
+    show_default=True,
+    help="What the list is.",
+)
+@click.option(
+    "--items", default="", metavar="RULE", help="Where results stand: CSS, XPath, JMESPath."
+)
+@click.option("--link", default="", metavar="RULE", help="Their address, inside an item.")
+@click.option("--title", default="", metavar="RULE", help="Their title, inside an item.")
+@click.option("--date", default="", metavar="RULE", help="Their date, inside an item.")
+@click.option("--top", type=click.IntRange(1, 1000), default=10, show_default=True)
+@click.option(
+    "--term", "terms", multiple=True, metavar="TERM[=WEIGHT]", help="What matters in them."
+)
+@click.option("--watch", is_flag=True, help="Watch the results themselves, while they are results.")
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.1,
+    show_default=True,
+    help="At most this part of the budget goes to the results.",
+)
+@click.option("--may-be-empty", is_flag=True, help="No result at all is an answer, not a failure.")
+@click.option("--tag", "tags", multiple=True, help="Tag the query.")
+@click.option("--max-period", metavar="DURATION", help="Never wait longer than this.")
+@click.option("--no-robots", is_flag=True, help="Do not obey robots.txt (your own sites, say).")
+@store_options
+def add(
+    name: str,
+    url: str,
+    terms: tuple[str, ...],
+    tags: tuple[str, ...],
+    max_period: str | None,
+    no_robots: bool,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+    **rules: Any,
+) -> None:
+    """Track the results of the list at URL, under a NAME of your choice.
+
+    \b
+      observant query add bees 'https://example.org/search?q=bees' --items '.result' --watch
+      observant query add papers https://example.org/feed.atom --top 25 --term 'change rate=3'
+      observant query add api https://example.org/api --items 'results[*]' --link url --date date
+    """
+    from observant.cli.console import print_json
+    from observant.errors import InputError
+    from observant.observer.running import add_sources, describe
+
+    settings: dict[str, Any] = {
+        "query": {key: value for key, value in rules.items() if value} | _terms(terms)
+    }
+    if max_period:
+        settings["max_period"] = max_period
+    if no_robots:
+        settings["robots"] = False
+    source = describe(url, kind="query", name=name, tags=tags, settings=settings)
+    with opened(store, config, create=True) as (found, loaded):
+        if not add_sources(found, loaded, [source]):
+            raise InputError("there is a source of this name already", source=name)
+    if as_json:
+        print_json({"added": name})
+        return
+    click.echo(f"The results of {name} will be tracked.")
+    click.echo(f"Next: observant check {name}, then observant query show {name}")
+
+
+@query.command("list")
+@store_options
+def list_(store: str | None, config: str | None, as_json: bool) -> None:
+    """List standing queries."""
+    from observant.cli.console import print_json
+    from observant.cli.notifying import print_rows
+
+    with opened(store, config) as (found, _):
+        rows = _queries(found)
+        members = {row.name: found.members(row.name) for row in rows}
+    if as_json:
+        print_json([source_json(row) | {"results": len(members[row.name])} for row in rows])
+        return
+    now = time.time()
+    print_rows(
+        ("query", "results", "last visit", "last change", "next visit", "state"),
+        [
+            (
+                row.name,
+                f"{len(members[row.name]):,}",
+                ago(row.visited_at, now),
+                ago(row.changed_at, now),
+                ago(row.due_at, now),
+                f"{row.error} ×{row.failed_in_row}" if row.failed_in_row else row.state,
+            )
+            for row in rows
+        ],
+    )
+
+
+@query.command("show")
+@click.argument("name")
+@click.option("--dropped", is_flag=True, help="Those that were results once, too.")
+@store_options
+def show(name: str, dropped: bool, store: str | None, config: str | None, as_json: bool) -> None:
+    """Show the results of a standing query by rank."""
+    from observant.cli.console import print_json
+    from observant.cli.notifying import print_rows
+
+    with opened(store, config) as (found, _):
+        row = _one(found, name)
+        members = found.members(row.name, left=dropped)
+    if as_json:
+        print_json(source_json(row) | {"results": [_member_json(member) for member in members]})
+        return
+    now = time.time()
+    print_rows(
+        ("rank", "title", "address", "dated", "result since", "dropped"),
+        [
+            (
+                str(member.rank),
+                member.title,
+                member.url,
+                ago(member.dated_at, now) if member.dated_at is not None else "",
+                ago(member.first_at, now),
+                ago(member.left_at, now) if member.left_at is not None else "",
+            )
+            for member in members
+        ],
+    )
+
+
+@query.command("remove")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@store_options
+def remove(names: tuple[str, ...], store: str | None, config: str | None, as_json: bool) -> None:
+    """Stop tracking. Results that were watched for the query are not watched any more."""
+    from observant.cli.console import print_json
+    from observant.observer.members import retire_members
+    from observant.observer.watching import touch
+    from observant.units import counted
+
+    with opened(store, config) as (found, _):
+        rows = [_one(found, name) for name in names]
+        retired = 0
+        for row in rows:
+            found.remove_source(row.name)
+            retired += retire_members(found, row.name)
+        touch(found)
+    if as_json:
+        print_json({"removed": [row.name for row in rows], "retired": retired})
+        return
+    click.echo(f"removed: {', '.join(row.name for row in rows)}", nl=False)
+    click.echo(f", with {counted(retired, 'watched result')}" if retired else "")
+
+
+def _one(store: Store, name: str) -> StoredSource:
+    from observant.errors import InputError
+
+    row = store.find_source(name)
+    if row.kind != "query":
+        raise InputError("this is no standing query", source=row.name)
+    return row
+
+
+def _queries(store: Store) -> list[StoredSource]:
+    rows: list[StoredSource] = []
+    after = None
+    while True:
+        page = store.list_sources(kind="query", limit=1000, after=after)
+        rows.extend(page.sources)
+        after = page.next
+        if after is None:
+            return rows
+
+
+def _terms(terms: tuple[str, ...]) -> dict[str, Any]:
+    from observant.errors import InputError
+
+    found: dict[str, float] = {}
+    for term in terms:
+        words, equals, weight = term.rpartition("=")
+        try:
+            found[words if equals else term] = float(weight) if equals else 1.0
+        except ValueError:
+            raise InputError(f"a term is WORDS or WORDS=WEIGHT, not {term!r}") from None
+    return {"terms": found} if found else {}
+
+
+def _member_json(member: StoredMember) -> dict[str, Any]:
+    return {
+        "rank": member.rank,
+        "url": member.url,
+        "title": member.title,
+        "dated_at": instant(member.dated_at),
+        "first_at": instant(member.first_at),
+        "seen_at": instant(member.seen_at),
+        "left_at": instant(member.left_at),
+    }

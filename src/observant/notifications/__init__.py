@@ -1,0 +1,27 @@
+"""People and programs are told: events of the store's outbox, by webhook, e-mail or Apprise.
+
+Subscriptions say who wants what (`subscriptions`), templates say it (`templates`), channels carry
+it (`channels`), and the deliverer sees to it that every event arrives (`delivery`): at least once,
+with the same id on every attempt, whatever dies in between.
+"""
+
+from observant.notifications.delivery import Deliverer
+from observant.notifications.messages import Message
+from observant.notifications.running import notifying
+from observant.notifications.signing import sign, verify
+from observant.notifications.subscriptions import checked, masked, shown, updated
+from observant.notifications.templates import TOKENS, render
+
+__all__ = [
+    "TOKENS",
+    "Deliverer",
+    "Message",
+    "checked",
+    "masked",
+    "notifying",
+    "render",
+    "shown",
+    "sign",
+    "updated",
+    "verify",
+]

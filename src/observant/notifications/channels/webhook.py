@@ -1,0 +1,100 @@
+"""A webhook: the message as JSON, signed, posted once. Redirects are not followed.
+
+Headers: ``Observant-Event`` (the id), ``Observant-Timestamp`` and ``Observant-Signature`` (see
+`observant.notifications.signing`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from observant.errors import InputError
+from observant.notifications.channels import Answer
+from observant.notifications.signing import sign
+from observant.observer.transport import Limits, Politeness, Transport
+from observant.observer.transport.answers import retry_after
+from observant.observer.transport.urls import BadURL, parse
+
+if TYPE_CHECKING:
+    from observant.notifications.messages import Message
+    from observant.observer.clock import Clock
+    from observant.observer.transport import Guard
+
+__all__ = ["Webhook", "body_of", "check_webhook"]
+
+_LIMITS = Limits(connect=10.0, first_byte=20.0, total=30.0, body=64 * 1024, truncate=True)
+_AT_ONCE = Politeness(
+    floor=0.0, latency_factor=0.0, backoff_first=0.0, backoff_cap=0.0, outage_first=0.0
+)
+"""The deliverer knows when to try again; nothing is held back here."""
+_LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
+_NEVER = frozenset({410})
+
+
+def check_webhook(channel: str) -> None:
+    """Complain about an address that no request could be sent to."""
+    try:
+        parse(channel)
+    except BadURL as error:
+        raise InputError(f"this webhook cannot be reached: {error}") from error
+
+
+def body_of(message: Message) -> bytes:
+    """The JSON that is posted: id, subscription, subject, text, and every event."""
+    return msgspec.json.encode(
+        {
+            "id": message.id,
+            "subscription": message.subscription,
+            "subject": message.subject,
+            "text": message.text,
+            "events": message.events,
+        }
+    )
+
+
+class Webhook:
+    """http and https."""
+
+    def __init__(self, guard: Guard, clock: Clock, *, contact: str | None = None) -> None:
+        self._clock = clock
+        self._transport = Transport(
+            contact=contact,
+            guard=guard,
+            limits=_LIMITS,
+            politeness=_AT_ONCE,
+            robots=False,
+            clock=clock,
+        )
+
+    async def send(self, channel: str, secret: str, message: Message) -> Answer:
+        body = body_of(message)
+        timestamp = int(self._clock.time())
+        headers = [
+            ("Content-Type", "application/json"),
+            ("Observant-Event", message.id),
+            ("Observant-Timestamp", str(timestamp)),
+        ]
+        if secret:
+            headers.append(("Observant-Signature", sign(secret, timestamp, body)))
+        fetched = await self._transport.fetch(
+            channel, method="POST", headers=headers, body=body, follow=False
+        )
+        status = fetched.status
+        if 200 <= status < 300:
+            return Answer(ok=True)
+        if status == 0 or fetched.error not in {None, "http", "protocol"}:
+            return Answer(error=fetched.message or str(fetched.error), down=True)
+        if 300 <= status < 400:
+            return Answer(error=f"status {status}: redirects are not followed", down=True)
+        wish = retry_after(fetched.header("retry-after"), self._clock.time())
+        return Answer(
+            error=f"status {status}",
+            down=status in _LATER,
+            final=status in _NEVER,
+            retry_after=wish,
+        )
+
+    async def close(self) -> None:
+        await self._transport.close()

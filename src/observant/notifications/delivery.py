@@ -1,0 +1,365 @@
+"""The deliverer: every event reaches every subscriber who wants it, at least once.
+
+Events leave the outbox in one transaction with the deliveries they turn into; a delivery is marked
+when the receiver has taken the message, and not before. Whatever dies in between, the message is
+sent again with the same id. A receiver that is down is left alone for longer and longer, and what
+it misses waits. What it refuses again and again, or misses for days, becomes a dead letter: kept,
+shown, and sent again when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING, Any
+
+from observant.errors import ObservantError
+from observant.notifications.channels import Answer, way_of
+from observant.notifications.messages import compose
+from observant.notifications.subscriptions import due_at, masked, quiet_until, wants
+from observant.observer.clock import SteadyClock
+from observant.observer.telling import changed_text, event_id
+from observant.store import Event
+from observant.units import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from observant.notifications.channels import Channel
+    from observant.observer.clock import Clock
+    from observant.observer.config import Config, Notify
+    from observant.store import Batch, Delivery, PendingEvent, Store, StoredSubscription
+
+__all__ = ["Deliverer"]
+
+log = logging.getLogger("observant.notifications")
+
+_TICK = 1.0
+_AT_A_TIME = 500
+"""Events that are fanned out in one transaction."""
+_IN_MESSAGE = 500
+"""The most events in one digest."""
+_WORKERS = 4
+LEASE = 180.0
+"""Seconds for which a subscription is taken; a batch begins no message after half of them."""
+_LONGEST_WISH = 86_400.0
+"""However long a receiver asks to be left alone, it is asked again after a day."""
+
+
+class Deliverer:
+    """Sends what is due. Several may work on one store: a subscription is served by one at a time.
+
+    Give a `clock`, or `channels` by their way (webhook, mail, apprise), to replace the real ones.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        *,
+        clock: Clock | None = None,
+        channels: Mapping[str, Channel] | None = None,
+        lease: float = LEASE,
+        seed: int | None = None,
+    ) -> None:
+        self.store, self.config, self.lease = store, config, lease
+        self.clock: Clock = clock or SteadyClock()
+        self._given = channels
+        self._channels: dict[str, Channel] = {}
+        self._chance = random.Random(seed)  # noqa: S311 (jitter)
+        self.sent = 0
+        """Messages that were taken by their receivers."""
+
+    @property
+    def _notify(self) -> Notify:
+        return self.config.notify
+
+    @property
+    def _store_now(self) -> float | None:
+        """Our time for the store: its own, unless ours is another."""
+        return self.clock.time() if self.clock.speed != 1.0 else None
+
+    # -- running ------------------------------------------------------------------------------
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Deliver until somebody says stop. Nothing that the world does ends this."""
+        try:
+            while not stop.is_set():
+                try:
+                    await self.deliver_due()
+                except ObservantError as error:
+                    log.warning("events wait for the store", extra={"reason": str(error)})
+                except Exception:
+                    log.exception("a delivery broke down")
+                try:
+                    await asyncio.wait_for(stop.wait(), _TICK)
+                except TimeoutError:
+                    continue
+        finally:
+            await self.close()
+
+    async def deliver_due(self) -> int:
+        """Fan out all pending events and send what is due; returns how many messages were taken."""
+        await self.fan_out()
+        before = self.sent
+        await asyncio.gather(*(self._work() for _ in range(_WORKERS)))
+        return self.sent - before
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close()
+        self._channels.clear()
+
+    # -- from the outbox to deliveries --------------------------------------------------------
+
+    async def fan_out(self) -> int:
+        """Queue every pending event for those who want it; returns how many events there were."""
+        done = 0
+        while True:
+            number = await asyncio.to_thread(self._fan_out_some)
+            done += number
+            if number < _AT_A_TIME:
+                return done
+
+    def _fan_out_some(self) -> int:
+        events = self.store.pending(limit=_AT_A_TIME, now=self._store_now)
+        if not events:
+            return 0
+        subscribers = [one for one in self.store.subscriptions() if one.enabled]
+        now = self.clock.time()
+        wanted: dict[str, dict[int, float]] = {}
+        for event in events:
+            text = _Text(self.store, event)
+            wanted[event.id] = {
+                one.id: _due(one, now)
+                for one in subscribers
+                # Whoever subscribes is not told of what was before.
+                if event.created_at >= one.created_at and wants(one.filter, event, text)
+            }
+        self.store.fan_out(wanted, now=self._store_now)
+        return len(events)
+
+    # -- from deliveries to receivers ---------------------------------------------------------
+
+    async def _work(self) -> None:
+        while True:
+            batch = await asyncio.to_thread(
+                lambda: self.store.take_batch(
+                    seconds=self.lease * self.clock.speed, now=self._store_now
+                )
+            )
+            if batch is None:
+                return
+            await self._serve(batch)
+
+    async def _serve(self, batch: Batch) -> None:
+        """Send the messages of one subscription in their order, until one finds nobody there."""
+        subscriber = batch.subscription
+        state: dict[str, Any] = {"failures": subscriber.failures, "error": subscriber.error}
+        try:
+            awake = _quiet_until(subscriber, self.clock.time())
+            if awake > self.clock.time():
+                state["rests_until"] = awake
+                return
+            end = asyncio.get_running_loop().time() + self.lease / 2
+            for identity, parts in await self._messages(batch):
+                if asyncio.get_running_loop().time() > end:
+                    return
+                answer = await self._send(identity, subscriber, [part.event for part in parts])
+                ids = [part.id for part in parts]
+                if answer.ok:
+                    await asyncio.to_thread(self.store.mark_sent, ids, now=self._store_now)
+                    self.sent += 1
+                    state = {"failures": 0, "error": answer.error or None}
+                    continue
+                attempts = 1 + max(part.attempts for part in parts)
+                if answer.down:
+                    state = await self._rest(subscriber, state["failures"] + 1, answer, ids)
+                    return
+                await self._refused(ids, attempts, answer)
+                state = {"failures": 0, "error": answer.error}
+        except ObservantError as error:  # one bad subscription never stops the others
+            failures = subscriber.failures + 1
+            state = {
+                "failures": failures,
+                "error": str(error),
+                "rests_until": self.clock.time() + self._pause(failures, None),
+            }
+        finally:
+            await asyncio.to_thread(
+                self.store.release_subscription, subscriber.id, now=self._store_now, **state
+            )
+
+    async def _messages(self, batch: Batch) -> list[tuple[str, list[Delivery]]]:
+        """What belongs together, with the id it has or gets now, on every attempt the same."""
+        subscriber = batch.subscription
+        messages: dict[str, list[Delivery]] = {}
+        fresh: list[Delivery] = []
+        for delivery in batch.deliveries:
+            if delivery.message is not None:
+                messages.setdefault(delivery.message, []).append(delivery)
+            elif parse_duration(subscriber.digest):
+                fresh.append(delivery)
+            else:
+                messages[delivery.event.id] = [delivery]
+        for start in range(0, len(fresh), _IN_MESSAGE):
+            parts = fresh[start : start + _IN_MESSAGE]
+            identity = event_id("digest", subscriber.id, *(part.event.id for part in parts))
+            await asyncio.to_thread(self.store.compose, identity, [part.id for part in parts])
+            messages[identity] = parts
+        return list(messages.items())
+
+    async def _send(
+        self, identity: str, subscriber: StoredSubscription, events: Sequence[PendingEvent]
+    ) -> Answer:
+        try:
+            message = compose(identity, subscriber, events)
+            channel = self._channel(way_of(subscriber.channel))
+            answer = await channel.send(subscriber.channel, subscriber.secret, message)
+        except Exception as error:
+            log.exception("a channel broke down", extra={"subscription": subscriber.name})
+            answer = Answer(error=f"{type(error).__name__}: {error}", down=True)
+        told = _without_secrets(answer.error, subscriber)
+        log.debug(
+            "told" if answer.ok else "not told",
+            extra={"subscription": subscriber.name, "message_id": identity, "reason": told},
+        )
+        return Answer(
+            ok=answer.ok,
+            error=told,
+            down=answer.down,
+            final=answer.final,
+            retry_after=answer.retry_after,
+        )
+
+    async def _rest(
+        self, subscriber: StoredSubscription, failures: int, answer: Answer, ids: list[int]
+    ) -> dict[str, Any]:
+        """Nobody there: leave the receiver alone for a while, and give up what is too old."""
+        now = self.clock.time()
+        until = now + self._pause(failures, answer.retry_after)
+        await asyncio.to_thread(
+            self.store.mark_failed, ids, error=answer.error, until=until, now=self._store_now
+        )
+        await asyncio.to_thread(
+            self.store.bury,
+            subscriber.id,
+            queued_before=now - self._notify.seconds("give_up"),
+            error=answer.error,
+            now=self._store_now,
+        )
+        log.warning(
+            "a receiver takes nothing",
+            extra={
+                "subscription": subscriber.name,
+                "reason": answer.error,
+                "seconds": round(until - now),
+            },
+        )
+        return {"failures": failures, "error": answer.error, "rests_until": until}
+
+    async def _refused(self, ids: list[int], attempts: int, answer: Answer) -> None:
+        """Only this message was not taken: try it again later, or never."""
+        dead = answer.final or attempts >= self._notify.attempts
+        until = self.clock.time() + self._pause(attempts, answer.retry_after)
+        await asyncio.to_thread(
+            self.store.mark_failed,
+            ids,
+            error=answer.error,
+            until=None if dead else until,
+            now=self._store_now,
+        )
+
+    def _pause(self, failures: int, wish: float | None) -> float:
+        """Seconds to the next attempt: twice as long each time, never for all at one moment."""
+        if wish is not None:
+            return min(wish, _LONGEST_WISH) * (1.0 + 0.1 * self._chance.random())
+        first, longest = self._notify.seconds("retry"), self._notify.seconds("longest_retry")
+        whole = min(first * 2.0 ** min(failures - 1, 60), longest)
+        return whole * (0.5 + 0.5 * self._chance.random())
+
+    def _channel(self, way: str) -> Channel:
+        if self._given is not None and way in self._given:
+            return self._given[way]
+        if way not in self._channels:
+            self._channels[way] = self._made(way)
+        return self._channels[way]
+
+    def _made(self, way: str) -> Channel:
+        from observant.notifications.channels.apprise import Apprise
+        from observant.notifications.channels.mail import Mail
+        from observant.notifications.channels.webhook import Webhook
+        from observant.observer.transport import Guard
+
+        guard = Guard(allow=(*self.config.allow, *self._notify.allow))
+        if way == "webhook":
+            return Webhook(guard, self.clock, contact=self.config.contact or None)
+        if way == "mail":
+            return Mail(guard, self.clock, self._notify)
+        return Apprise(guard)
+
+    # -- trying a channel ---------------------------------------------------------------------
+
+    async def test(self, subscriber: StoredSubscription) -> Answer:
+        """Send one message that says it is a test, now and once."""
+        at = self.clock.time()
+        event = _test_event(at)
+        return await self._send(event.id, subscriber, [event])
+
+
+class _Text:
+    """What came and went with an event, looked up once and only when somebody asks."""
+
+    def __init__(self, store: Store, event: PendingEvent) -> None:
+        self._store, self._event = store, event
+        self._found: str | None = None
+
+    def __call__(self) -> str:
+        if self._found is None:
+            self._found = self._look()
+        return self._found
+
+    def _look(self) -> str:
+        told = self._event.payload if isinstance(self._event.payload, dict) else {}
+        source, at = told.get("source"), told.get("at")
+        if told.get("cut") and isinstance(source, str) and isinstance(at, int | float):
+            # The event holds the beginning only; the versions hold all of it.
+            versions = [self._store.version_at(source, moment) for moment in (at - 1e-6, at + 1e-6)]
+            old, new = (None if v is None else v.decode("utf-8", "replace") for v in versions)
+            if old is not None and new is not None:
+                return "\n".join(changed_text(old, new))
+        parts = [told.get(name) for name in ("added", "removed", "title")]
+        return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def _due(subscriber: StoredSubscription, now: float) -> float:
+    try:
+        return due_at(subscriber, now)
+    except ObservantError:  # from a file that somebody else wrote; better now than never
+        return now
+
+
+def _quiet_until(subscriber: StoredSubscription, now: float) -> float:
+    try:
+        return quiet_until(subscriber, now)
+    except ObservantError:
+        return now
+
+
+def _without_secrets(error: str, subscriber: StoredSubscription) -> str:
+    told = error.replace(subscriber.channel, masked(subscriber.channel))
+    return told.replace(subscriber.secret, "•••") if subscriber.secret else told
+
+
+def _test_event(at: float) -> PendingEvent:
+    from observant.store import PendingEvent
+
+    plain = Event(
+        id=event_id("test", at),
+        topic="test",
+        payload={"title": "observant", "reason": "This is a test. It works.", "at": at},
+    )
+    return PendingEvent(
+        id=plain.id, topic=plain.topic, payload=plain.payload, source=None, created_at=at
+    )

@@ -1,0 +1,127 @@
+"""A standing query: a list of results whose members are tracked (Brewington 3.1, the Informant).
+
+The list is compared as the set of its top results with their titles and dates. So a new result, a
+dropped one and one that the list says has changed are changes; another order is not. The order is
+kept with the members, as their ranks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from observant.errors import InputError
+from observant.observer.comparing import Comparer
+from observant.observer.comparing.document import UnreadableError
+from observant.observer.sources.base import Seen
+from observant.observer.sources.http import HttpSource
+from observant.observer.sources.results import ResultRules, results_of
+from observant.store import Member  # noqa: TC001 (msgspec reads the annotation)
+
+if TYPE_CHECKING:
+    from observant.observer.config import SourceSettings
+    from observant.observer.sources.base import Surroundings
+    from observant.observer.visit import Fetched, Previous, Visit
+
+__all__ = ["Listed", "QuerySource", "StandingQuery"]
+
+_found: ContextVar[tuple[Member, ...] | None] = ContextVar("_found", default=None)
+"""What `understood` found, for the `visit` that called it: each visit is a task of its own."""
+
+
+class StandingQuery(ResultRules, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything about a standing query: where its results stand, and what is done with them.
+
+    >>> StandingQuery(form="feed", terms={"bees": 2}, watch=True).share
+    0.1
+    """
+
+    terms: dict[str, float] = msgspec.field(default_factory=dict)
+    """Terms that matter in the members, and how much: they weight the magnitude of changes."""
+    other_terms: float = 0.1
+    """The weight of all other terms. With 0 only changes of the terms count."""
+    watch: bool = False
+    """Watch the members themselves, as long as they are results."""
+    share: float = 0.1
+    """The members together get at most this share of the budget."""
+    importance: float = 1.0
+    """Of each watched member."""
+    may_be_empty: bool = False
+    """No result at all is an answer. Otherwise it is a failed visit, and no member is dropped."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.share <= 1:
+            raise InputError(f"share: a part of the budget lies between 0 and 1, not {self.share}")
+        if not (self.importance >= 0 and self.other_terms >= 0):
+            raise InputError("importance and other_terms must be zero or more")
+        if any(not weight >= 0 for weight in self.terms.values()):
+            raise InputError("terms: every weight must be zero or more")
+
+
+class Listed(Seen, frozen=True, kw_only=True):
+    """A visit of a standing query, and the results it found."""
+
+    members: tuple[Member, ...] | None = None
+    """None when nothing is known of them: not modified, failed, or to be confirmed first."""
+
+
+class QuerySource(HttpSource):
+    """http and https, read as a list of results."""
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        settings: SourceSettings,
+        comparer: Comparer,
+        around: Surroundings,
+    ) -> None:
+        self.query = msgspec.convert(settings.query, StandingQuery, strict=False)
+        # Where a line stands in a list means nothing: what changes there is never noise.
+        rules = msgspec.structs.replace(comparer.rules, kind="text", learn_noise=False)
+        comparer = Comparer(rules)
+        comparer.selection_version += _version(self.query)
+        super().__init__(name, url, settings, comparer, around)
+
+    async def visit(self, previous: Previous | None) -> Visit:
+        _found.set(None)
+        visit = await super().visit(previous)
+        told = visit.outcome in {"first", "same", "changed", "back"}
+        members = _found.get() if told else None
+        return Listed(**msgspec.structs.asdict(visit), members=members)
+
+    def understood(self, fetched: Fetched) -> Fetched:
+        if not fetched.ok or fetched.not_modified:
+            return fetched
+        try:
+            found = results_of(fetched, self.query, self.around.time())
+        except UnreadableError as error:
+            return _failed(fetched, str(error))
+        if not found and not self.query.may_be_empty:
+            return _failed(fetched, "there is no result; if that can be, say may_be_empty")
+        _found.set(tuple(found))
+        lines = sorted(f"{member.url} | {member.title} | {_day(member)}" for member in found)
+        return msgspec.structs.replace(
+            fetched,
+            body="\n".join(lines or ["no results"]).encode("utf-8", "replace"),
+            content_type="text/plain",
+            charset="utf-8",
+        )
+
+
+def _failed(fetched: Fetched, message: str) -> Fetched:
+    return msgspec.structs.replace(fetched, error="content", message=message)
+
+
+def _day(member: Member) -> str:
+    return "" if member.dated_at is None else f"{member.dated_at:.0f}"
+
+
+def _version(query: StandingQuery) -> str:
+    """Changes with everything that decides who is a member."""
+    rules: Any = {name: getattr(query, name) for name in ResultRules.__struct_fields__}
+    return "+" + hashlib.sha256(msgspec.json.encode(rules)).hexdigest()[:8]
