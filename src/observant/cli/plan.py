@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.console import format_option, plot_option, print_json, wide_enough
+from observant.cli.engine import engine_options
 from observant.errors import InputError, UnitError
 from observant.units import counted, format_duration, format_rate, parse_budget, parse_duration
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from observant.planning import Plan
+    from observant.scale import PlanFile
 
 __all__ = ["plan"]
 
@@ -54,12 +56,13 @@ _NUMBERS = ("rate_per_day", "importance", "cost")
 )
 @click.option(
     "--seeds",
-    type=click.Choice(["nutch", "heritrix", "urlfrontier", "plain"]),
+    type=click.Choice(["nutch", "heritrix", "urlfrontier", "browsertrix", "scrapy", "plain"]),
     help="Write (-o) or print the plan as a seed list for that crawler.",
 )
 @click.option("--rows", type=click.IntRange(0), default=20, show_default=True, help="To print.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @plot_option("what every budget would buy")
+@engine_options("memory", "disk")
 def plan(
     rates: str,
     output: str | None,
@@ -67,6 +70,8 @@ def plan(
     rows: int,
     as_json: bool,
     plot: str | None,
+    engine: str | None,
+    memory: str | None,
     **options: Any,
 ) -> None:
     """Divide a visiting budget over sources, so that the copy is as good as it can be.
@@ -98,9 +103,19 @@ def plan(
       detected   updates seen as changes
     """
     from observant.formats import format_of, write_table
+    from observant.scale import choose_engine, expected_memory
+    from observant.scale.memory import BYTES_PER_SOURCE
 
     if output and not seeds:
         format_of(output)  # a bad name is better found before the work than after
+    files = () if rates == "-" else (rates,)
+    needed = expected_memory(files, options["format_"], BYTES_PER_SOURCE)
+    engine, _ = choose_engine(engine, memory, needed)
+    if engine == "disk":
+        if seeds or plot:
+            raise InputError("--seeds and --plot need the plan in memory: --engine memory")
+        _tell_stored(_solve_on_disk(rates, output, rows, **options), as_json)
+        return
     answer = _solve(rates, **options)
     if output and not seeds:
         write_table(answer, output)
@@ -165,6 +180,75 @@ def _solve(
         else float("inf"),
         source=table["source"],
     )
+
+
+def _solve_on_disk(
+    rates: str,
+    output: str | None,
+    rows: int,
+    budget: str | None,
+    target: float | None,
+    objective: str,
+    grace: str,
+    importance: str | None,
+    host_cap: str | None,
+    min_period: str,
+    max_period: str | None,
+    format_: str | None,
+) -> PlanFile:
+    from observant.scale import plan as optimal
+
+    if budget is None and target is None:
+        raise click.UsageError("give --budget, or --target for the smallest budget that reaches it")
+    if host_cap is not None:
+        raise InputError("--host-cap needs the plan in memory: --engine memory")
+    if rates == "-" and format_ is None:
+        raise InputError("say the format of standard input: --format csv, jsonl or parquet")
+    return optimal(
+        sys.stdin.buffer if rates == "-" else rates,
+        output=output,
+        budget=None if budget is None else _given("--budget", budget, parse_budget),
+        target=target,
+        objective=objective,
+        grace=_given("--grace", grace, parse_duration),
+        importance=importance,
+        min_period=_given("--min-period", min_period, parse_duration),
+        max_period=_given("--max-period", max_period, parse_duration)
+        if max_period
+        else float("inf"),
+        format=format_,
+        rows=0 if output else rows,
+    )
+
+
+def _tell_stored(answer: PlanFile, as_json: bool) -> None:
+    """Tell of a plan that was worked out on disk; its sources are in the file."""
+    if as_json:
+        print_json({**answer.summary(), "output": answer.path, "sources_shown": answer.first})
+        return
+    for row in answer.first:
+        click.echo(
+            f"{wide_enough(row['source'], 60):60}  {format_rate(row['visits_per_day']):>9}  "
+            f"{format_duration(row['period_days']):>7}  {row['alpha']:.4f}"
+        )
+    click.echo(
+        f"{answer.sources:,} sources, {format_rate(answer.spent)} visits, objective "
+        f"{answer.objective}"
+    )
+    click.echo(
+        f"currency {answer.collection_alpha:.4f}; all visited alike it would be "
+        f"{answer.uniform_alpha:.4f}"
+    )
+    click.echo(f"price of a visit {answer.price:.4g}: what one more a day would gain")
+    for words, share in (("half", 0.5), ("twice", 2.0)):
+        alpha = answer.alpha_with(share * answer.budget)
+        if alpha is not None:
+            click.echo(f"with {words} the budget: {alpha:.4f}")
+    if answer.starved:
+        click.echo(f"never visited: {counted(answer.starved, 'source')}")
+    click.echo(f"worked out on disk, in {counted(answer.passes, 'pass', 'passes')} over the rates")
+    if answer.path:
+        click.echo(f"written to {answer.path}")
 
 
 def _given(option: str, text: str, parse: Callable[[str], float]) -> float:

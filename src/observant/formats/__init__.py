@@ -24,10 +24,21 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["FORMATS", "format_of", "read_batches", "read_visits", "write_table"]
+__all__ = [
+    "ARCHIVES",
+    "FORMATS",
+    "format_of",
+    "read_batches",
+    "read_visits",
+    "write_batches",
+    "write_table",
+]
 
 FORMATS = {"parquet": "parquet", "csv": "delimited", "jsonl": "jsonlines"}
 """The formats by name, and the module here that reads and writes each."""
+
+ARCHIVES = ("cdx", "cdxj", "warc", "wacz")
+"""Formats of web archives whose names tell them; `observant.formats.imports` reads many more."""
 
 _ENDINGS = {
     ".parquet": "parquet",
@@ -38,6 +49,10 @@ _ENDINGS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
+    ".cdx": "cdx",
+    ".cdxj": "cdxj",
+    ".warc": "warc",
+    ".wacz": "wacz",
 }
 _COMPRESSIONS = (".gz", ".zst", ".bz2")
 _NO_EVIDENCE = ("magnitude", "bytes")
@@ -135,8 +150,17 @@ def write_table(
     A file appears whole or not at all: it is written beside its place and moved there. An open
     binary file is written to as it is, whatever compression its name tells of.
     """
-    module = _module(format or format_of(_name_of(file)))
     batches = table.to_batches() if isinstance(table, VisitLog) else batches_of(table)
+    write_batches(batches, file, format)
+
+
+def write_batches(
+    batches: Iterator[pa.RecordBatch],
+    file: str | os.PathLike[str] | BinaryIO,
+    format: str | None = None,  # noqa: A002 - the word users say
+) -> None:
+    """Write record batches of one schema as they come; there must be one, were it empty."""
+    module = _module(format or format_of(_name_of(file)))
     ending = _ending(_name_of(file))
     if not isinstance(file, str | os.PathLike):
         _refuse_text(file)
@@ -204,6 +228,10 @@ def _ending(name: str) -> str:
 
 
 def _module(name: str) -> Format:
+    if name in ARCHIVES:
+        from observant.formats.archives import Archive
+
+        return Archive(name)
     if name not in FORMATS:
         raise InputError(f"unknown format {name!r}; choose one of {', '.join(FORMATS)}")
     module: Any = importlib.import_module(f"observant.formats.{FORMATS[name]}")

@@ -4,8 +4,10 @@
 |---|---|---|
 | `nutch` | `url⇥nutch.score=…⇥nutch.fetchInterval=seconds` | the period of each source |
 | `urlfrontier` | one JSON `known` item a line, with the date of its next visit | the next visit |
+| `scrapy` | the arguments of one `scrapy.Request` a line, as JSON | the order, by priority |
+| `browsertrix` | a YAML file for `--config`: each page alone, not what it links to | the order |
 | `heritrix` | URLs, the most often visited first, after a comment | the order |
-| `plain` | the same without the comment | the order |
+| `plain` | the same without the comment (`--seedFile` of Browsertrix) | the order |
 
 Sources that the plan never visits are left out, but for URLFrontier, where a date of 0 says so.
 """
@@ -13,6 +15,7 @@ Sources that the plan never visits are left out, but for URLFrontier, where a da
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SEED_FORMATS", "seed_lines"]
 
-SEED_FORMATS = ("nutch", "heritrix", "urlfrontier", "plain")
+SEED_FORMATS = ("nutch", "heritrix", "urlfrontier", "scrapy", "browsertrix", "plain")
 """The formats by the name of the crawler that reads them."""
 
 _DAY = 86_400
@@ -48,20 +51,31 @@ def seed_lines(plan: Plan, format: str, *, now: float) -> Iterator[str]:  # noqa
     ...     print(line.replace("\\t", " "))
     http://a.example/ nutch.score=1.1226 nutch.fetchInterval=76966
     http://b.example/ nutch.score=0.8774 nutch.fetchInterval=98470
+    >>> print(next(seed_lines(best, "scrapy", now=0)))
+    {"url": "http://a.example/", "priority": 5, "meta": {"observant_period": 76966}}
     """
     if format not in SEED_FORMATS:
         raise InputError(f"unknown seed format {format!r}; one of {', '.join(SEED_FORMATS)}")
-    if format == "heritrix":
+    if format in {"heritrix", "browsertrix"}:
         yield f"# {len(plan):,} sources planned by observant, {plan.spent:g} visits a day"
     order = np.argsort(-plan.visits_per_day, kind="stable")
+    if format == "browsertrix":
+        # Without pages the list must still be one.
+        yield "seeds:" if (plan.visits_per_day > 0.0).any() else "seeds: []"
     for place, i in enumerate(order.tolist()):
         name, visits = _line(plan.source[i]), float(plan.visits_per_day[i])
         if format == "urlfrontier":
             yield _frontier_item(name, visits, now, (place * _GOLDEN) % 1.0)
-        elif visits > 0.0 and format == "nutch":
-            seconds = max(1, round(_DAY / visits))
-            yield f"{name}\tnutch.score={visits:.4f}\tnutch.fetchInterval={seconds}"
-        elif visits > 0.0:
+        elif not visits > 0.0:
+            continue
+        elif format == "nutch":
+            yield f"{name}\tnutch.score={visits:.4f}\tnutch.fetchInterval={_seconds(visits)}"
+        elif format == "scrapy":
+            yield _scrapy_request(name, visits)
+        elif format == "browsertrix":
+            # A text in JSON is a text in YAML.
+            yield f"  - url: {json.dumps(name, ensure_ascii=False)}\n    scopeType: page"
+        else:
             yield name
 
 
@@ -69,6 +83,17 @@ def _frontier_item(url: str, visits: float, now: float, phase: float) -> str:
     due = round(now + phase * _DAY / visits) if visits > 0.0 else 0
     info = {"url": url, "key": urlsplit(url).hostname or "", "metadata": {}}
     return json.dumps({"known": {"info": info, "refetchable_from_date": due}}, ensure_ascii=False)
+
+
+def _scrapy_request(url: str, visits: float) -> str:
+    """Arguments of a request. Priorities are whole numbers: a hundred for a factor of ten."""
+    priority = round(100 * math.log10(visits))
+    meta = {"observant_period": _seconds(visits)}
+    return json.dumps({"url": url, "priority": priority, "meta": meta}, ensure_ascii=False)
+
+
+def _seconds(visits: float) -> int:
+    return max(1, round(_DAY / visits))
 
 
 def _line(source: Any) -> str:

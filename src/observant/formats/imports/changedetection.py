@@ -1,0 +1,302 @@
+"""changedetection.io: what it watches, and when it saw changes.
+
+A backup (a zip) or the datastore folder itself. Its histories hold changes only; the checks between
+them are counted and not dated. So visits are made up: as many as were counted, evenly between the
+first snapshot and the last check, moved to where a change was seen. That needs the user's consent
+(``regular-visits``), and rates that come of it are approximate.
+
+Nothing of an archive is ever written to disk; entries are read by name, to a limit of bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from observant.errors import InputError
+from observant.formats.imports.base import VisitRows
+from observant.formats.imports.instants import SECOND, from_seconds
+from observant.formats.imports.loose import plain_text
+from observant.formats.imports.watches import describe_watch, period_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from observant.formats.imports.base import Evidence, ImportOptions, SourceDescription
+    from observant.formats.imports.opening import ImportFile
+    from observant.formats.imports.report import Report
+
+__all__ = ["IMPORTERS", "ChangeDetection"]
+
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_HISTORY = re.compile(rf"(?:.*/)?({_UUID})/history(?:-\w+)?\.txt")
+_WATCH = re.compile(rf"(?:.*/)?({_UUID})/watch\.json")
+_TAG = re.compile(rf"(?:.*/)?({_UUID})/tag\.json")
+_SETTINGS = re.compile(r"(?:.*/)?(?:url-watches|changedetection)\.json")
+_LARGEST = 1 << 26
+_MOST_VISITS = 100_000
+_DEFAULT_PERIOD = 3 * 3600
+
+
+class ChangeDetection:
+    """A backup of changedetection.io, or its datastore folder."""
+
+    name = "changedetection"
+    title = "changedetection.io backup"
+    evidence: Evidence = "C"
+    endings: tuple[str, ...] = (".zip", "/")
+    assumption = "regular-visits"
+    assumes = (
+        "each watch was checked at regular intervals between its first snapshot and its last "
+        "check, as often as it counted"
+    )
+
+    def sniff(self, head: bytes, name: str) -> bool:
+        """Whether the archive or folder has the files of a datastore."""
+        if not (head.startswith(b"PK\x03\x04") or name.endswith("/")):
+            return False
+        names = head.decode(errors="replace").split("\n")
+        return any(
+            re.fullmatch(r"(?:[^/]*/)?(?:url-watches|changedetection)\.json", entry)
+            or _WATCH.fullmatch(entry)
+            for entry in names
+        )
+
+    def read(
+        self, file: ImportFile, options: ImportOptions, report: Report
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield made-up regular visits with the changes that were seen."""
+        report.warn("visits are made up from counts of checks: rates are approximate")
+        rows = VisitRows(options.batch_rows)
+        with _datastore(file) as tree:
+            histories: dict[str, list[str]] = {}
+            for name in tree.names:
+                found = _HISTORY.fullmatch(name)
+                if found:
+                    histories.setdefault(found[1], []).append(name)
+            for uuid, watch in _watches(tree, report):
+                report.add_rows()
+                address = watch.get("url")
+                if not isinstance(address, str) or not address:
+                    report.malformed(None, "a watch without a url", uuid)
+                    continue
+                describe_watch(watch, {}, report)  # for what it has to say
+                seen = _snapshots(tree, histories.get(uuid, []), report)
+                for time, changed in _visits(watch, seen, uuid, report):
+                    rows.add(plain_text(address.removeprefix("source:")), time, changed=changed)
+                    if rows.full:
+                        yield rows.take()
+        yield rows.take()
+
+    def sources(
+        self,
+        file: ImportFile,
+        options: ImportOptions,  # noqa: ARG002 - the contract's
+        report: Report,
+    ) -> Iterator[SourceDescription]:
+        """Yield the watches with their settings in our words."""
+        with _datastore(file) as tree:
+            tags = _tags(tree, report)
+            for uuid, watch in _watches(tree, report):
+                described = describe_watch(watch, tags, report)
+                if described is None:
+                    report.malformed(None, "a watch without an address that can be visited", uuid)
+                else:
+                    yield described
+
+
+IMPORTERS = (ChangeDetection(),)
+
+
+# -- the datastore ------------------------------------------------------------------------------
+
+
+class _Tree(Protocol):
+    """Files by name."""
+
+    names: list[str]
+
+    def read(self, name: str) -> bytes:
+        """The content; a `ValueError` if it is too large or cannot be read."""
+
+
+class _Zipped:
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self.names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+
+    def read(self, name: str) -> bytes:
+        try:
+            with self._archive.open(name) as entry:
+                content = entry.read(_LARGEST + 1)
+        except (zipfile.BadZipFile, RuntimeError, NotImplementedError, KeyError, EOFError) as error:
+            raise ValueError(f"{name} cannot be read: {error}") from error
+        if len(content) > _LARGEST:
+            raise ValueError(f"{name} is larger than 64 MiB")
+        return content
+
+
+class _Folder:
+    """A datastore on disk: its own files and those one level down, links left out."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.names = []
+        for entry in sorted(path.iterdir()):
+            if entry.is_symlink():
+                continue
+            if entry.is_file():
+                self.names.append(entry.name)
+            elif re.fullmatch(_UUID, entry.name):
+                inner = (p for p in sorted(entry.iterdir()) if p.is_file() and not p.is_symlink())
+                self.names += [f"{entry.name}/{p.name}" for p in inner]
+
+    def read(self, name: str) -> bytes:
+        with (self._path / name).open("rb") as file:
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise ValueError(f"{name} is larger than 64 MiB")
+        return content
+
+
+@contextmanager
+def _datastore(file: ImportFile) -> Iterator[_Tree]:
+    if file.is_folder and file.path is not None:
+        yield _Folder(file.path)
+        return
+    with file.local() as path:
+        try:
+            archive = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
+            raise InputError(f"cannot be read as a zip: {error}") from error
+        with archive:
+            yield _Zipped(archive)
+
+
+def _watches(tree: _Tree, report: Report) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Id and fields of every watch, in the layout of today or the one of before."""
+    seen = set()
+    for name in tree.names:
+        found = _WATCH.fullmatch(name)
+        if found:
+            watch = _json(tree, name, report)
+            if isinstance(watch, dict):
+                seen.add(found[1])
+                yield found[1], watch
+    for name in tree.names:
+        if not _SETTINGS.fullmatch(name):
+            continue
+        settings = _json(tree, name, report)
+        watching = settings.get("watching") if isinstance(settings, dict) else None
+        for uuid, watch in (watching if isinstance(watching, dict) else {}).items():
+            if uuid not in seen and isinstance(watch, dict):
+                seen.add(uuid)
+                yield uuid, watch
+
+
+def _tags(tree: _Tree, report: Report) -> dict[str, str]:
+    """Titles of tags by their ids."""
+    titles: dict[str, str] = {}
+    for name in tree.names:
+        found = _TAG.fullmatch(name)
+        content = _json(tree, name, report) if found or _SETTINGS.fullmatch(name) else None
+        if not isinstance(content, dict):
+            continue
+        if found:
+            titles[found[1]] = str(content.get("title") or "")
+            continue
+        inner: Any = content
+        for key in ("settings", "application", "tags"):
+            inner = inner.get(key) if isinstance(inner, dict) else None
+        for uuid, tag in (inner if isinstance(inner, dict) else {}).items():
+            if isinstance(tag, dict):
+                titles[uuid] = str(tag.get("title") or "")
+    return titles
+
+
+def _json(tree: _Tree, name: str, report: Report) -> Any:
+    try:
+        return json.loads(tree.read(name))
+    except (ValueError, RecursionError) as error:
+        report.add_rows()
+        report.malformed(None, f"{name} is no JSON", str(error))
+        return None
+
+
+def _snapshots(tree: _Tree, names: list[str], report: Report) -> list[int]:
+    """When snapshots were taken, oldest first: the baseline, then every change."""
+    times = set()
+    for name in names:
+        try:
+            text = tree.read(name).decode("utf-8", "replace")
+        except ValueError as error:
+            report.malformed(None, str(error))
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.strip():
+                continue
+            epoch, comma, _ = line.partition(",")
+            try:
+                if not comma:
+                    raise ValueError("a snapshot is a time, a comma and a file")  # noqa: TRY301
+                times.add(from_seconds(epoch.strip()))
+            except ValueError as error:
+                report.add_rows()
+                report.malformed(number, f"{name}: {error}", line)
+    return sorted(times)
+
+
+# -- visits that were counted, not dated ----------------------------------------------------------
+
+
+def _visits(
+    watch: dict[str, Any], seen: list[int], uuid: str, report: Report
+) -> Iterator[tuple[int, bool | None]]:
+    """Regular visits from the first snapshot to the last check, with changes where they were seen.
+
+    A change is put on the regular visit that is nearest, which moves to its time.
+    """
+    if not seen:
+        report.leave_out("a watch without a snapshot: nothing was seen of it")
+        return
+    start, changes = seen[0], np.array(seen[1:], np.int64)
+    try:
+        last = max(from_seconds(watch.get("last_checked")), seen[-1])
+    except ValueError:
+        last = seen[-1]
+    yield start, None
+    if last == start:
+        return
+    count = _count(watch, start, last, len(seen), report)
+    step = (last - start) / (count - 1)
+    if step < 1:
+        report.malformed(None, "more checks than microseconds", uuid)
+        return
+    regular = start + np.rint(step * np.arange(1, count)).astype(np.int64)
+    moved = np.unique(np.rint((changes - start) / step).astype(np.int64) - 1)
+    kept = np.delete(regular, moved[(moved >= 0) & (moved < len(regular) - 1)])
+    found = set(changes.tolist())
+    for time in np.union1d(kept, changes).tolist():
+        yield time, time in found
+
+
+def _count(watch: dict[str, Any], start: int, last: int, seen: int, report: Report) -> int:
+    """How often a watch was checked: as it counted, or else by its interval."""
+    count = watch.get("check_count")
+    if not isinstance(count, int) or isinstance(count, bool) or count < seen:
+        seconds = period_of(watch) or _DEFAULT_PERIOD
+        count = 1 + int((last - start) / (seconds * SECOND))
+        report.warn("{count} watches tell no number of checks: their interval was used instead")
+    if count > _MOST_VISITS:
+        report.warn(
+            f"{{count}} watches tell more than {_MOST_VISITS:,} checks: as many were made up"
+        )
+    return max(min(count, _MOST_VISITS), seen, 2)

@@ -1,0 +1,197 @@
+"""What an import found: counted while it streams by, in bounded memory."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from observant.errors import InputError
+from observant.formats.imports.base import EVIDENCE
+from observant.formats.imports.sampling import SourceSample
+from observant.units import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Malformed", "Report"]
+
+_SAMPLES = 10
+_LONGEST = 120
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """A row that could not be read."""
+
+    file: str
+    line: int | None
+    reason: str
+    text: str
+
+
+@dataclass(kw_only=True)
+class Report:
+    """What an import found. It fills while batches are read, and is whole when they end."""
+
+    on_bad: str = "skip"
+    accepted: frozenset[str] = field(default=frozenset(), repr=False)
+    """Assumptions that the user accepts; ``all`` is every one."""
+    formats: dict[str, int] = field(default_factory=dict)
+    """Names of the formats, with the number of files of each."""
+    evidence: str = "V"
+    """The weakest class of evidence among the files."""
+    rows: int = 0
+    """Rows read, malformed ones included."""
+    visits: int = 0
+    """Rows that became visits."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Rows that became no visit for a good reason, by reason."""
+    malformed_rows: int = 0
+    samples: list[Malformed] = field(default_factory=list)
+    """The first malformed rows."""
+    first: int | None = None
+    """Time of the first visit, microseconds since 1970."""
+    last: int | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    """What else was counted: failed visits, visits without digest, …"""
+    assumed: dict[str, str] = field(default_factory=dict)
+    """Assumptions that the evidence needs, with a sentence each."""
+    described: int = 0
+    """Sources that the files describe (watch settings, lists of feeds)."""
+    sample: SourceSample = field(default_factory=SourceSample, repr=False)
+    file: str = field(default="", repr=False)
+    """The file that is being read."""
+    _warnings: dict[str, list[Any]] = field(default_factory=dict, repr=False)
+
+    # -- for importers ----------------------------------------------------------------------
+
+    def add_rows(self, count: int = 1) -> None:
+        """Count rows read, whatever became of them."""
+        self.rows += count
+
+    def malformed(self, line: int | None, reason: str, text: bytes | str = "") -> None:
+        """Count a row that cannot be read, and keep the first ones; or stop at it.
+
+        `line` counts from 1 (a record number where the format has no lines).
+        """
+        self.malformed_rows += 1
+        if isinstance(text, bytes):
+            text = text[: 4 * _LONGEST].decode("utf-8", "backslashreplace")
+        clipped = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+        clipped = "".join(sign if sign.isprintable() else "�" for sign in clipped)
+        if self.on_bad == "fail":
+            shown = f": {clipped!r}" if clipped else ""
+            raise InputError(f"{reason}{shown}", file=self.file or None, row=line)
+        if len(self.samples) < _SAMPLES:
+            self.samples.append(Malformed(self.file, line, reason, clipped))
+
+    def leave_out(self, reason: str, count: int = 1) -> None:
+        """Count rows that are sound and become no visit."""
+        if count:
+            self.left_out[reason] = self.left_out.get(reason, 0) + count
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Count something worth telling, in words: ``failed visits``."""
+        if number:
+            self.counts[what] = self.counts.get(what, 0) + number
+
+    def warn(self, message: str, count: int = 1) -> None:
+        """Say once what the user must know; ``{count}`` in the message is how often it came up."""
+        if count:
+            self._warnings.setdefault(message, [0])[0] += count
+
+    def assume(self, assumption: str, sentence: str) -> None:
+        """Say what must hold for the visits to mean what they seem to mean.
+
+        Refused, unless the user accepts it. The sentence goes on from "that".
+        """
+        if not self.accepted & {assumption, "all"}:
+            raise InputError(
+                f"this cannot support rates, unless it is true that {sentence}. If it is, say "
+                f"--accept {assumption}; what the files hold is told by --dry-run",
+                file=self.file or None,
+            )
+        self.assumed[assumption] = sentence
+
+    # -- for the framework ------------------------------------------------------------------
+
+    def see(self, batch: pa.RecordBatch) -> None:
+        """Count the visits of a batch that is on its way to the user."""
+        if not batch.num_rows:
+            return
+        self.visits += batch.num_rows
+        time = np.asarray(batch.column("time").cast("int64"))
+        first, last = int(time.min()), int(time.max())
+        self.first = first if self.first is None else min(first, self.first)
+        self.last = last if self.last is None else max(last, self.last)
+        self.sample.add(batch, time)
+
+    def weaken(self, evidence: str) -> None:
+        """Take in the evidence class of another file."""
+        order = "VDCS"
+        if order.index(evidence) > order.index(self.evidence):
+            self.evidence = evidence
+
+    # -- for readers ------------------------------------------------------------------------
+
+    @property
+    def sources(self) -> int:
+        """Distinct sources: exact for few, else estimated within about one per cent."""
+        return self.sample.distinct
+
+    @property
+    def sources_are_exact(self) -> bool:
+        """Whether `sources` is a count, not an estimate."""
+        return self.sample.is_exact
+
+    @property
+    def span(self) -> tuple[dt.datetime, dt.datetime] | None:
+        """Times of the first and the last visit."""
+        if self.first is None or self.last is None:
+            return None
+        epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+        return (
+            epoch + dt.timedelta(microseconds=self.first),
+            epoch + dt.timedelta(microseconds=self.last),
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the user must know before using the visits, a sentence each."""
+        told = [
+            message.replace("{count}", f"{number:,}")
+            for message, (number,) in self._warnings.items()
+        ]
+        if self.malformed_rows:
+            told.append(f"{counted(self.malformed_rows, 'malformed row')} left out")
+        return told
+
+    @property
+    def supports(self) -> str:
+        """What the evidence can and cannot support, in one sentence."""
+        return EVIDENCE[self.evidence]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON tells it."""
+        span = self.span
+        return {
+            "formats": dict(self.formats),
+            "evidence": self.evidence,
+            "supports": self.supports,
+            "rows": self.rows,
+            "visits": self.visits,
+            "sources": self.sources,
+            "sources_are_exact": self.sources_are_exact,
+            "described_sources": self.described,
+            "first": None if span is None else span[0].isoformat().replace("+00:00", "Z"),
+            "last": None if span is None else span[1].isoformat().replace("+00:00", "Z"),
+            "left_out": dict(self.left_out),
+            "counts": dict(self.counts),
+            "assumes": dict(self.assumed),
+            "malformed": self.malformed_rows,
+            "malformed_samples": [vars(sample) for sample in self.samples],
+            "warnings": self.warnings,
+        }
