@@ -1,0 +1,273 @@
+"""`observant serve`, and who may use it: accounts and tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.store_options import instant, opened, store_options
+
+if TYPE_CHECKING:
+    from observant.store import Store
+
+__all__ = ["serve", "token", "user"]
+
+
+@click.command("serve", short_help="Watch the sources, and show them in a browser.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8321, show_default=True)
+@click.option("--prefix", default="", metavar="PATH", help="Path below which it is served.")
+@click.option(
+    "--proxy-headers",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A reverse proxy whose X-Forwarded headers are believed.",
+)
+@click.option("--no-observer", is_flag=True, help="Only show; another process visits.")
+@click.option("--budget", metavar="RATE", help="As in 5000/day or 2/s.")
+@click.option(
+    "--objective",
+    type=click.Choice(["freshness", "currency", "harmonic", "age", "delay", "detected"]),
+    help="What the budget is spent for.",
+)
+@click.option("--grace", metavar="DURATION", help="How late a copy may be (with currency).")
+@click.option("--allow", multiple=True, metavar="NETWORK", help="A private network to visit.")
+@click.option("--contact", help="Your address, for the people whose servers are visited.")
+@click.option("--log", type=click.Choice(["text", "json"]), help="Form of the log on stderr.")
+@store_options
+def serve(
+    host: str,
+    port: int,
+    prefix: str,
+    proxy_headers: tuple[str, ...],
+    no_observer: bool,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Watch all sources and serve dashboard, API and feeds, until Ctrl-C.
+
+    Nobody gets in without an account or a token. The first run makes an account and prints its
+    password, once. It listens on loopback unless told otherwise.
+
+    \b
+      observant serve
+      observant serve --host 0.0.0.0 --prefix /observant --proxy-headers 10.0.0.1
+      observant serve --no-observer --store postgresql://…
+    """
+    from observant.observer.loop import Observer
+    from observant.observer.running import set_up_logging, take_up_config
+    from observant.observer.settings import give_way
+    from observant.service.serving import Serving, is_loopback
+    from observant.service.serving import serve as run
+
+    flags["allow"] = flags["allow"] or None
+    serving = Serving(host=host, port=port, prefix=prefix, proxies=proxy_headers)
+
+    def told(address: str, credentials: tuple[str, str] | None) -> None:
+        if as_json:
+            from observant.cli.console import print_json
+
+            name, password = credentials or (None, None)
+            print_json({"address": address, "name": name, "password": password})
+            sys.stdout.flush()
+            return
+        click.echo(f"Serving at {address}", err=True)
+        if credentials is not None:
+            click.echo(
+                f"First run: sign in as {credentials[0]!r} with the password {credentials[1]}\n"
+                "It is shown only now. Change it: observant user password owner",
+                err=True,
+            )
+        if not is_loopback(host) and not proxy_headers:
+            click.echo(
+                "Others can reach this address, and HTTP is not encrypted: put a reverse proxy "
+                "with TLS before it.",
+                err=True,
+            )
+
+    with opened(store, config, create=True, **flags) as (found, loaded):
+        set_up_logging(loaded.log)
+        take_up_config(found, loaded)
+        give_way(found, flags)
+
+        async def main() -> None:
+            observer = None if no_observer else Observer(found, loaded)
+            await run(found, loaded, serving, observer=observer, told=told)
+
+        asyncio.run(main())
+
+
+@click.group("user", short_help="Who may sign in?")
+def user() -> None:
+    """Accounts of the service: owners administer, editors change, viewers look."""
+
+
+@user.command("add")
+@click.argument("name")
+@click.option(
+    "--role", type=click.Choice(["viewer", "editor", "owner"]), default="viewer", show_default=True
+)
+@store_options
+def user_add(name: str, role: str, store: str | None, config: str | None, as_json: bool) -> None:
+    """Add an account. The password is asked for, or read as a line from standard input."""
+    from observant.cli.console import print_json
+
+    password = _password()
+    with opened(store, config, create=True) as (found, _):
+        account = _access(found).add_account(name, role, password)
+    if as_json:
+        print_json({"name": account.name, "role": account.role})
+    else:
+        click.echo(f"{account.name} is {account.role} now.")
+
+
+@user.command("list")
+@store_options
+def user_list(store: str | None, config: str | None, as_json: bool) -> None:
+    """List accounts."""
+    from observant.cli.console import print_json
+
+    with opened(store, config) as (found, _):
+        accounts = found.accounts()
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": account.name,
+                    "role": account.role,
+                    "created_at": instant(account.created_at),
+                    "signed_in_at": instant(account.signed_in_at),
+                }
+                for account in accounts
+            ]
+        )
+        return
+    for account in accounts:
+        last = instant(account.signed_in_at) or "never"
+        click.echo(f"{account.role:>7}  {account.name}  signed in: {last}")
+
+
+@user.command("remove")
+@click.argument("name")
+@store_options
+def user_remove(name: str, store: str | None, config: str | None, as_json: bool) -> None:
+    """Remove an account, with its sessions and tokens."""
+    from observant.cli.console import print_json
+
+    with opened(store, config) as (found, _):
+        found.remove_account(name)
+    if as_json:
+        print_json({"removed": name})
+    else:
+        click.echo(f"{name} is removed.")
+
+
+@user.command("password")
+@click.argument("name")
+@store_options
+def user_password(name: str, store: str | None, config: str | None, as_json: bool) -> None:
+    """Set a new password, and end all sessions of the account."""
+    from observant.cli.console import print_json
+
+    password = _password()
+    with opened(store, config) as (found, _):
+        _access(found).change_account(name, password=password)
+    if as_json:
+        print_json({"changed": name})
+    else:
+        click.echo(f"{name} has a new password; all its sessions have ended.")
+
+
+@click.group("token", short_help="Which programs may use the API?")
+def token() -> None:
+    """Tokens for programs: Authorization: Bearer obs_…"""
+
+
+@token.command("create")
+@click.argument("name")
+@click.option(
+    "--scope", type=click.Choice(["read", "write", "admin"]), default="read", show_default=True
+)
+@click.option("--days", type=click.FloatRange(0, min_open=True), help="How long it is valid.")
+@store_options
+def token_create(
+    name: str,
+    scope: str,
+    days: float | None,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """Make a token. Its secret is printed once, and cannot be read again."""
+    from observant.cli.console import print_json
+
+    with opened(store, config, create=True) as (found, _):
+        row, secret = _access(found).new_token(name, scope, days=days)
+    if as_json:
+        expires = instant(row.expires_at)
+        print_json({"id": row.id, "scope": row.scope, "secret": secret, "expires_at": expires})
+    else:
+        click.echo(secret)
+
+
+@token.command("list")
+@store_options
+def token_list(store: str | None, config: str | None, as_json: bool) -> None:
+    """List tokens, without their secrets."""
+    from observant.cli.console import print_json
+
+    with opened(store, config) as (found, _):
+        rows = found.tokens()
+    if as_json:
+        print_json(
+            [
+                {
+                    "id": row.id,
+                    "name": row.name,
+                    "scope": row.scope,
+                    "account": row.account,
+                    "created_at": instant(row.created_at),
+                    "expires_at": instant(row.expires_at),
+                    "used_at": instant(row.used_at),
+                }
+                for row in rows
+            ]
+        )
+        return
+    for row in rows:
+        last = instant(row.used_at) or "never"
+        click.echo(f"{row.id:>4}  {row.scope:<5}  {row.name}  used: {last}")
+
+
+@token.command("revoke")
+@click.argument("number", type=int)
+@store_options
+def token_revoke(number: int, store: str | None, config: str | None, as_json: bool) -> None:
+    """Take a token back, by the number that the list shows."""
+    from observant.cli.console import print_json
+    from observant.errors import InputError
+
+    with opened(store, config) as (found, _):
+        if not found.revoke_token(number):
+            raise InputError(f"there is no token {number}: observant token list")
+    if as_json:
+        print_json({"revoked": number})
+    else:
+        click.echo(f"Token {number} is revoked.")
+
+
+def _access(store: Store) -> Any:
+    from observant.service.access import Access
+
+    return Access(store)
+
+
+def _password() -> str:
+    if sys.stdin.isatty():
+        return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
+    return sys.stdin.readline().rstrip("\n")

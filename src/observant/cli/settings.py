@@ -1,0 +1,167 @@
+"""`observant settings`: what was set while it ran, and everything that was entered as one file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from observant.cli.store_options import opened, store_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from observant.service.collection import Collection
+
+__all__ = ["settings"]
+
+
+@click.group("settings", short_help="Budget, objective and grace; everything entered, out and in.")
+def settings() -> None:
+    """Settings that are kept in the store, and everything that was entered as one document."""
+
+
+@settings.command("show")
+@store_options
+def show(store: str | None, config: str | None, as_json: bool) -> None:
+    """Show the settings in force. Those marked were changed while it ran, and are kept."""
+    import msgspec
+
+    from observant.cli.console import print_json
+
+    with _collection(store, config) as collection:
+        view = collection.settings()
+    if as_json:
+        print_json(msgspec.to_builtins(view))
+        return
+    for name in ("budget", "objective", "grace", "retention", "host_delay", "downloaders"):
+        mark = "  (kept)" if name in view.kept else ""
+        click.echo(f"{name:>12}  {getattr(view, name)}{mark}")
+
+
+@settings.command("change")
+@click.option("--budget", metavar="RATE", help="As in 5000/day or 2/s.")
+@click.option(
+    "--objective",
+    type=click.Choice(["freshness", "currency", "harmonic", "age", "delay", "detected"]),
+)
+@click.option("--grace", metavar="DURATION", help="How late a copy may be, as in 6h.")
+@click.option("--forget", is_flag=True, help="Go back to what the configuration file says.")
+@store_options
+def change(
+    budget: str | None,
+    objective: str | None,
+    grace: str | None,
+    forget: bool,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """Change settings; running observers take them up within seconds.
+
+    \b
+      observant settings change --budget 5000/day --grace 6h
+    """
+    import msgspec
+
+    from observant.cli.console import print_json
+    from observant.observer.settings import SettingsChanges
+
+    given = {"budget": budget, "objective": objective, "grace": grace}
+    told: dict[str, str | None] = dict.fromkeys((*given, "retention")) if forget else {}
+    told |= {name: value for name, value in given.items() if value is not None}
+    with _collection(store, config) as collection:
+        view = collection.change_settings(msgspec.convert(told, SettingsChanges))
+    if as_json:
+        print_json(msgspec.to_builtins(view))
+    else:
+        click.echo(f"budget {view.budget}, objective {view.objective}, grace {view.grace}")
+
+
+@settings.command("export")
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--mask", is_flag=True, help="Leave out passwords, headers and channels.")
+@store_options
+def export(file: str, mask: bool, store: str | None, config: str | None, as_json: bool) -> None:
+    """Write sources with their settings, subscriptions and settings to one JSON file.
+
+    The file may hold secrets, so only you can read it. ``-`` is standard output.
+    """
+    import msgspec
+
+    from observant.cli.console import print_json
+    from observant.errors import InputError
+    from observant.units import counted
+
+    with _collection(store, config) as collection:
+        document = collection.export(secrets=not mask)
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2)
+    if file == "-":
+        sys.stdout.buffer.write(text + b"\n")
+        return
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise InputError("there is a file already; it is not written over", file=file) from None
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", file=file) from error
+    with os.fdopen(handle, "wb") as opened_file:
+        opened_file.write(text + b"\n")
+    if as_json:
+        print_json({"file": file, "sources": len(document.sources)})
+    else:
+        click.echo(f"{counted(len(document.sources), 'source')} written to {file}")
+
+
+@settings.command("import")
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
+@store_options
+def import_(file: str, store: str | None, config: str | None, as_json: bool) -> None:
+    """Take in what was exported: new sources are added, known ones described anew.
+
+    Doing it twice is the same as doing it once.
+    """
+    import msgspec
+
+    from observant.cli.console import print_json
+    from observant.errors import InputError
+    from observant.service.collection.transfer import Document
+
+    try:
+        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        document = msgspec.json.decode(text, type=Document)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError(f"this is not an export of observant: {error}", file=file) from error
+    with _collection(store, config, create=True) as collection:
+        told = collection.import_(document, trusted=True)
+    if as_json:
+        print_json(msgspec.to_builtins(told))
+        return
+    click.echo(f"{told.added} added, {told.changed} changed, {told.known} as they were")
+    for refused in told.refused:
+        click.echo(f"refused: {refused.what}: {refused.reason}", err=True)
+
+
+def _collection(
+    store: str | None, config: str | None, *, create: bool = False
+) -> AbstractContextManager[Collection]:
+    from contextlib import contextmanager
+
+    from observant.service.collection import Collection
+
+    @contextmanager
+    def made() -> Iterator[Collection]:
+        with opened(store, config, create=create) as (found, loaded):
+            collection = Collection(found, loaded)
+            try:
+                yield collection
+            finally:
+                collection.cache.close()
+
+    return made()

@@ -1,0 +1,195 @@
+"""Signing in and being recognised: passwords, sessions and tokens against the store."""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from observant.errors import InputError, ObservantError
+from observant.service.access.secrets import (
+    check_password,
+    csrf_token,
+    digest,
+    hash_password,
+    new_secret,
+    same,
+)
+from observant.service.access.throttle import Throttle
+from observant.store.accounts import SCOPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from observant.store import Store
+    from observant.store.accounts import Account, TokenRow
+
+__all__ = ["NEEDS", "Access", "Identity", "SignInError", "TooManyError"]
+
+NEEDS = ("nothing", *SCOPES)
+SCOPE_OF = {"viewer": "read", "editor": "write", "owner": "admin"}
+TOKEN_PREFIX = "obs_"  # noqa: S105 (so that people and scanners know a token when they see one)
+SESSION_SECONDS = 14 * 86_400.0
+_TOUCH_SECONDS = 300.0
+"""Being used is noted no more often than this: reading must stay reading."""
+
+
+class SignInError(ObservantError):
+    """Name or password is wrong; which of them is not told."""
+
+
+class TooManyError(ObservantError):
+    """Too many failed attempts."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"too many attempts: wait {seconds:.0f} seconds")
+
+
+class Identity(NamedTuple):
+    """Who is asking."""
+
+    name: str
+    role: str
+    scope: str
+    """The most it may do: nothing, read, write or admin."""
+    csrf: str | None = None
+    """What a change made with this session must carry; None for a token."""
+
+    @property
+    def anonymous(self) -> bool:
+        return self.scope == "nothing"
+
+    def may(self, need: str) -> bool:
+        """Whether this is enough.
+
+        >>> Identity("ada", "editor", "write").may("read"), ANONYMOUS.may("read")
+        (True, False)
+        """
+        return NEEDS.index(need) <= NEEDS.index(self.scope)
+
+
+ANONYMOUS = Identity("", "", "nothing")
+
+
+class Access:
+    """Accounts, sessions and tokens of a store.
+
+    `log_n` is the cost of a password's hash; only tests lower it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        log_n: int | None = None,
+        throttle: Throttle | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store, self._clock = store, clock
+        self._cost = {} if log_n is None else {"log_n": log_n}
+        self._throttle = throttle or Throttle()
+
+    @cached_property
+    def _nobody(self) -> str:
+        """Checked in place of the hash of an account that does not exist: it takes as long."""
+        return hash_password(new_secret(), **self._cost)
+
+    # -- accounts -----------------------------------------------------------------------------
+
+    def first_run(self) -> tuple[str, str] | None:
+        """Make an owner with a random password if there is no account yet: (name, password)."""
+        self._nobody  # noqa: B018 (made now: the first stranger must not wait longer than others)
+        if self.store.accounts():
+            return None
+        password = new_secret()[:24]
+        self.add_account("owner", "owner", password)
+        return "owner", password
+
+    def add_account(self, name: str, role: str, password: str) -> Account:
+        return self.store.add_account(
+            name, role, hash_password(password, **self._cost), now=self._clock()
+        )
+
+    def change_account(
+        self, name: str, *, role: str | None = None, password: str | None = None
+    ) -> Account:
+        hashed = None if password is None else hash_password(password, **self._cost)
+        return self.store.update_account(name, role=role, password=hashed, now=self._clock())
+
+    # -- sessions -----------------------------------------------------------------------------
+
+    def sign_in(self, name: str, password: str, address: str, *, old: str | None = None) -> str:
+        """Begin a session: returns its secret, for the cookie.
+
+        `old` is the session that the browser came with: it ends, so that nobody who planted it
+        has ours (session fixation). Raises `SignInError` or `TooManyError`.
+        """
+        keys = [f"{name[:100]}@{address}", f"address:{address}", f"account:{name[:100]}"]
+        wait = self._throttle.wait(keys)
+        if wait > 0:
+            raise TooManyError(wait)
+        account = self.store.account(name)
+        right = check_password(password, self._nobody if account is None else account.password)
+        if account is None or not right:
+            self._throttle.failed(keys)
+            raise SignInError("name or password is wrong")
+        self._throttle.succeeded(keys[:1])
+        if old:
+            self.store.end_session(digest(old))
+        secret, now = new_secret(), self._clock()
+        self.store.begin_session(
+            account.name, digest(secret), expires_at=now + SESSION_SECONDS, now=now
+        )
+        return secret
+
+    def sign_out(self, secret: str) -> None:
+        self.store.end_session(digest(secret))
+
+    def of_session(self, secret: str) -> Identity:
+        """Who has this cookie."""
+        now = self._clock()
+        found = self.store.session(digest(secret), now=now)
+        if found is None:
+            return ANONYMOUS
+        if now - found.seen_at > _TOUCH_SECONDS:
+            self.store.extend_session(digest(secret), expires_at=now + SESSION_SECONDS, now=now)
+        role = found.account.role
+        return Identity(found.account.name, role, SCOPE_OF[role], csrf_token(secret))
+
+    # -- tokens -------------------------------------------------------------------------------
+
+    def new_token(
+        self,
+        name: str,
+        scope: str,
+        *,
+        account: str | None = None,
+        days: float | None = None,
+    ) -> tuple[TokenRow, str]:
+        """Make a token: the row, and its secret, which nobody can read again."""
+        if days is not None and not 0 < days <= 36_500:
+            raise InputError("a token is valid for more than 0 and at most 36500 days")
+        secret, now = new_secret(TOKEN_PREFIX), self._clock()
+        expires = None if days is None else now + days * 86_400
+        row = self.store.add_token(
+            name, scope, digest(secret), account=account, expires_at=expires, now=now
+        )
+        return row, secret
+
+    def of_token(self, secret: str) -> Identity:
+        """Who has this token."""
+        now = self._clock()
+        found = self.store.token(digest(secret), now=now)
+        if found is None:
+            return ANONYMOUS
+        if found.used_at is None or now - found.used_at > _TOUCH_SECONDS:
+            self.store.used_token(found.id, now=now)
+        scope: str = found.scope
+        if found.role is not None:  # never more than its maker may, even if that has shrunk
+            scope = min(scope, SCOPE_OF[found.role], key=NEEDS.index)
+        return Identity(found.account or f"token {found.name}", found.role or "", scope)
+
+    def is_csrf(self, identity: Identity, sent: str | None) -> bool:
+        """Whether a change made with a session carries the token of that session."""
+        return identity.csrf is not None and sent is not None and same(identity.csrf, sent)

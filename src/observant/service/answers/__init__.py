@@ -1,0 +1,113 @@
+"""What the service answers: plain frozen values that pages show and the API sends.
+
+One code path: a page renders the same value that the API encodes. Instants are aware datetimes in
+UTC, durations days unless a name says otherwise, what is not known is None.
+"""
+
+from observant.service.answers.access import (
+    AccountItem,
+    Health,
+    NewToken,
+    ObserverItem,
+    SessionView,
+    SettingsView,
+    TokenItem,
+)
+from observant.service.answers.base import (
+    finite,
+    instant,
+    plain,
+)
+from observant.service.answers.overview import (
+    BudgetOption,
+    BudgetView,
+    CurvePoint,
+    Estimate,
+    EventItem,
+    EventPage,
+    HostItem,
+    HourItem,
+    Lateness,
+    Measured,
+    Overview,
+)
+from observant.service.answers.planning import (
+    PlanPoint,
+    PlanView,
+    PopulationView,
+    RivalItem,
+    RivalsView,
+)
+from observant.service.answers.sources import (
+    Added,
+    BulkAnswer,
+    CheckAnswer,
+    DiffAnswer,
+    DiffPart,
+    Imported,
+    Refused,
+    SourceDetail,
+    SourcePage,
+    SourceRow,
+    TagItem,
+    VersionItem,
+    VisitItem,
+    VisitPage,
+)
+from observant.service.answers.telling import (
+    DeliveryItem,
+    DeliveryPage,
+    MemberItem,
+    NewSubscription,
+    Retried,
+    SubscriptionItem,
+)
+
+__all__ = [
+    "AccountItem",
+    "Added",
+    "BudgetOption",
+    "BudgetView",
+    "BulkAnswer",
+    "CheckAnswer",
+    "CurvePoint",
+    "DeliveryItem",
+    "DeliveryPage",
+    "DiffAnswer",
+    "DiffPart",
+    "Estimate",
+    "EventItem",
+    "EventPage",
+    "Health",
+    "HostItem",
+    "HourItem",
+    "Imported",
+    "Lateness",
+    "Measured",
+    "MemberItem",
+    "NewSubscription",
+    "NewToken",
+    "ObserverItem",
+    "Overview",
+    "PlanPoint",
+    "PlanView",
+    "PopulationView",
+    "Refused",
+    "Retried",
+    "RivalItem",
+    "RivalsView",
+    "SessionView",
+    "SettingsView",
+    "SourceDetail",
+    "SourcePage",
+    "SourceRow",
+    "SubscriptionItem",
+    "TagItem",
+    "TokenItem",
+    "VersionItem",
+    "VisitItem",
+    "VisitPage",
+    "finite",
+    "instant",
+    "plain",
+]

@@ -1,0 +1,83 @@
+# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
+"""For machines that watch the watcher: health, which needs nothing, and metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from litestar import Request, Response, get
+from litestar.types import ControllerRouterHandler
+
+from observant.observer.metrics import Metrics, Status, Tally
+from observant.service.answers import Health
+from observant.service.api.routes import spec
+from observant.service.collection import Collection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["monitoring_handlers"]
+
+
+@get("/health", **spec("nothing", "health", topic="monitoring"))
+def health(collection: Collection) -> Response[Health]:
+    """Say ok (200), or what is wrong (503); nothing secret."""
+    found = collection.health()
+    return Response(found, status_code=200 if found.ok else 503)
+
+
+@get("/metrics", **spec("read", "metrics", topic="monitoring"))
+def metrics(request: Request[Any, Any, Any], collection: Collection) -> Response[bytes]:
+    """Numbers for Prometheus, as OpenMetrics where it is asked for."""
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.exposition import choose_encoder
+
+    registry = CollectorRegistry()
+    registry.register(_Numbers(collection))
+    encode, kind = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(registry), media_type=kind)
+
+
+def monitoring_handlers() -> list[ControllerRouterHandler]:
+    return [health, metrics]
+
+
+class _Live(Metrics):
+    """The metrics of an observer, without a file or port of their own."""
+
+    def __init__(self, status: Status, tally: Tally) -> None:
+        self._status, self._tally = (lambda: status), tally
+
+
+class _Numbers:
+    """What the store counts, and what the observer of this process does."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        collection = self._collection
+        totals = collection.totals()
+        sources = GaugeMetricFamily(
+            "observant_store_sources", "Sources by their state.", labels=["state"]
+        )
+        for state, count in sorted(totals.by_state.items()):
+            sources.add_metric([state], count)
+        yield sources
+        for name, text, value in (
+            ("visits", "Visits in the store.", totals.visits),
+            ("changes", "Changes in the store.", totals.changes),
+            ("failures", "Failed visits in the store.", totals.failures),
+        ):
+            yield CounterMetricFamily(f"observant_store_{name}", text, value=float(value))
+        for name, text, number in (
+            ("pending_events", "Events that wait in the outbox.", totals.pending),
+            ("snapshots", "Contents that are kept.", totals.snapshots),
+            ("snapshot_bytes", "Bytes of kept contents.", totals.snapshot_bytes),
+        ):
+            yield GaugeMetricFamily(f"observant_store_{name}", text, value=float(number))
+        status = collection.status()
+        if status is not None and collection.observer is not None:
+            yield from _Live(status, collection.observer.tally).collect()

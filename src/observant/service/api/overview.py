@@ -1,0 +1,128 @@
+# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
+"""The collection on one page, its hours, hosts, tags, events and visits."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from pathlib import Path
+from typing import Annotated, Literal
+
+from litestar import get
+from litestar.background_tasks import BackgroundTask
+from litestar.params import QueryParameter
+from litestar.response import File
+from litestar.types import ControllerRouterHandler
+
+from observant.service.answers import (
+    EventPage,
+    HostItem,
+    HourItem,
+    ObserverItem,
+    Overview,
+    TagItem,
+    VisitPage,
+)
+from observant.service.api.routes import LARGEST_ID, After, Limit, Text, spec
+from observant.service.collection import Collection
+from observant.units import parse_duration
+
+__all__ = ["overview_handlers"]
+
+Grace = Annotated[
+    str | None,
+    QueryParameter(
+        max_length=50, description="How late a copy may be: 6h, 2d; the settings' own unless told."
+    ),
+]
+Moment = Annotated[dt.datetime | None, QueryParameter(description="RFC 3339; UTC unless it says.")]
+_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/jsonl",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+
+@get("/overview", **spec("read", "overview", topic="collection"))
+def overview(collection: Collection, grace: Grace = None) -> Overview:
+    """How current the collection is, what that costs, and what is going on."""
+    days = None if grace is None else parse_duration(grace)
+    return collection.overview(days, patience=10.0)
+
+
+@get("/hours", **spec("read", "hours", topic="collection"))
+def hours(
+    collection: Collection, count: Annotated[int, QueryParameter(ge=1, le=8784)] = 48
+) -> list[HourItem]:
+    """Visits, changes and failures of the last hours."""
+    return collection.hours(count)
+
+
+@get("/hosts", **spec("read", "hosts", topic="collection"))
+def hosts(collection: Collection, limit: Limit = 100) -> list[HostItem]:
+    """Hosts in trouble, those with most failing sources first."""
+    return collection.hosts(limit)
+
+
+@get("/tags", **spec("read", "tags", topic="collection"))
+def tags(collection: Collection) -> list[TagItem]:
+    """Every tag and how many sources have it."""
+    return collection.tags()
+
+
+@get("/observers", **spec("read", "observers", topic="collection"))
+def observers(collection: Collection) -> list[ObserverItem]:
+    """Observers seen during the last day."""
+    return collection.observers()
+
+
+@get("/events", **spec("read", "events", topic="collection"))
+def events(
+    collection: Collection,
+    topic: Text = None,
+    tag: Text = None,
+    source: Annotated[int | None, QueryParameter(ge=1, le=LARGEST_ID)] = None,
+    limit: Limit = 100,
+    after: After = None,
+) -> EventPage:
+    """Changes and other events, newest first."""
+    return collection.events(topic=topic, tag=tag, source=source, limit=limit, after=after)
+
+
+@get("/visits", **spec("read", "visits", topic="collection"))
+def visits(
+    collection: Collection,
+    since: Moment = None,
+    until: Moment = None,
+    changed: bool | None = None,
+    limit: Limit = 100,
+    after: After = None,
+) -> VisitPage:
+    """Visits of all sources in the order of their commits, newest first."""
+    return collection.visits(since=since, until=until, changed=changed, limit=limit, after=after)
+
+
+@get("/visit-log", **spec("read", "visit_log", topic="collection"))
+def visit_log(
+    collection: Collection,
+    format: Literal["csv", "jsonl", "parquet"] = "parquet",  # noqa: A002 (the word users say)
+    since: Moment = None,
+) -> File:
+    """The whole visit log as a file, for `observant estimate` and everybody else."""
+    with tempfile.NamedTemporaryFile(
+        prefix="observant-", suffix=f".{format}", delete=False
+    ) as draft:
+        place = Path(draft.name)
+    collection.store.export(
+        place, format=format, since=None if since is None else since.timestamp()
+    )
+    return File(
+        place,
+        filename=f"visits.{format}",
+        media_type=_TYPES[format],
+        background=BackgroundTask(place.unlink, missing_ok=True),
+    )
+
+
+def overview_handlers() -> list[ControllerRouterHandler]:
+    return [overview, hours, hosts, tags, observers, events, visits, visit_log]

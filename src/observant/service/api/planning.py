@@ -1,0 +1,139 @@
+# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
+"""What a plan would bring, what other rules would have brought, and the whole population.
+
+These take a while: `ready` is false until the answer is there, and then it is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from litestar import get
+from litestar.params import QueryParameter
+from litestar.types import ControllerRouterHandler
+
+from observant.errors import InputError
+from observant.service import studies
+from observant.service.answers import (
+    PlanPoint,
+    PlanView,
+    PopulationView,
+    RivalItem,
+    RivalsView,
+    finite,
+    plain,
+)
+from observant.service.api.routes import Text, spec
+from observant.service.collection import Collection
+from observant.units import parse_budget, parse_duration
+
+__all__ = ["planning_handlers"]
+
+_PATIENCE = 10.0
+Rate = Annotated[str | None, QueryParameter(max_length=50, description="As in 5000/day or 2/s.")]
+Span = Annotated[str | None, QueryParameter(max_length=50, description="As in 6h or 2d.")]
+Objective = Literal["freshness", "currency", "harmonic", "age", "delay", "detected"]
+
+
+@get("/plan", **spec("read", "plan", topic="plan"))
+def plan(
+    collection: Collection,
+    budget: Rate = None,
+    grace: Span = None,
+    objective: Objective | None = None,
+    tag: Text = None,
+    factor: Annotated[float | None, QueryParameter(ge=0, le=1e6)] = None,
+) -> PlanView:
+    """What another budget, grace or objective would bring, before it is applied.
+
+    With `tag` and `factor`, the importance of all sources with that tag is multiplied.
+    """
+    wanted = None if budget is None else parse_budget(budget)
+    if wanted is not None and wanted > 1e9:
+        raise InputError("a budget is at most a thousand million visits a day")
+    found = studies.plan_study(
+        collection,
+        budget=wanted,
+        grace=None if grace is None else parse_duration(grace),
+        objective=objective,
+        importance={tag: factor} if tag and factor is not None else None,
+        wait=_PATIENCE,
+    )
+    told: dict[str, Any] = {
+        "ready": not found.pending,
+        "age_seconds": found.age,
+        "error": found.error,
+    }
+    if found.value is None:
+        return PlanView(**told)
+    answer = found.value.answer
+    return PlanView(
+        **told,
+        budget_per_day=answer.budget,
+        grace_days=answer.grace,
+        objective=answer.objective,
+        alpha=finite(answer.alpha),
+        uniform_alpha=finite(answer.uniform_alpha),
+        price=finite(answer.price),
+        spent_per_day=finite(answer.spent),
+        sources=answer.sources,
+        starved=answer.starved,
+        curve=tuple(
+            PlanPoint(per_day=p["budget"], alpha=p["alpha"], uniform=p["uniform"])
+            for p in found.value.curve
+        ),
+    )
+
+
+@get("/rivals", **spec("read", "rivals", topic="plan"))
+def rivals(collection: Collection) -> RivalsView:
+    """Other people's rules, replayed on this collection's own history with as many visits."""
+    found = studies.rivals_study(collection, wait=_PATIENCE)
+    told: dict[str, Any] = {
+        "ready": not found.pending,
+        "age_seconds": found.age,
+        "error": found.error,
+    }
+    if found.value is None:
+        return RivalsView(**told)
+    return RivalsView(
+        **told,
+        days=found.value.days,
+        notes=found.value.notes,
+        rivals=tuple(
+            RivalItem(
+                policy=str(row["policy"]),
+                freshness=finite(row["freshness"]),
+                gap_closed=finite(row.get("gap_closed")),
+            )
+            for row in found.value.rows
+        ),
+    )
+
+
+@get("/population", **spec("read", "population", topic="plan"))
+def population(collection: Collection) -> PopulationView:
+    """How the sources change, all together: ages, lifetimes, rates, hours of the week."""
+    found = studies.population_study(collection, wait=_PATIENCE)
+    told: dict[str, Any] = {
+        "ready": not found.pending,
+        "age_seconds": found.age,
+        "error": found.error,
+    }
+    if found.value is None:
+        return PopulationView(**told)
+    answer = found.value
+    return PopulationView(
+        **told,
+        sources=answer.sources,
+        sampled=answer.sampled,
+        visits=answer.visits,
+        fits=None if answer.fits is None else plain(answer.fits.to_dict()),
+        hours_of_week=tuple(float(x) for x in answer.hours),
+        hours_from=answer.hours_from,
+        notes=answer.notes,
+    )
+
+
+def planning_handlers() -> list[ControllerRouterHandler]:
+    return [plan, rivals, population]

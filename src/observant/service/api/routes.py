@@ -1,0 +1,109 @@
+"""What the routes of the API have in common."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import msgspec
+from litestar.exceptions import ClientException
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import HeaderParameter, PathParameter, QueryParameter
+
+from observant.service.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from observant.service.access import Identity
+    from observant.service.collection import Collection
+
+__all__ = [
+    "LARGEST_CREDENTIALS",
+    "LARGEST_ID",
+    "LARGEST_IMPORT",
+    "After",
+    "IdempotencyKey",
+    "Limit",
+    "SourceId",
+    "Text",
+    "once",
+    "spec",
+]
+
+T = TypeVar("T")
+LARGEST_ID = 2**53
+LARGEST_IMPORT = 64 << 20
+LARGEST_CREDENTIALS = 16 << 10
+
+SourceId = Annotated[int, PathParameter(ge=1, le=LARGEST_ID, description="The number of a source.")]
+Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many at most.")]
+After = Annotated[
+    int | None,
+    QueryParameter(ge=0, le=LARGEST_ID, description="`next` of the page before."),
+]
+Text = Annotated[str | None, QueryParameter(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+IdempotencyKey = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Idempotency-Key",
+        max_length=200,
+        pattern=r"^[!-~]*$",
+        description="Any text of your own: the same request with the same key is done once.",
+    ),
+]
+
+
+def spec(needs: str, operation: str, *, topic: str = "", **more: Any) -> dict[str, Any]:
+    """What a handler says of itself: what it needs, its name (that of the client's method)."""
+    told = {
+        401: "Nobody has signed in.",
+        403: "Not allowed.",
+        404: "There is no such thing.",
+        422: "It cannot be used; the detail says why.",
+        429: "Too many attempts.",
+        503: "Not now.",
+    }
+    responses = {
+        status: ResponseSpec(
+            Problem,
+            description=text,
+            media_type="application/problem+json",
+            generate_examples=False,
+        )
+        for status, text in told.items()
+        if needs != "nothing" or status != 403
+    }
+    return {
+        "opt": {"needs": needs},
+        "operation_id": operation,
+        "sync_to_thread": True,
+        "responses": responses,
+        "tags": [topic] if topic else None,
+        **more,
+    }
+
+
+def once(
+    collection: Collection,
+    who: Identity,
+    key: str | None,
+    asked: Any,
+    work: Callable[[], T],
+    kind: type[T],
+) -> T:
+    """Do it, or give the answer that it got the first time (kept for a day)."""
+    if not key:
+        return work()
+    place = f"{who.name}\n{key}"
+    digest = hashlib.sha256(msgspec.json.encode(asked)).digest()
+    kept = collection.store.kept_reply(place)
+    if kept is not None:
+        if kept.request != digest:
+            raise ClientException(
+                "this idempotency key was used for another request", status_code=409
+            )
+        return msgspec.convert(kept.reply, kind)
+    reply = work()
+    collection.store.keep_reply(place, digest, msgspec.to_builtins(reply), now=collection.now())
+    return reply

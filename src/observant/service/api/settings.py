@@ -1,0 +1,61 @@
+# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
+"""Settings, and everything that was entered as one document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request, get, patch, post
+from litestar.exceptions import PermissionDeniedException
+from litestar.types import ControllerRouterHandler
+
+from observant.observer.settings import SettingsChanges
+from observant.service.access.guarding import identity_of
+from observant.service.answers import Imported, SettingsView
+from observant.service.api.routes import LARGEST_IMPORT, IdempotencyKey, once, spec
+from observant.service.collection import Collection
+from observant.service.collection.transfer import Document
+
+__all__ = ["settings_handlers"]
+
+
+@get("/settings", **spec("read", "settings", topic="settings"))
+def settings(collection: Collection) -> SettingsView:
+    """The settings in force."""
+    return collection.settings()
+
+
+@patch("/settings", **spec("write", "change_settings", topic="settings"))
+def change_settings(collection: Collection, data: SettingsChanges) -> SettingsView:
+    """Change budget, objective, grace or retention; a running observer takes it up."""
+    return collection.change_settings(data)
+
+
+@get("/export", **spec("read", "export", topic="settings"))
+def export(
+    request: Request[Any, Any, Any], collection: Collection, secrets: bool = False
+) -> Document:
+    """Everything that was entered: sources, subscriptions, settings. Secrets need admin."""
+    if secrets and not identity_of(request).may("admin"):
+        raise PermissionDeniedException("secrets are for those who may administer")
+    return collection.export(secrets=secrets)
+
+
+@post(
+    "/import",
+    request_max_body_size=LARGEST_IMPORT,
+    **spec("write", "import_document", topic="settings", status_code=200),
+)
+def import_document(
+    request: Request[Any, Any, Any],
+    collection: Collection,
+    data: Document,
+    idempotency_key: IdempotencyKey = None,
+) -> Imported:
+    """Take in what was exported. New sources are added, known ones described anew."""
+    who = identity_of(request)
+    return once(collection, who, idempotency_key, data, lambda: collection.import_(data), Imported)
+
+
+def settings_handlers() -> list[ControllerRouterHandler]:
+    return [settings, change_settings, export, import_document]

@@ -1,0 +1,245 @@
+# ruff: noqa: TC002 (Litestar looks at the types of a handler)
+"""Sources: listing, adding, changing, visiting now, and what their visits found."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Any, Literal
+
+from litestar import MediaType, Request, Response, delete, get, patch, post
+from litestar.params import Body, PathParameter, QueryParameter
+from litestar.types import ControllerRouterHandler
+
+from observant.service.access.guarding import identity_of
+from observant.service.answers import (
+    Added,
+    BulkAnswer,
+    CheckAnswer,
+    DiffAnswer,
+    Imported,
+    SourceDetail,
+    SourcePage,
+    SourceRow,
+    VersionItem,
+    VisitPage,
+)
+from observant.service.api.routes import (
+    LARGEST_IMPORT,
+    After,
+    IdempotencyKey,
+    Limit,
+    SourceId,
+    Text,
+    once,
+    spec,
+)
+from observant.service.collection import (
+    BulkChange,
+    Collection,
+    NewSource,
+    SourceChanges,
+    SourceQuery,
+)
+from observant.service.collection.entries import MOST_SOURCES
+
+__all__ = ["source_handlers"]
+
+Sort = Literal[
+    "name",
+    "due_at",
+    "visited_at",
+    "changed_at",
+    "importance",
+    "rate",
+    "visits",
+    "changes",
+    "failed_in_row",
+    "created_at",
+    "period",
+    "doubt",
+]
+Digest = Annotated[
+    str, PathParameter(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of a version's content.")
+]
+Moment = Annotated[dt.datetime | None, QueryParameter(description="RFC 3339; UTC unless it says.")]
+SNAPSHOT_HEADERS = {
+    "content-security-policy": "default-src 'none'; sandbox",
+    "content-disposition": 'attachment; filename="snapshot.txt"',
+}
+
+
+@get("/sources", **spec("read", "list_sources", topic="sources"))
+def list_sources(
+    collection: Collection,
+    search: Text = None,
+    tag: Text = None,
+    host: Text = None,
+    source_state: Annotated[
+        Literal["active", "paused", "gone"] | None, QueryParameter(name="state")
+    ] = None,
+    kind: Text = None,
+    sort: Sort = "name",
+    descending: bool = False,
+    limit: Limit = 100,
+    offset: Annotated[int, QueryParameter(ge=0, le=10_000_000)] = 0,
+    after: Annotated[
+        str | None, QueryParameter(max_length=4000, pattern=r"^[A-Za-z0-9_-]*$")
+    ] = None,
+) -> SourcePage:
+    """One page of sources. `search` is words that must all occur in name or title."""
+    return collection.sources(
+        SourceQuery(
+            search=search,
+            tag=tag,
+            host=host,
+            state=source_state,
+            kind=kind,
+            sort=sort,
+            descending=descending,
+            limit=limit,
+            offset=offset,
+            after=after or None,
+        )
+    )
+
+
+@post("/sources", **spec("write", "add_source", topic="sources"))
+def add_source(collection: Collection, data: NewSource) -> Response[Added]:
+    """Watch a source: 201 if it is new, 200 if it was there already and keeps all it has."""
+    added = collection.add(data)
+    return Response(added, status_code=201 if added.new else 200)
+
+
+@post(
+    "/sources/import",
+    request_max_body_size=LARGEST_IMPORT,
+    **spec("write", "import_sources", topic="sources", status_code=200),
+)
+def import_sources(
+    request: Request[Any, Any, Any],
+    collection: Collection,
+    data: Annotated[list[NewSource], Body(max_items=MOST_SOURCES)],
+    idempotency_key: IdempotencyKey = None,
+) -> Imported:
+    """Watch many sources. Bad ones are refused one by one; known ones keep all they have."""
+    who = identity_of(request)
+    return once(collection, who, idempotency_key, data, lambda: collection.add_many(data), Imported)
+
+
+@post("/sources/bulk", **spec("write", "change_sources", topic="sources", status_code=200))
+def change_sources(collection: Collection, data: BulkChange) -> BulkAnswer:
+    """Pause, resume, tag, untag, weigh or remove many sources at once."""
+    return collection.bulk(data)
+
+
+@get("/sources/{source_id:int}", **spec("read", "source", topic="sources"))
+def source(collection: Collection, source_id: SourceId) -> SourceDetail:
+    """Everything about one source but its visits."""
+    return collection.source(source_id)
+
+
+@patch("/sources/{source_id:int}", **spec("write", "update_source", topic="sources"))
+def update_source(collection: Collection, source_id: SourceId, data: SourceChanges) -> SourceRow:
+    """Change what somebody entered of a source; what is not given stays."""
+    return collection.update(source_id, data)
+
+
+@delete("/sources/{source_id:int}", **spec("write", "remove_source", topic="sources"))
+def remove_source(collection: Collection, source_id: SourceId, forget: bool = False) -> None:
+    """Stop watching a source. `forget` deletes its visits and versions as well."""
+    collection.remove(source_id, forget=forget)
+
+
+@post(
+    "/sources/{source_id:int}/pause",
+    **spec("write", "pause_source", topic="sources", status_code=200),
+)
+def pause_source(collection: Collection, source_id: SourceId) -> SourceRow:
+    """Stop visiting a source for a while. What is known of it stays."""
+    return collection.pause(source_id)
+
+
+@post(
+    "/sources/{source_id:int}/resume",
+    **spec("write", "resume_source", topic="sources", status_code=200),
+)
+def resume_source(collection: Collection, source_id: SourceId) -> SourceRow:
+    """Go on visiting a source."""
+    return collection.resume(source_id)
+
+
+@post(
+    "/sources/{source_id:int}/check",
+    **spec("write", "check_source", topic="sources", status_code=200),
+)
+def check_source(collection: Collection, source_id: SourceId) -> CheckAnswer:
+    """Visit a source now, due or not, and tell what was found."""
+    return collection.check(source_id)
+
+
+@get("/sources/{source_id:int}/visits", **spec("read", "source_visits", topic="sources"))
+def source_visits(
+    collection: Collection,
+    source_id: SourceId,
+    since: Moment = None,
+    until: Moment = None,
+    changed: bool | None = None,
+    limit: Limit = 100,
+    after: After = None,
+) -> VisitPage:
+    """Visits of a source, newest first."""
+    return collection.visits(
+        source_id, since=since, until=until, changed=changed, limit=limit, after=after
+    )
+
+
+@get("/sources/{source_id:int}/versions", **spec("read", "source_versions", topic="sources"))
+def source_versions(
+    collection: Collection, source_id: SourceId, limit: Limit = 100
+) -> list[VersionItem]:
+    """Kept versions of a source, newest first."""
+    return collection.versions(source_id, limit=limit)
+
+
+@get(
+    "/sources/{source_id:int}/versions/{digest:str}",
+    **spec("read", "snapshot", topic="sources", media_type=MediaType.TEXT),
+)
+def snapshot(collection: Collection, source_id: SourceId, digest: Digest) -> Response[bytes]:
+    """The content of a version, as text to be downloaded: never as a page of ours."""
+    return Response(
+        collection.snapshot(source_id, digest),
+        media_type=MediaType.TEXT,
+        headers=SNAPSHOT_HEADERS,
+    )
+
+
+@get("/sources/{source_id:int}/diff", **spec("read", "diff", topic="sources"))
+def diff(
+    collection: Collection,
+    source_id: SourceId,
+    old: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
+    new: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
+    by: Literal["auto", "lines", "words", "json"] = "auto",
+) -> DiffAnswer:
+    """What changed between two kept versions; the last two unless told."""
+    return collection.diff(source_id, old, new, by=by)
+
+
+def source_handlers() -> list[ControllerRouterHandler]:
+    return [
+        list_sources,
+        add_source,
+        import_sources,
+        change_sources,
+        source,
+        update_source,
+        remove_source,
+        pause_source,
+        resume_source,
+        check_source,
+        source_visits,
+        source_versions,
+        snapshot,
+        diff,
+    ]

@@ -1,0 +1,103 @@
+# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
+"""Subscriptions, their deliveries, and the results of standing queries."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from litestar import delete, get, patch, post
+from litestar.params import PathParameter, QueryParameter
+from litestar.types import ControllerRouterHandler
+
+from observant.service.answers import (
+    DeliveryPage,
+    MemberItem,
+    NewSubscription,
+    Retried,
+    SubscriptionItem,
+)
+from observant.service.api.routes import LARGEST_ID, After, Limit, SourceId, spec
+from observant.service.collection import Collection
+from observant.service.collection.telling import SubscriptionChanges
+from observant.store import Subscription
+
+__all__ = ["telling_handlers"]
+
+Number = Annotated[int, PathParameter(ge=1, le=LARGEST_ID)]
+OneSubscription = Annotated[int | None, QueryParameter(ge=1, le=LARGEST_ID)]
+
+
+@get("/subscriptions", **spec("read", "subscriptions", topic="notifications"))
+def subscriptions(collection: Collection) -> list[SubscriptionItem]:
+    """Who is told of what; secrets masked."""
+    return collection.subscriptions()
+
+
+@post("/subscriptions", **spec("write", "subscribe", topic="notifications"))
+def subscribe(collection: Collection, data: Subscription) -> NewSubscription:
+    """Tell somebody. The secret that signs a webhook is shown this once."""
+    return collection.subscribe(data)
+
+
+@get("/subscriptions/{number:int}", **spec("read", "subscription", topic="notifications"))
+def subscription(collection: Collection, number: Number) -> SubscriptionItem:
+    """One subscription, secrets masked."""
+    return collection.subscription(number)
+
+
+@patch("/subscriptions/{number:int}", **spec("write", "update_subscription", topic="notifications"))
+def update_subscription(
+    collection: Collection, number: Number, data: SubscriptionChanges
+) -> SubscriptionItem:
+    """Change a subscription; what comes back masked stays what it was."""
+    return collection.update_subscription(number, data)
+
+
+@delete("/subscriptions/{number:int}", **spec("write", "unsubscribe", topic="notifications"))
+def unsubscribe(collection: Collection, number: Number) -> None:
+    """Tell no more."""
+    collection.unsubscribe(number)
+
+
+@get("/deliveries", **spec("read", "deliveries", topic="notifications"))
+def deliveries(
+    collection: Collection,
+    delivery_state: Annotated[
+        Literal["waiting", "sent", "dead"] | None, QueryParameter(name="state")
+    ] = None,
+    subscription: OneSubscription = None,
+    limit: Limit = 100,
+    after: After = None,
+) -> DeliveryPage:
+    """The delivery log, newest first; dead letters have the state dead."""
+    return collection.deliveries(
+        state=delivery_state, subscription=subscription, limit=limit, after=after
+    )
+
+
+@post(
+    "/deliveries/retry",
+    **spec("write", "retry_deliveries", topic="notifications", status_code=200),
+)
+def retry_deliveries(collection: Collection, subscription: OneSubscription = None) -> Retried:
+    """Have dead letters tried again, of one subscription or all."""
+    return collection.retry_deliveries(subscription)
+
+
+@get("/sources/{source_id:int}/members", **spec("read", "members", topic="sources"))
+def members(collection: Collection, source_id: SourceId, left: bool = False) -> list[MemberItem]:
+    """The results of a standing query by rank; with `left` those that were dropped too."""
+    return collection.members(source_id, left=left)
+
+
+def telling_handlers() -> list[ControllerRouterHandler]:
+    return [
+        subscriptions,
+        subscribe,
+        subscription,
+        update_subscription,
+        unsubscribe,
+        deliveries,
+        retry_deliveries,
+        members,
+    ]

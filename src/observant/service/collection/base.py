@@ -1,0 +1,131 @@
+"""What every part of the collection has: store, settings in force, observer, clock."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from observant.errors import InputError, ObservantError
+from observant.observer.settings import KEPT, in_force
+from observant.observer.watching import touch
+from observant.service.beliefs import read_beliefs
+from observant.service.cache import Cache
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+
+    from observant.observer.config import Config
+    from observant.observer.loop import Observer
+    from observant.observer.metrics import Status
+    from observant.service.beliefs import Beliefs
+    from observant.service.cache import Cached
+    from observant.store import Store, StoredSource, Totals
+
+__all__ = ["Base", "MissingError"]
+
+T = TypeVar("T")
+_FRESH_SECONDS = 15.0
+_PATIENCE_SECONDS = 20.0
+_LARGE = 5000
+"""Sources from which on an answer takes longer than somebody who waits for a page may notice."""
+
+
+class MissingError(InputError):
+    """There is nothing with this number or name."""
+
+
+class Base:
+    """One concern of the collection; `Collection` puts them together.
+
+    Its methods block and are safe to call from several threads. `observer` is the one that runs in
+    this process, if any, in the event loop `loop`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        observer: Observer | None = None,
+        clock: Callable[[], float] = time.time,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        cache: Cache | None = None,
+    ) -> None:
+        self.store, self.given, self.observer, self.now = store, config, observer, clock
+        self.loop = loop
+        self.cache = cache or Cache(workers=4)
+
+    @property
+    def config(self) -> Config:
+        """The configuration with what was changed while it ran."""
+        return in_force(self.given, self.store.setting(KEPT))
+
+    def find(self, source: int | str) -> StoredSource:
+        """A source by its number or its name."""
+        if isinstance(source, int):
+            return self.store.source_numbered(source)
+        return self.store.source(source)
+
+    def beliefs(self) -> Beliefs:
+        """What is believed of all sources, a few seconds old at most."""
+        found = self.cache.get(
+            "beliefs",
+            lambda: read_beliefs(self.store, self.config, self.now()),
+            max_age=_FRESH_SECONDS,
+            wait=_PATIENCE_SECONDS,
+        )
+        return _there(found)
+
+    def totals(self) -> Totals:
+        """The whole store in numbers, a few seconds old at most."""
+        found = self.cache.get(
+            "totals", self.store.totals, max_age=_FRESH_SECONDS / 3, wait=_PATIENCE_SECONDS
+        )
+        return _there(found)
+
+    def changed(self) -> None:
+        """Somebody has changed the collection: tell observers, and whoever keeps an answer.
+
+        Of a large collection the answers of before stand until the new ones are there.
+        """
+        touch(self.store)
+        if self.store.count() < _LARGE:
+            self.cache.forget()
+            return
+        self.cache.get("totals", self.store.totals, max_age=0.0, wait=0.0)
+        self.cache.get(
+            "beliefs",
+            lambda: read_beliefs(self.store, self.config, self.now()),
+            max_age=0.0,
+            wait=0.0,
+        )
+
+    def status(self) -> Status | None:
+        """What the observer of this process is doing; None without one, or while it is busy."""
+        observer = self.observer
+        if observer is None or self.loop is None or not self.loop.is_running():
+            return None
+
+        async def look() -> Status:
+            return observer.status()
+
+        try:
+            return self.in_loop(look(), seconds=2.0)
+        except TimeoutError:
+            return None
+
+    def in_loop(self, work: Coroutine[Any, Any, T], *, seconds: float) -> T:
+        """Run a coroutine in the observer's event loop, and wait for it here."""
+        import asyncio
+
+        if self.loop is None:
+            work.close()
+            raise RuntimeError("the collection has no event loop")
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
+
+
+def _there(found: Cached[T]) -> T:
+    if found.value is None:
+        raise ObservantError(found.error or "the collection is being read: ask again soon")
+    return found.value

@@ -1,0 +1,204 @@
+"""What people may enter: one set of types, checked here only, for pages, API and import.
+
+Unknown fields are refused. Over the network only web addresses may be entered: what would read
+files, run commands or call code is for the configuration file and the command line.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from observant.errors import InputError
+from observant.observer.running import describe
+from observant.store.types import STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from observant.observer.config import Config
+    from observant.store import Source, StoredSource
+
+__all__ = [
+    "WEB_KINDS",
+    "BulkChange",
+    "NewSource",
+    "SourceChanges",
+    "checked",
+    "checked_changes",
+    "web_address",
+]
+
+WEB_KINDS = ("http", "feed", "sitemap", "query")
+"""Kinds of sources that may be entered over the network."""
+MOST_SOURCES = 100_000
+_STRANGE = re.compile(r"[\s\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u2064\ufeff\\]")
+_WEB = re.compile(r"https?://[^/?#@\s]", re.IGNORECASE)
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+Tag = Annotated[str, Meta(min_length=1, max_length=200)]
+Title = Annotated[str, Meta(max_length=1000)]
+Url = Annotated[str, Meta(min_length=1, max_length=8192)]
+Name = Annotated[str, Meta(max_length=2000)]
+Importance = Annotated[float, Meta(ge=0, le=1e9)]
+
+
+class Entered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that came from outside."""
+
+
+class NewSource(Entered, frozen=True, kw_only=True):
+    """A source to be watched."""
+
+    url: Url
+    kind: Annotated[str, Meta(max_length=100)] = "http"
+    """http, feed, sitemap, query."""
+    name: Name = ""
+    """Its canonical address, unless told."""
+    title: Title = ""
+    tags: Annotated[tuple[Tag, ...], Meta(max_length=100)] = ()
+    importance: Importance = 1.0
+    state: Literal["active", "paused", "gone"] = "active"
+    settings: dict[str, Any] = {}
+    """As in the configuration file: min_period, max_period, active, headers, compare, …"""
+
+
+class SourceChanges(Entered, frozen=True, kw_only=True):
+    """What is to be changed of a source; what is not given stays."""
+
+    url: Url | UnsetType = UNSET
+    title: Title | UnsetType = UNSET
+    tags: Annotated[tuple[Tag, ...], Meta(max_length=100)] | UnsetType = UNSET
+    importance: Importance | UnsetType = UNSET
+    state: Literal["active", "paused"] | UnsetType = UNSET
+    settings: dict[str, Any] | UnsetType = UNSET
+    """Replaces all of its own settings."""
+
+
+class BulkChange(Entered, frozen=True, kw_only=True):
+    """One change to many sources: those of these ids, or all that the filters let through."""
+
+    action: Literal["pause", "resume", "tag", "untag", "importance", "remove"]
+    ids: Annotated[tuple[int, ...], Meta(max_length=10_000)] = ()
+    search: str | None = None
+    tag: str | None = None
+    host: str | None = None
+    state: str | None = None
+    kind: str | None = None
+    all: bool = False
+    """Must be said to change every source there is."""
+    value: Tag | Importance | None = None
+    """The tag, or the importance."""
+
+
+def web_address(url: str) -> str:
+    """An address that may be entered over the network, as it was given; else an `InputError`.
+
+    No disguise helps: white space, control characters, backslashes, credentials in odd places,
+    missing slashes, other schemes are refused before anybody tries to make sense of them.
+
+    >>> web_address("https://example.org/a")
+    'https://example.org/a'
+    """
+    from observant.observer.transport.urls import BadURL, parse
+
+    if _STRANGE.search(url):
+        raise InputError("an address holds no spaces, control characters or backslashes")
+    plain = re.sub(r"^(https?://)[^/?#]*@", r"\1", url, flags=re.IGNORECASE)
+    if not _WEB.match(plain):
+        raise InputError("only addresses that begin with http:// or https:// can be watched here")
+    try:
+        parse(url)
+    except BadURL as error:
+        raise InputError(str(error)) from None
+    return url
+
+
+def checked(entry: NewSource, config: Config, *, trusted: bool = False) -> Source:
+    """A source for the store, or an `InputError` that says what is wrong with the entry.
+
+    `trusted` is for the command line, which may enter whatever its user may read.
+    """
+    if not trusted:
+        if entry.kind not in WEB_KINDS:
+            raise InputError(
+                f"sources of the kind {entry.kind[:50]!r} cannot be entered here, only "
+                f"{', '.join(WEB_KINDS)}"
+            )
+        web_address(entry.url)
+        if entry.name.startswith(_FORMULA):
+            raise InputError(
+                f"a name does not begin with {entry.name[0]!r}: a spreadsheet would compute it",
+                source=entry.name,
+            )
+    source = describe(
+        entry.url,
+        kind=entry.kind,
+        name=entry.name,
+        title=entry.title,
+        tags=entry.tags,
+        importance=entry.importance,
+        settings=entry.settings,
+    )
+    _check_settings(source.config, source.tags, config, source.name)
+    return msgspec.structs.replace(source, state=entry.state)
+
+
+def checked_changes(
+    before: StoredSource, changes: SourceChanges, config: Config, *, trusted: bool = False
+) -> dict[str, Any]:
+    """Fields of the store to be changed, after the same checks as a new source.
+
+    Headers may hold secrets: they are never sent to a host they were not entered for. Who moves a
+    source to another host enters its headers again.
+    """
+    from observant.service.collection.masking import unmasked_settings, unmasked_url
+
+    found = {
+        name: value
+        for name, value in ((n, getattr(changes, n)) for n in changes.__struct_fields__)
+        if value is not UNSET
+    }
+    settings = before.config
+    if "settings" in found:
+        settings = found["config"] = unmasked_settings(found.pop("settings"), before.config)
+    if "url" in found:
+        address = unmasked_url(found["url"], before.url)
+        entry = NewSource(url=address, kind=before.kind, settings=settings)
+        moved = checked(entry, config, trusted=trusted)
+        found |= {"url": moved.url, "host": moved.host}
+        if moved.host != before.host:
+            kept = before.config.get("headers") or {}
+            sent = settings.get("headers") or {}
+            if any(kept.get(name) == value for name, value in sent.items()):
+                raise InputError(
+                    "its headers were entered for another host: enter them again with the new "
+                    "address, or take them away",
+                    source=before.name,
+                )
+            if unmasked_url(found["url"], before.url) != changes.url and "@" in moved.url:
+                raise InputError(
+                    "its password was entered for another host: enter it again",
+                    source=before.name,
+                )
+    tags = found.get("tags", before.tags)
+    _check_settings(settings, tags, config, before.name)
+    if "state" in found and found["state"] not in STATES:
+        raise InputError(f"no state {found['state']!r}")
+    return found
+
+
+def _check_settings(
+    settings: dict[str, Any], tags: Iterable[str], config: Config, source: str
+) -> None:
+    """Settings that no visit could use are refused now, and so are those that nobody knows."""
+    from observant.observer.transport.limits import Limits
+
+    found = config.settings_of(tuple(tags), settings, source)
+    unknown = set(found.limits) - set(Limits.__struct_fields__)
+    if unknown:
+        raise InputError(f"there is no limit {min(unknown)!r}", source=source)

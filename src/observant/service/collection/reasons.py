@@ -1,0 +1,130 @@
+"""Why is a source visited when it is? Its price, index and constraints in one sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from observant.errors import InputError, ObservantError
+from observant.observer.scheduling import DAY, GRID
+from observant.observer.watching import own_settings
+from observant.units import format_duration
+
+if TYPE_CHECKING:
+    from observant.observer.config import SourceSettings
+    from observant.service.collection.base import Base
+    from observant.store import StoredSource
+
+__all__ = ["price_of", "why"]
+
+_NOTHING = 1e-12
+"""A price below which there is more budget than anybody can spend."""
+
+
+def why(collection: Base, source: StoredSource) -> str:
+    """One sentence for people."""
+    now = collection.now()
+    if source.state == "paused":
+        return "It is paused, so it is not visited until somebody resumes it."
+    if source.state == "gone":
+        return "It is gone, so it is not visited until somebody resumes it."
+    config = collection.config
+    try:
+        settings = config.settings_of(source.tags, own_settings(source), source.name)
+    except InputError as error:
+        return f"It cannot be visited as it is described: {error}."
+    if source.failed_in_row:
+        times = "visit" if source.failed_in_row == 1 else f"{source.failed_in_row} visits"
+        return (
+            f"The last {times} failed ({source.error or source.outcome}), so it is tried again at "
+            f"growing distances, next {_when(source.due_at, now)}."
+        )
+    if source.good_at is None or source.due_at is None:
+        return "It was never seen, so it is visited as soon as the budget and its host allow."
+    return _by_price(collection, source, settings, now)
+
+
+def _by_price(collection: Base, source: StoredSource, settings: SourceSettings, now: float) -> str:
+    from observant.currency import RateMixture
+    from observant.planning.objectives import objective
+    from observant.service.beliefs import posterior_of
+
+    config = collection.config
+    price = price_of(collection)
+    evidence = collection.store.remembered(source.name, text=False).posterior
+    posterior = posterior_of([evidence], collection.store.setting("observer.prior"))
+    model = objective(config.objective, RateMixture(GRID, posterior), config.grace_days)
+    waited = max(now - (source.good_at or now), 0.0) / DAY
+    index = settings.importance * float(model.index(np.array([waited]))[0])
+    period = max((source.due_at or now) - (source.good_at or now), 0.0) / DAY
+    start = f"It changes {_often(source.rate)} and has importance {settings.importance:g}"
+    if price is None:
+        last = f"{format_duration(period)} after its last visit"
+        return f"{start}; it is due {_when(source.due_at, now)}, {last}."
+    bought = f"the budget buys visits worth {price:.3g}"
+    if price < _NOTHING:
+        bought = "there is budget for every visit"
+    worth = f"a visit now is worth {index:.3g}, and {bought}"
+    if period <= settings.shortest * 1.02:
+        limit = (
+            f"; it is due {_when(source.due_at, now)}, since it may not be visited more often than "
+            f"every {format_duration(settings.shortest)}"
+        )
+    elif period >= settings.longest * 0.98:
+        limit = (
+            f"; that price is never reached, so it is due {_when(source.due_at, now)}, after its "
+            f"longest period of {format_duration(settings.longest)}"
+        )
+    else:
+        limit = (
+            f"; that price is reached {format_duration(period)} after the last visit, so it is due "
+            f"{_when(source.due_at, now)}"
+        )
+    hours = f", within its hours ({', '.join(settings.active)})" if settings.active else ""
+    return f"{start}: {worth}{limit}{hours}."
+
+
+def price_of(collection: Base) -> float | None:
+    """Λ, what a visit must be worth: the observer's own, or that of the plan for the budget."""
+    if collection.observer is not None:
+        return float(collection.observer.schedule.price)
+    config = collection.config
+    try:
+        beliefs = collection.beliefs()
+    except ObservantError:
+        return None
+
+    def compute() -> float:
+        from observant.service.planning import what_if
+
+        return what_if(
+            beliefs,
+            budget=config.budget_per_day,
+            grace=config.grace_days,
+            objective=config.objective,
+        ).price
+
+    key = ("price", config.budget_per_day, config.grace_days, config.objective)
+    return collection.cache.get(key, compute, max_age=300.0, wait=1.0).value
+
+
+def _often(rate: float | None) -> str:
+    """A rate in words.
+
+    >>> _often(2.0), _often(0.1)
+    ('about 2 times a day', 'about once in 10d')
+    """
+    if not rate:
+        return "at an unknown rate"
+    if rate >= 1.5:
+        return f"about {rate:.3g} times a day"
+    return f"about once in {format_duration(1 / rate)}"
+
+
+def _when(at: float | None, now: float) -> str:
+    if at is None:
+        return "at no known time"
+    if at <= now:
+        return "now"
+    return f"in {format_duration((at - now) / DAY)}"

@@ -1,0 +1,90 @@
+"""Settings while it runs, and whether all is well."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from observant.errors import ObservantError
+from observant.observer.settings import KEPT, SettingsChanges, keep
+from observant.service.answers import Health, SettingsView
+from observant.service.collection.masking import masked_settings
+from observant.service.collection.overview import Overviews
+from observant.units import format_duration
+
+if TYPE_CHECKING:
+    from observant.observer.config import Config
+
+__all__ = ["Settings"]
+
+
+class Settings(Overviews):
+    """The part of the collection that holds settings and health."""
+
+    def settings(self) -> SettingsView:
+        """The settings in force."""
+        return self._view(self.config)
+
+    def change_settings(self, changes: SettingsChanges) -> SettingsView:
+        """Change budget, objective, grace or retention; running observers take it up."""
+        found = keep(self.store, self.given, changes)
+        return self._view(found)
+
+    def health(self) -> Health:
+        """Say ok, or what is wrong, without secrets."""
+        problems = []
+        try:
+            totals = self.totals()
+            observing = bool(self.observers(lively=True))
+        except ObservantError:
+            return Health(
+                ok=False,
+                problems=["the store cannot be read"],
+                version=version("observant"),
+                observing=False,
+                sources=0,
+                pending_events=0,
+            )
+        if totals.by_state.get("active") and not observing:
+            problems.append("no observer is running")
+        status = self.status()
+        if status is not None and status.outage:
+            problems.append("the network seems to be out")
+        return Health(
+            ok=not problems,
+            problems=problems,
+            version=version("observant"),
+            observing=observing,
+            sources=totals.sources,
+            pending_events=totals.pending,
+        )
+
+    def _view(self, config: Config) -> SettingsView:
+        kept = self.store.setting(KEPT) or {}
+        postgres = config.store.startswith(("postgresql://", "postgres://"))
+        return SettingsView(
+            budget=_text(config.budget, "/day"),
+            budget_per_day=config.budget_per_day,
+            objective=config.objective,
+            grace=_text(config.grace, "d"),
+            grace_days=config.grace_days,
+            retention={
+                name: value
+                for name, value in msgspec.to_builtins(config.retention).items()
+                if value is not None
+            },
+            host_delay=format_duration(config.host_delay_days),
+            downloaders=config.downloaders,
+            contact=config.contact,
+            allow=list(config.allow),
+            defaults=masked_settings(config.defaults),
+            tags={tag: masked_settings(own) for tag, own in config.tags.items()},
+            store="PostgreSQL" if postgres else "SQLite",
+            kept=sorted(kept),
+        )
+
+
+def _text(value: str | float, unit: str) -> str:
+    return value if isinstance(value, str) else f"{value:g}{unit}"

@@ -1,0 +1,172 @@
+"""Everything that people have entered, as one JSON document: out, and in again without loss.
+
+The document holds sources with their settings, subscriptions, and the settings changed while it
+ran. Visits are not in it (that is `observant export` and `observant backup`), nor are accounts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from observant.errors import InputError
+from observant.notifications.subscriptions import checked as checked_subscription
+from observant.notifications.subscriptions import shown
+from observant.observer.settings import KEPT, SettingsChanges, keep
+from observant.service.answers import Imported, Refused
+from observant.service.collection.base import Base
+from observant.service.collection.entries import MOST_SOURCES, Entered, NewSource, checked
+from observant.service.collection.masking import MASK, masked_settings, masked_url
+from observant.store import Subscription
+
+if TYPE_CHECKING:
+    from observant.store import Source, StoredSource
+
+__all__ = ["Document", "Transfer"]
+
+_PAGE = 1000
+
+
+class Document(Entered, frozen=True, kw_only=True):
+    """What was entered into a collection."""
+
+    observant: Literal[1] = 1
+    """The version of this form."""
+    sources: Annotated[tuple[NewSource, ...], Meta(max_length=MOST_SOURCES)] = ()
+    subscriptions: Annotated[tuple[Subscription, ...], Meta(max_length=10_000)] = ()
+    settings: SettingsChanges = SettingsChanges()
+
+
+class Transfer(Base):
+    """The part of the collection that is carried from one to another."""
+
+    def export(self, *, secrets: bool = False) -> Document:
+        """All that was entered; passwords and headers masked unless `secrets`."""
+        kept = self.store.setting(KEPT) or {}
+        sources: list[NewSource] = []
+        after: str | None = None
+        while True:
+            page = self.store.list_sources(limit=_PAGE, after=after)
+            sources.extend(_entry(source, secrets=secrets) for source in page.sources)
+            after = page.next
+            if after is None:
+                break
+        return Document(
+            sources=tuple(sources),
+            subscriptions=tuple(
+                _subscription(found if secrets else shown(found))
+                for found in self.store.subscriptions()
+            ),
+            settings=msgspec.convert(kept, SettingsChanges),
+        )
+
+    def import_(self, document: Document, *, trusted: bool = False) -> Imported:
+        """Take in a document: new sources are added, known ones get its description.
+
+        Doing it twice is the same as doing it once.
+        """
+        config, refused = self.config, []
+        given: dict[str, Source] = {}
+        for row, entry in enumerate(document.sources, 1):
+            try:
+                _refuse_masked(entry)
+                source = checked(entry, config, trusted=trusted)
+                given[source.name] = source
+            except InputError as error:
+                what = entry.name or entry.url
+                refused.append(Refused(row=row, what=what[:200], reason=error.message))
+        now = self.now()
+        known: dict[str, StoredSource] = {}
+        for name in given:
+            found = self._known(name)
+            if found is not None:
+                known[name] = found
+        added = self.store.add_sources([s for n, s in given.items() if n not in known], now=now)
+        changes = {name: _differences(before, given[name]) for name, before in known.items()}
+        changes = {name: fields for name, fields in changes.items() if fields}
+        changed = self.store.update_sources(changes, now=now)
+        keep(self.store, self.given, document.settings)
+        told = self._subscribe(document, refused)
+        self.changed()
+        return Imported(
+            added=added + told["added"],
+            changed=changed + told["changed"],
+            known=len(known) - changed + told["known"],
+            refused=refused,
+        )
+
+    def _subscribe(self, document: Document, refused: list[Refused]) -> Counter[str]:
+        told: Counter[str] = Counter()
+        there = {found.name: found for found in self.store.subscriptions()}
+        for row, entry in enumerate(document.subscriptions, 1):
+            try:
+                _refuse_masked(entry)
+                wanted = checked_subscription(entry)
+                before = there.get(wanted.name)
+                if before is None:
+                    self.store.add_subscription(wanted, now=self.now())
+                elif _subscription(before) != wanted:
+                    fields = {n: getattr(wanted, n) for n in Subscription.__struct_fields__}
+                    self.store.update_subscription(before.name, now=self.now(), **fields)
+            except InputError as error:
+                refused.append(Refused(row=row, what=entry.name[:200], reason=error.message))
+                continue
+            same = before is not None and _subscription(before) == wanted
+            told["known" if same else "added" if before is None else "changed"] += 1
+        return told
+
+    def _known(self, name: str) -> StoredSource | None:
+        from observant.store import UnknownSourceError
+
+        try:
+            return self.store.source(name)
+        except UnknownSourceError:
+            return None
+
+
+def _subscription(found: Subscription) -> Subscription:
+    """A subscription as it was entered."""
+    return Subscription(**{n: getattr(found, n) for n in Subscription.__struct_fields__})
+
+
+_DESCRIBED = ("kind", "url", "host", "title", "importance", "state", "config")
+
+
+def _differences(before: StoredSource, after: Source) -> dict[str, Any]:
+    found = {
+        name: getattr(after, name)
+        for name in _DESCRIBED
+        if getattr(after, name) != getattr(before, name)
+    }
+    if sorted(after.tags) != sorted(before.tags):
+        found["tags"] = after.tags
+    return found
+
+
+def _entry(source: StoredSource, *, secrets: bool) -> NewSource:
+    address = source.url or source.name
+    return NewSource(
+        url=address if secrets else masked_url(address),
+        kind=source.kind,
+        name=source.name,
+        title=source.title,
+        tags=source.tags,
+        importance=source.importance,
+        state=source.state,  # type: ignore[arg-type]
+        settings=source.config if secrets else masked_settings(source.config),
+    )
+
+
+def _refuse_masked(entry: NewSource | Subscription) -> None:
+    """What is masked is refused, not invented."""
+    if isinstance(entry, Subscription):
+        hidden = MASK in entry.channel or entry.secret == MASK
+    else:
+        headers = entry.settings.get("headers")
+        masked = isinstance(headers, dict) and MASK in headers.values()
+        hidden = masked or f"//{MASK}@" in entry.url
+    if hidden:
+        raise InputError("its secrets are masked: export with secrets, or enter them")

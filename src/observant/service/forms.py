@@ -1,0 +1,75 @@
+"""Reading what people type: budgets, durations, numbers and tags out of forms and addresses."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from observant.errors import InputError
+from observant.units import parse_budget, parse_duration
+
+__all__ = ["Texts", "budget_in", "days_in", "importance_in", "number_in", "tags_in", "whole_in"]
+
+T = TypeVar("T", bound=float | None)
+
+
+class Texts(Protocol):
+    """What a form or an address holds, by name."""
+
+    def get(self, key: str, /) -> str | None: ...
+
+
+def days_in(params: Texts, key: str, default: T) -> float | T:
+    """A duration in days; the default where nothing was typed."""
+    text = (params.get(key) or "").strip()
+    return parse_duration(text) if text else default
+
+
+def budget_in(params: Texts, key: str, default: T) -> float | T:
+    """Visits a day; the default where nothing was typed."""
+    text = (params.get(key) or "").strip()
+    if not text:
+        return default
+    found = parse_budget(text)
+    if not 0 < found <= 1e9:
+        raise InputError("a budget is more than 0 and at most a thousand million visits a day")
+    return found
+
+
+def number_in(params: Texts, key: str, default: T) -> float | T:
+    """A number that is not negative."""
+    text = (params.get(key) or "").strip()
+    if not text:
+        return default
+    try:
+        found = float(text)
+    except ValueError:
+        raise InputError(f"{key} must be a number, not {text[:40]!r}") from None
+    if not 0 <= found <= 1e9:
+        raise InputError(f"{key} must be from 0 to a thousand million, not {text[:40]!r}")
+    return found
+
+
+def whole_in(params: Texts, key: str, default: int, *, most: int = 2**53) -> int:
+    """A whole number that is not negative."""
+    text = (params.get(key) or "").strip()
+    if not text:
+        return default
+    if not (text.isdecimal() and text.isascii() and len(text) <= 18 and int(text) <= most):
+        raise InputError(f"{key} must be a whole number up to {most}, not {text[:40]!r}")
+    return int(text)
+
+
+def tags_in(text: str | None) -> list[str]:
+    """Tags, separated by commas or spaces.
+
+    >>> tags_in("news, science  news")
+    ['news', 'science']
+    """
+    return list(dict.fromkeys((text or "").replace(",", " ").split()))
+
+
+def importance_in(params: Texts) -> dict[str, float]:
+    """The tag whose importance is to be multiplied, and by how much."""
+    tag = (params.get("tag") or "").strip()
+    factor = number_in(params, "factor", None)
+    return {} if not tag or factor is None else {tag: factor}

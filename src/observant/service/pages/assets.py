@@ -1,0 +1,73 @@
+"""Files that pages load: our own style and script, and Vega from the installed vl-convert.
+
+A file's name holds a hash of what is in it, so a browser may keep it for ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+from importlib.metadata import version
+from importlib.resources import files
+
+from litestar import Request, Response, get
+from litestar.exceptions import NotFoundException
+
+__all__ = ["asset", "static"]
+
+_OWN = {
+    "app.css": "text/css; charset=utf-8",
+    "app.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_VEGA = "vega.js"
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+
+@functools.cache
+def asset(name: str) -> str:
+    """The name under which a file is served.
+
+    >>> asset("app.css").startswith("app."), asset("app.css").endswith(".css")
+    (True, True)
+    """
+    # Making the bundle takes seconds; its version says as much as its content.
+    seen = version("vl-convert-python").encode() if name == _VEGA else _content(name)
+    stem, _, ending = name.rpartition(".")
+    return f"{stem}.{hashlib.sha256(seen).hexdigest()[:12]}.{ending}"
+
+
+@functools.cache
+def _content(name: str) -> bytes:
+    if name == _VEGA:
+        import vl_convert
+
+        return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").encode()
+    return files("observant.service.pages").joinpath("static", name).read_bytes()
+
+
+@functools.cache
+def _packed(name: str) -> bytes:
+    return gzip.compress(_content(name), 9, mtime=0)
+
+
+@get(
+    "/static/{name:str}",
+    opt={"needs": "nothing"},
+    include_in_schema=False,
+    sync_to_thread=True,
+)
+def static(name: str, request: Request) -> Response[bytes]:  # type: ignore[type-arg]
+    """A file that pages load."""
+    known = {asset(own): own for own in (*_OWN, _VEGA)}
+    if name not in known:
+        raise NotFoundException("there is no such file")
+    own = known[name]
+    packed = "gzip" in request.headers.get("accept-encoding", "")
+    headers = {"Cache-Control": _FOR_EVER, "Vary": "Accept-Encoding"}
+    return Response(
+        _packed(own) if packed else _content(own),
+        media_type=_OWN.get(own, "text/javascript; charset=utf-8"),
+        headers=headers | ({"Content-Encoding": "gzip"} if packed else {}),
+    )

@@ -1,0 +1,39 @@
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
+"""Events: what was found, and who was told of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request, Response, get
+
+from observant.observer.telling import TOPICS
+from observant.service.collection import Collection
+from observant.service.forms import whole_in
+from observant.service.pages.rendering import page
+from observant.service.pages.routes import reading
+
+__all__ = ["HANDLERS"]
+
+
+@get("/events", **reading())
+def events(request: Request[Any, Any, Any], collection: Collection) -> Response[str]:
+    """Events, newest first."""
+    params = request.query_params
+    topic, tag = params.get("topic") or None, params.get("tag") or None
+    after = whole_in(params, "after", 0)
+    return page(
+        request,
+        "events.html",
+        answer=collection.events(
+            topic=topic if topic in TOPICS else None, tag=tag, after=after or None
+        ),
+        topics=TOPICS,
+        topic=topic or "",
+        tag=tag or "",
+        all_tags=collection.tags(),
+        after=after,
+    )
+
+
+HANDLERS = [events]

@@ -1,0 +1,26 @@
+"""What people see when something went wrong: the form to sign in again, or a page that says why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from observant.service.pages.rendering import page
+from observant.service.pages.signing_in import sign_in_page
+
+if TYPE_CHECKING:
+    from litestar import Request, Response
+
+__all__ = ["failure_page"]
+
+
+def failure_page(
+    request: Request[Any, Any, Any], status: int, title: str, detail: str, headers: dict[str, str]
+) -> Response[str]:
+    """A page for a person; the status stays what it is."""
+    path = request.scope["path"].removeprefix(request.app.state.prefix)
+    if path == "/login":
+        answer = sign_in_page(request, problem=detail or title, status=status)
+    else:
+        answer = page(request, "error.html", status=status, title=title, detail=detail)
+    answer.headers.update(headers)
+    return answer

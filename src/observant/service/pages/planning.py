@@ -1,0 +1,158 @@
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
+"""The plan with its what-if, and the population behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from litestar import Request, Response, get, post
+
+from observant.errors import InputError, ObservantError
+from observant.observer.settings import SettingsChanges
+from observant.planning import OBJECTIVES
+from observant.service import studies
+from observant.service.cache import Cached
+from observant.service.collection import Collection
+from observant.service.collection.entries import BulkChange
+from observant.service.forms import budget_in, days_in, importance_in
+from observant.service.pages.rendering import back_to, page
+from observant.service.pages.routes import Form, changing, form_of, reading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["HANDLERS"]
+
+_ASKED = ("budget", "grace", "objective", "tag", "factor")
+
+
+@get("/plan", **reading())
+def plan(request: Request[Any, Any, Any], collection: Collection) -> Response[str]:
+    """How the budget is shared out, and what other settings would bring."""
+    return _page(request, collection, request.query_params)
+
+
+@post("/plan", **changing())
+async def apply(
+    request: Request[Any, Any, Any], collection: Collection, prefix: str
+) -> Response[Any]:
+    """Make the settings that were looked at those in force."""
+    form = await form_of(request)
+
+    def work() -> Response[Any]:
+        try:
+            _apply(collection, form)
+        except (InputError, msgspec.ValidationError) as error:
+            return _page(request, collection, form, problem=str(error))
+        return back_to(prefix, "/plan", "applied")  # type: ignore[no-any-return]
+
+    return await asyncio.to_thread(work)
+
+
+@get("/population", **reading())
+def population(request: Request[Any, Any, Any], collection: Collection) -> Response[str]:
+    """The collection as its visits show it."""
+    return page(request, "population.html", study=studies.population_study(collection))
+
+
+def _page(
+    request: Request[Any, Any, Any],
+    collection: Collection,
+    params: Mapping[str, str] | Form,
+    *,
+    problem: str = "",
+) -> Response[str]:
+    settings = collection.settings()
+    asked = {key: value for key in _ASKED if (value := (params.get(key) or "").strip())}
+    if asked.get("objective") == settings.objective:
+        del asked["objective"]
+    sources = collection.totals().by_state.get("active", 0)
+    now: Cached[Any] = Cached()
+    then: Cached[Any] = Cached()
+    rivals: Cached[Any] = Cached()
+    try:
+        if sources:
+            now = then = studies.plan_study(collection)
+            if wanted := _wanted(asked):
+                then = studies.plan_study(collection, **wanted)
+            # The replay takes both of these; it may wait until they are there.
+            if not (now.pending or then.pending):
+                rivals = studies.rivals_study(collection, wait=0.0)
+    except ObservantError as error:
+        problem = problem or str(error)
+        then = now
+    differs = bool(_wanted_keys(asked))
+    return page(
+        request,
+        "plan.html",
+        status=422 if problem else 200,
+        problem=problem,
+        sources=sources,
+        settings=settings,
+        objectives=list(OBJECTIVES),
+        all_tags=collection.tags(),
+        asked={key: asked.get(key, "") for key in _ASKED},
+        differs=differs,
+        changes_text=_in_words(asked),
+        now_plan=now,
+        then_plan=then,
+        rivals=rivals,
+    )
+
+
+def _wanted_keys(asked: Mapping[str, str]) -> list[str]:
+    keys = [key for key in ("budget", "grace", "objective") if key in asked]
+    return [*keys, "tag"] if "tag" in asked and "factor" in asked else keys
+
+
+def _wanted(asked: Mapping[str, str]) -> dict[str, Any]:
+    """What the plan is to be solved for, as far as it differs from what is in force."""
+    objective = asked.get("objective")
+    if objective is not None and objective not in OBJECTIVES:
+        raise InputError(f"no objective {objective!r}; one of {', '.join(OBJECTIVES)}")
+    found = {
+        "budget": budget_in(asked, "budget", None),
+        "grace": days_in(asked, "grace", None),
+        "objective": objective,
+        "importance": importance_in(asked) or None,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _in_words(asked: Mapping[str, str]) -> str:
+    told = [f"{key} to {asked[key]}" for key in ("budget", "grace", "objective") if key in asked]
+    if "tag" in asked and "factor" in asked:
+        told.append(f"importance of sources tagged {asked['tag']} to {asked['factor']} times")
+    return ", ".join(told)
+
+
+def _apply(collection: Collection, form: Form) -> None:
+    asked = {key: form[key] for key in _ASKED if form[key]}
+    wanted = _wanted(asked)
+    changes = {key: asked[key] for key in ("budget", "grace", "objective") if key in wanted}
+    if changes:
+        collection.change_settings(msgspec.convert(changes, SettingsChanges))
+    for tag, factor in wanted.get("importance", {}).items():
+        _multiply(collection, tag, factor)
+
+
+def _multiply(collection: Collection, tag: str, factor: float) -> None:
+    """Multiply the importance of all sources with a tag."""
+    groups: dict[float, list[int]] = {}
+    after = None
+    while True:
+        some = collection.store.list_sources(tag=tag, limit=1000, after=after)
+        for found in some.sources:
+            groups.setdefault(found.importance * factor, []).append(found.id)
+        after = some.next
+        if after is None:
+            break
+    for importance, ids in groups.items():
+        for start in range(0, len(ids), 10_000):
+            part = tuple(ids[start : start + 10_000])
+            collection.bulk(BulkChange(action="importance", ids=part, value=importance))
+
+
+HANDLERS = [plan, apply, population]

@@ -1,0 +1,205 @@
+"""From an answer to a page: templates that escape everything, and the words that pages share.
+
+Nothing that came from outside is ever marked as safe. Times are told relative to now, with the
+exact instant in the title.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+import jinja2
+from litestar import MediaType, Response
+from markupsafe import Markup
+
+from observant.service.access.guarding import CSRF_FIELD, identity_of
+from observant.service.pages.assets import asset
+from observant.units import format_duration, format_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from litestar import Request
+
+__all__ = ["TOLD", "back_to", "environment", "page", "query_of"]
+
+
+class Place(NamedTuple):
+    """An entry of the navigation."""
+
+    path: str
+    name: str
+    needs: str = "read"
+
+
+PLACES = (
+    Place("/", "Overview"),
+    Place("/sources", "Sources"),
+    Place("/plan", "Plan"),
+    Place("/population", "Population"),
+    Place("/events", "Events"),
+    Place("/subscriptions", "Subscriptions"),
+    Place("/queries", "Queries"),
+    Place("/settings", "Settings"),
+    Place("/status", "Health"),
+)
+
+TOLD = {
+    "added": "The source is watched from now on.",
+    "known": "This source was already there; nothing was changed.",
+    "saved": "Saved.",
+    "removed": "Removed. Its visits stay in the log.",
+    "visited": "The source was visited just now.",
+    "bulk": "Done.",
+    "applied": "Applied. A running observer takes it up within seconds.",
+    "account": "The account was saved.",
+    "account-removed": "The account was removed.",
+    "token-removed": "The token is no longer valid.",
+    "imported": "Imported.",
+    "unsubscribed": "Nobody is told any more by this subscription.",
+    "sent-again": "It will be sent again.",
+    "signed-out": "You are signed out.",
+}
+"""What a page may be told to say by its address: words of ours, never words of the address."""
+
+
+def page(
+    request: Request[Any, Any, Any],
+    template: str,
+    /,
+    *,
+    status: int = 200,
+    cookies: Any = None,
+    **context: Any,
+) -> Response[str]:
+    """Render a template for whoever is asking."""
+    prefix: str = request.app.state.prefix
+    who = identity_of(request)
+    path = request.scope["path"].removeprefix(prefix) or "/"
+    now = dt.datetime.fromtimestamp(request.app.state.collection.now(), dt.UTC)
+    told = request.query_params.get("told", "")
+    text = (
+        environment()
+        .get_template(template)
+        .render(
+            prefix=prefix,
+            who=who,
+            may_write=who.may("write"),
+            may_admin=who.may("admin"),
+            csrf=who.csrf or "",
+            csrf_field=CSRF_FIELD,
+            places=[place for place in PLACES if who.may(place.needs)],
+            path=path,
+            now=now,
+            told=TOLD.get(told, ""),
+            asset=lambda name: f"{prefix}/static/{asset(name)}",
+            ago=functools.partial(_ago, now),
+            due=functools.partial(_due, now),
+            **context,
+        )
+    )
+    return Response(text, status_code=status, media_type=MediaType.HTML, cookies=cookies)
+
+
+def back_to(prefix: str, path: str, told: str = "", **query: Any) -> Any:
+    """Go on to a page after a change, which then tells what was done."""
+    from litestar.response import Redirect
+
+    asked = query_of(({"told": told} if told else {}) | query)
+    return Redirect(f"{prefix}{path}{asked}", status_code=303)
+
+
+def query_of(params: Mapping[str, Any]) -> str:
+    """What follows the path in an address; empty values are left out.
+
+    >>> query_of({"tag": "a b", "state": ""})
+    '?tag=a+b'
+    """
+    kept = {key: value for key, value in params.items() if value not in (None, "", False)}
+    return f"?{urlencode(kept)}" if kept else ""
+
+
+@functools.cache
+def environment() -> jinja2.Environment:
+    """The templates. Escaping is always on, and a name that is not there is an error."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("observant.service.pages"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        duration=_duration,
+        grace=lambda days: "0" if not days else _duration(days),
+        points=lambda value: f"{100 * value:+.1f}".replace("-", "−"),
+        seconds=lambda value: _duration(None if value is None else value / 86_400),
+        rate=lambda value: "?" if value is None else format_rate(value),
+        percent=_percent,
+        share=lambda value: "?" if value is None else f"{100 * value:.0f} %",
+        number=lambda value: "?" if value is None else f"{value:,.0f}",
+        short=lambda value: "?" if value is None else f"{value:,.3g}",
+        size=_size,
+        query=query_of,
+    )
+    made.tests["web"] = _is_web
+    return made
+
+
+def _ago(now: dt.datetime, at: dt.datetime | None, missing: str = "never") -> Markup | str:
+    """An instant as a person says it: 3 h ago, in 20 min; exactly on a closer look."""
+    if at is None:
+        return missing
+    days = (now - at).total_seconds() / 86_400
+    if abs(days) < 1 / 86_400:
+        words = "now"
+    else:
+        words = f"{_rounded(days)} ago" if days > 0 else f"in {_rounded(-days)}"
+    exact = at.astimezone(dt.UTC)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        exact.isoformat(timespec="seconds"), f"{exact:%Y-%m-%d %H:%M:%S} UTC", words
+    )
+
+
+def _due(now: dt.datetime, at: dt.datetime | None, missing: str = "–") -> Markup | str:
+    """When something is to happen; what should have happened by now is due now."""
+    return _ago(min(now, at), at, missing) if at is not None else missing
+
+
+def _rounded(days: float) -> str:
+    """A duration with two digits, in the unit a person would choose."""
+    for unit, size in (("y", 365.25), ("d", 1.0), ("h", 1 / 24), ("min", 1 / 1440)):
+        if days >= (2 * size if unit == "y" else size):
+            value = days / size
+            return f"{value:.1f} {unit}" if value < 9.95 and unit in "yd" else f"{value:.0f} {unit}"
+    return f"{days * 86_400:.0f} s"
+
+
+def _duration(days: float | None) -> str:
+    return "?" if days is None else format_duration(days)
+
+
+def _percent(value: float | None) -> str:
+    return "?" if value is None or math.isnan(value) else f"{100 * value:.1f} %"
+
+
+def _size(number: float | None) -> str:
+    if number is None:
+        return "?"
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"
+
+
+def _is_web(url: object) -> bool:
+    """Whether a link may lead there."""
+    try:
+        return urlsplit(str(url)).scheme.lower() in {"http", "https"}
+    except ValueError:
+        return False

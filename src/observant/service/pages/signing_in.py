@@ -1,0 +1,48 @@
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
+"""The page to sign in. The form goes to `observant.service.access.signing_in`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request, Response, get
+
+from observant.service.access import Access
+from observant.service.access.guarding import identity_of
+from observant.service.access.signing_in import inside, sign_in_form
+from observant.service.pages.rendering import back_to, page
+from observant.service.pages.routes import reading
+
+__all__ = ["HANDLERS", "sign_in_page"]
+
+
+@get("/login", **reading("nothing"))
+def sign_in(request: Request[Any, Any, Any], prefix: str) -> Response[Any]:
+    """Sign in."""
+    if not identity_of(request).anonymous:
+        return back_to(prefix, "/")  # type: ignore[no-any-return]
+    return sign_in_page(request)
+
+
+def sign_in_page(
+    request: Request[Any, Any, Any], *, problem: str = "", status: int = 200
+) -> Response[str]:
+    """The form to sign in, after a failed attempt with the reason."""
+    state = request.app.state
+    access: Access = state.access
+    token, cookie = sign_in_form(request, state.prefix or "/")
+    accounts = access.store.accounts()
+    return page(
+        request,
+        "login.html",
+        status=status,
+        cookies=[cookie],
+        sign_in_token=token,
+        next=inside(request.query_params.get("next", ""), state.prefix),
+        name="",
+        problem=problem,
+        first_run=all(account.signed_in_at is None for account in accounts),
+    )
+
+
+HANDLERS = [sign_in]

@@ -1,0 +1,205 @@
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
+"""One source: its past, what is believed of it, its versions, its settings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from litestar import Request, Response, get, post
+from litestar.params import Parameter
+
+from observant.errors import InputError, ObservantError
+from observant.service import studies
+from observant.service.answers import DiffAnswer, DiffPart, SourceDetail
+from observant.service.collection import Collection
+from observant.service.collection.entries import SourceChanges
+from observant.service.forms import number_in, tags_in, whole_in
+from observant.service.pages.rendering import back_to, page
+from observant.service.pages.routes import Form, changing, form_of, reading
+from observant.store import UnknownSourceError
+
+__all__ = ["HANDLERS"]
+
+Number = Annotated[int, Parameter(ge=1, le=2**53)]
+_AROUND = 200
+"""Characters of equal text that are shown around a difference."""
+_VERSIONS = 50
+_VISITS = 25
+_OWN = ("min_period", "max_period")
+
+
+@get("/sources/{number:int}", **reading())
+def source(
+    request: Request[Any, Any, Any], collection: Collection, number: Number
+) -> Response[str]:
+    """Everything about one source."""
+    return _page(request, collection, number)
+
+
+@post("/sources/{number:int}", **changing())
+async def update(
+    request: Request[Any, Any, Any], collection: Collection, prefix: str, number: Number
+) -> Response[Any]:
+    """Describe a source anew."""
+    form = await form_of(request)
+
+    def work() -> Response[Any]:
+        try:
+            collection.update(number, _changes(form))
+        except UnknownSourceError:
+            raise
+        except (InputError, msgspec.ValidationError) as error:
+            return _page(request, collection, number, problem=str(error))
+        return back_to(prefix, f"/sources/{number}", "saved")  # type: ignore[no-any-return]
+
+    return await asyncio.to_thread(work)
+
+
+@post("/sources/{number:int}/visit", **changing())
+async def visit(
+    request: Request[Any, Any, Any], collection: Collection, prefix: str, number: Number
+) -> Response[Any]:
+    """Visit a source now."""
+
+    def work() -> Response[Any]:
+        try:
+            collection.check(number)
+        except UnknownSourceError:
+            raise
+        except ObservantError as error:
+            return _page(request, collection, number, problem=str(error))
+        return back_to(prefix, f"/sources/{number}", "visited")  # type: ignore[no-any-return]
+
+    return await asyncio.to_thread(work)
+
+
+@post("/sources/{number:int}/state", **changing())
+async def set_state(
+    request: Request[Any, Any, Any], collection: Collection, prefix: str, number: Number
+) -> Response[Any]:
+    """Pause a source, or go on with it."""
+    form = await form_of(request)
+
+    def work() -> Response[Any]:
+        if form["state"] == "paused":
+            collection.pause(number)
+        else:
+            collection.resume(number)
+        return back_to(prefix, f"/sources/{number}", "saved")  # type: ignore[no-any-return]
+
+    return await asyncio.to_thread(work)
+
+
+@post("/sources/{number:int}/remove", **changing())
+async def remove(
+    request: Request[Any, Any, Any], collection: Collection, prefix: str, number: Number
+) -> Response[Any]:
+    """Stop watching a source."""
+    form = await form_of(request)
+    await asyncio.to_thread(collection.remove, number, forget=bool(form["forget"]))
+    return back_to(prefix, "/sources", "removed")  # type: ignore[no-any-return]
+
+
+def _page(
+    request: Request[Any, Any, Any], collection: Collection, number: int, *, problem: str = ""
+) -> Response[str]:
+    params = request.query_params
+    detail = collection.source(number)
+    before = whole_in(params, "before", 0)
+    versions = collection.versions(number, limit=_VERSIONS)
+    by = params.get("by") or "auto"
+    difference = None
+    if len(versions) > 1:
+        try:
+            difference = collection.diff(
+                number, params.get("old") or None, params.get("new") or None, by=by
+            )
+        except InputError as error:
+            problem = problem or str(error)
+    return page(
+        request,
+        "source.html",
+        status=422 if problem else 200,
+        detail=detail,
+        row=detail.source,
+        visits=collection.visits(number, limit=_VISITS, after=before or None),
+        before=before,
+        versions=versions,
+        difference=difference,
+        parts=_shortened(difference),
+        by=by,
+        verdict=_verdict(collection, number),
+        own=_own(detail),
+        problem=problem,
+    )
+
+
+def _verdict(collection: Collection, number: int) -> str:
+    found = studies.intervals(collection, collection.find(number), wait=0.0)
+    if found.value is not None:
+        return studies.verdict(found.value)
+    return found.error or "Whether it is Poisson is being computed"
+
+
+class Part(NamedTuple):
+    """A stretch of a difference for the page."""
+
+    kind: str
+    old: str
+    new: str
+    path: str = ""
+    skipped: int = 0
+
+
+def _shortened(difference: DiffAnswer | None) -> list[Part]:
+    """The difference with long equal stretches cut down to what is around the changes."""
+    if difference is None:
+        return []
+    parts: list[Part] = []
+    last = len(difference.parts) - 1
+    for place, part in enumerate(difference.parts):
+        if part.kind != "equal" or len(part.new) <= 3 * _AROUND:
+            parts.append(_part(part))
+            continue
+        head = part.new[:_AROUND] if place else ""
+        tail = part.new[-_AROUND:] if place != last else ""
+        parts.append(Part("equal", "", head))
+        parts.append(Part("equal", "", "", skipped=len(part.new) - len(head) - len(tail)))
+        parts.append(Part("equal", "", tail))
+    return parts
+
+
+def _part(part: DiffPart) -> Part:
+    return Part(part.kind, part.old, part.new, part.path)
+
+
+def _own(detail: SourceDetail) -> dict[str, str]:
+    """Its own settings as the form shows them."""
+    rest = {key: value for key, value in detail.settings.items() if key not in _OWN}
+    texts = {key: str(detail.settings.get(key, "")) for key in _OWN}
+    return {**texts, "rest": json.dumps(rest, indent=2, ensure_ascii=False) if rest else ""}
+
+
+def _changes(form: Form) -> SourceChanges:
+    try:
+        settings = json.loads(form["settings"] or "{}")
+    except ValueError as error:
+        raise InputError(f"the other settings are not JSON: {error}") from None
+    if not isinstance(settings, dict):
+        raise InputError("the other settings are one JSON object, such as {}")
+    settings |= {key: form[key] for key in _OWN if form[key]}
+    return msgspec.convert(
+        {
+            "title": form["title"],
+            "tags": tags_in(form["tags"]),
+            "importance": number_in(form, "importance", 1.0),
+            "settings": settings,
+        },
+        SourceChanges,
+    )
+
+
+HANDLERS = [source, update, visit, set_state, remove]

@@ -1,0 +1,193 @@
+"""Answers that take a while, by name: made once in the background, kept, and given with their age.
+
+Each function returns a `Cached`: a page shows it, or says that it is being computed. What an
+answer depends on is its key, so it is made anew when that changes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from observant.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from observant.estimation.drift import RatePath
+    from observant.estimation.intervals import IntervalEstimate
+    from observant.estimation.season.rates import Season
+    from observant.service.cache import Cached
+    from observant.service.collection.base import Base
+    from observant.service.planning import PlanAnswer, Rivals
+    from observant.service.population import PopulationAnswer
+    from observant.store import StoredSource
+    from observant.visits import VisitLog
+
+__all__ = [
+    "Planned",
+    "history",
+    "intervals",
+    "plan_study",
+    "population_study",
+    "rivals_study",
+    "season",
+    "verdict",
+]
+
+QUICK = 0.15
+"""Seconds that a page waits for an answer that is not there yet."""
+_HOUR = 3600.0
+_SAMPLE = 2000
+"""Sources whose visits stand for all."""
+_MOST_VISITS = 2000
+"""Visits of one source that are looked at in depth; the latest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A plan, and what other budgets would buy."""
+
+    answer: PlanAnswer
+    curve: list[dict[str, float]]
+
+
+def plan_study(
+    collection: Base,
+    *,
+    budget: float | None = None,
+    grace: float | None = None,
+    objective: str | None = None,
+    importance: Mapping[str, float] | None = None,
+    wait: float = QUICK,
+) -> Cached[Planned]:
+    """The plan with other settings than those in force, before they are applied."""
+    from observant.service.planning import what_if
+
+    config = collection.config
+    wanted: dict[str, Any] = {
+        "budget": config.budget_per_day if budget is None else budget,
+        "grace": config.grace_days if grace is None else grace,
+        "objective": config.objective if objective is None else objective,
+        "importance": dict(importance or {}),
+    }
+
+    def make() -> Planned:
+        answer = what_if(collection.beliefs(), **wanted)
+        return Planned(answer, answer.curve())
+
+    key = ("plan", *list(wanted.values())[:3], tuple(sorted(wanted["importance"].items())))
+    return collection.cache.get(key, make, max_age=600.0, wait=wait, heavy=True)
+
+
+def rivals_study(collection: Base, *, wait: float = QUICK) -> Cached[Rivals]:
+    """Rival rules on the history of this collection."""
+    from observant.service.planning import replay_rivals
+
+    return collection.cache.get(
+        "rivals",
+        lambda: replay_rivals(_sample(collection)),
+        max_age=6 * _HOUR,
+        wait=wait,
+        heavy=True,
+    )
+
+
+def population_study(collection: Base, *, wait: float = QUICK) -> Cached[PopulationAnswer]:
+    """Ages, lifetimes, rates and hours of the whole collection."""
+    from observant.service.population import population
+
+    def make() -> PopulationAnswer:
+        return population(_sample(collection), collection.beliefs().total)
+
+    return collection.cache.get("population", make, max_age=_HOUR, wait=wait, heavy=True)
+
+
+def intervals(
+    collection: Base, source: StoredSource, *, wait: float = QUICK
+) -> Cached[IntervalEstimate]:
+    """The distribution of the time between updates of a source, with what to doubt."""
+
+    def make() -> IntervalEstimate:
+        from observant.estimation.intervals import estimate_intervals
+
+        log = _own_log(collection, source)
+        return cast("IntervalEstimate", estimate_intervals(log, source.name, bands=40))
+
+    return collection.cache.get(
+        ("intervals", source.id, source.visits), make, max_age=_HOUR, wait=wait, heavy=True
+    )
+
+
+_AGEING = {
+    "memoryless": "nothing speaks against Poisson: it forgets its age",
+    "bursty": "not Poisson but bursts: an update makes the next one likelier",
+    "regular": "not Poisson but regular: the longer ago the last update, the nearer the next",
+    "mixed": "not Poisson: regular at some ages, bursty at others",
+}
+
+
+def verdict(found: IntervalEstimate) -> str:
+    """Whether a source is Poisson, in a sentence."""
+    told = found.diagnostics
+    if told is None or told.ageing is None:
+        return "Too few changes to say whether it is Poisson"
+    p = f" (p = {told.memory_p:.2g})" if math.isfinite(told.memory_p) else ""
+    return f"{_AGEING[told.ageing].capitalize()}{p}"
+
+
+def history(collection: Base, source: StoredSource, *, wait: float = QUICK) -> Cached[RatePath]:
+    """The rate of a source as it was known after each of its visits."""
+
+    def make() -> RatePath:
+        from observant.estimation.drift import drift
+
+        return drift(_own_log(collection, source)).path(source.name)
+
+    return collection.cache.get(
+        ("history", source.id, source.visits), make, max_age=_HOUR, wait=wait, heavy=True
+    )
+
+
+def season(collection: Base, source: StoredSource, *, wait: float = QUICK) -> Cached[Season]:
+    """The hours of the day at which a source changes, if it has such hours."""
+
+    def make() -> Season:
+        from observant.estimation.season import seasonal_rates
+
+        return seasonal_rates(_own_log(collection, source), bins="hour-of-day").season
+
+    return collection.cache.get(
+        ("season", source.id, source.visits), make, max_age=_HOUR, wait=wait, heavy=True
+    )
+
+
+def _sample(collection: Base) -> VisitLog | None:
+    """The visits of an even sample of the active sources."""
+
+    def make() -> VisitLog | None:
+        ids = collection.store.source_columns(_SAMPLE).id
+        return collection.store.visit_log_of(ids.tolist())
+
+    return collection.cache.get("sample", make, max_age=_HOUR, wait=300.0, heavy=True).value
+
+
+def _own_log(collection: Base, source: StoredSource) -> VisitLog:
+    from observant.visits import VisitLog
+
+    rows = collection.store.visits(source.name, limit=_MOST_VISITS)
+    if len(rows) < _FEWEST:
+        raise InputError(f"this needs {_FEWEST} visits or more, and there are {len(rows)}")
+    saw_nothing = {"failed", "unconfirmed"}
+    return VisitLog.from_columns(
+        [source.name] * len(rows),
+        [row.started_at for row in rows],
+        [row.changed for row in rows],
+        [row.last_modified for row in rows],
+        status=[0 if row.outcome in saw_nothing else 200 for row in rows],
+        on_duplicate="first",
+    )
+
+
+_FEWEST = 5
