@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": "See it work: a synthetic web, watched for a minute by the real observer.",
     "add": "Watch these addresses, a list of them, a feed, or the pages of a sitemap.",
     "run": "Watch all sources within a budget, until you stop it.",
+    "serve": "Watch the sources, and show them in a browser.",
     "list": "Which sources are watched, how often do they change, when are they due?",
     "show": "Everything about one source.",
     "check": "Visit a source now.",
@@ -24,6 +25,14 @@ COMMANDS = {
     "pause": "Stop visiting sources for a while.",
     "resume": "Go on visiting them.",
     "remove": "Stop watching sources.",
+    "query": "Standing queries: lists whose results are tracked.",
+    "subscribe": "Be told of changes: by webhook, e-mail, or Apprise.",
+    "subscriptions": "Who is told of what?",
+    "notifications": "What was told, and what could not be?",
+    "settings": "Budget, objective and grace; everything entered, out and in.",
+    "user": "Who may sign in?",
+    "token": "Which programs may use the API?",
+    "import": "Take in visits that other tools have kept: archives, crawlers, watchers, feeds.",
     "export": "Write the visit log to a file, while visits go on.",
     "backup": "Write the whole store to one file, while visits go on.",
     "restore": "Fill a store from a backup.",
@@ -45,6 +54,14 @@ COMMANDS = {
 _TOGETHER = {
     "add": "adding:add",
     "run": "running:run",
+    "serve": "serving:serve",
+    "user": "serving:user",
+    "token": "serving:token",
+    "query": "querying:query",
+    "subscribe": "notifying:subscribe",
+    "subscriptions": "notifying:subscriptions",
+    "notifications": "notifying:notifications",
+    "import": "importing:import_",
     "check": "running:check",
     "list": "watching:list_",
     "show": "watching:show",
@@ -102,7 +119,7 @@ def cli() -> None:
     Start here:
       observant demo                      see it work on a synthetic web
       observant add https://example.org/  watch a page ...
-      observant run --budget 1000/day     ... and all others, within a budget
+      observant serve                     ... and all others, in your browser
       observant estimate visits.csv       how often does each source change?
 
     A visit log is a table with the columns source, time and changed (or digest, or

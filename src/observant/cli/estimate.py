@@ -17,9 +17,12 @@ from observant.cli.console import (
     visit_options,
     wide_enough,
 )
+from observant.cli.engine import engine_options, progress_bars
+from observant.errors import InputError
 
 if TYPE_CHECKING:
     from observant.estimation.rates import RateTable
+    from observant.scale import RateFile
 
 __all__ = ["estimate", "print_rows", "print_summary"]
 
@@ -79,6 +82,7 @@ _ORDERS = ("source", "rate", "visits", "changes")
 )
 @click.option("--rows", type=click.IntRange(0), default=20, show_default=True, help="Rows printed.")
 @plot_option("the rates")
+@engine_options("memory", "disk", "spark", spill=True)
 def estimate(
     visits: tuple[str, ...],
     method: str | None,
@@ -91,6 +95,9 @@ def estimate(
     sort: str,
     rows: int,
     plot: str | None,
+    engine: str | None,
+    memory: str | None,
+    spill: str | None,
     **reading: Any,
 ) -> None:
     """Estimate how often each source changes, from a log of visits.
@@ -105,6 +112,8 @@ def estimate(
       observant estimate visits.csv --method mle --json
       observant estimate crawl-*.parquet --method pooled --group host -o rates.parquet
       observant estimate - --format jsonl -o rates.parquet < visits.jsonl
+      observant estimate crawl.parquet --engine disk --memory 4GB -o rates.parquet
+      observant estimate crawl/ --format parquet --engine spark -o rates.parquet
 
     \b
     Methods:
@@ -120,10 +129,28 @@ def estimate(
     """
     from observant.estimation.rates import estimate_rates
     from observant.formats import format_of, write_table
+    from observant.scale import choose_engine, expected_memory
 
-    if output:
+    if output and not _is_folder(output, engine):
         format_of(output)  # a bad name is better found before the work than after
     method = method or ("pooled" if group else "bias-reduced")
+    options = {
+        "method": method,
+        "confidence": confidence,
+        "use_first_age": use_first_age,
+        "zero_truncated": zero_truncated,
+        "group": group,
+    }
+    if engine == "spark":
+        answer = _on_spark(visits, output, options, **reading)
+        _show(answer, output, as_json, plot, sort, rows, group)
+        return
+    engine, limit = choose_engine(engine, memory, expected_memory(visits, reading["format_"]))
+    if engine == "disk":
+        whole = as_json or plot is not None or not output
+        found = _on_disk(visits, output, limit, spill, whole, options, **reading)
+        _show(found, output, as_json, plot, sort, rows, group)
+        return
     log = read_log(visits, group=group, **reading)
     with progress_bar("estimating", "sources", total=len(log.sources)) as advance:
         table = estimate_rates(
@@ -136,12 +163,28 @@ def estimate(
         )
     if output:
         write_table(table, output)
+    _show(table, output, as_json, plot, sort, rows, group)
+
+
+def _show(
+    table: Any,
+    output: str | None,
+    as_json: bool,
+    plot: str | None,
+    sort: str,
+    rows: int,
+    group: str | None,
+) -> None:
+    """Tell what was found, in the way that was asked for."""
     if plot:
         from observant.figures import rate_figure, save
 
         save(rate_figure(table), plot)
     if as_json:
         print_json(list(table.rows()))
+        return
+    if table is None:
+        click.echo(f"written to {output}")
         return
     if not output:
         print_rows(table, sort, rows)
@@ -151,6 +194,76 @@ def estimate(
     for written in (output, plot):
         if written:
             click.echo(f"written to {written}")
+
+
+def _on_disk(
+    visits: tuple[str, ...],
+    output: str | None,
+    limit: int,
+    spill: str | None,
+    whole: bool,
+    options: dict[str, Any],
+    format_: str | None,
+    skew: str,
+    **reading: Any,
+) -> RateTable | RateFile:
+    """Estimate in partitions on disk; the whole table is read back only where it is shown."""
+    import tempfile
+    from pathlib import Path
+
+    from observant.scale import estimate_rates
+    from observant.units import parse_duration
+
+    if "-" in visits and format_ is None:
+        raise InputError("say the format of standard input: --format csv, jsonl or parquet")
+    steps = dict.fromkeys(("grouping", "estimating", "writing"), "sources") | {"reading": "rows"}
+    with tempfile.TemporaryDirectory() as nowhere, progress_bars(steps) as tell:
+        found = estimate_rates(
+            *(sys.stdin.buffer if name == "-" else name for name in visits),
+            output=output or Path(nowhere) / "rates.parquet",
+            format=format_,
+            skew=parse_duration(skew),
+            memory=limit,
+            spill=spill,
+            progress=tell,
+            **options,
+            **reading,
+        )
+        return found.table() if whole else found
+
+
+def _on_spark(
+    visits: tuple[str, ...],
+    output: str | None,
+    options: dict[str, Any],
+    format_: str | None,
+    skew: str,
+    on_duplicate: str,
+    time_unit: str,
+) -> RateTable | None:
+    """Estimate by Spark; nothing is read back of an answer that was written to a folder."""
+    from observant import spark
+    from observant.scale import rate_table_of, read_rates
+    from observant.spark.session import errors_told
+    from observant.units import parse_duration
+
+    if "-" in visits:
+        raise InputError("Spark reads files, not standard input")
+    if on_duplicate != "error":
+        raise InputError("--on-duplicate needs rows in order, which Spark does not keep")
+    session = spark.session()
+    df = spark.read_visits(session, *visits, format=format_)
+    rates = spark.estimate_rates(df, time_unit=time_unit, skew=parse_duration(skew), **options)
+    method, confidence = options["method"], options["confidence"]
+    if output is None:
+        with errors_told():
+            return rate_table_of(rates.toArrow().sort_by("source"), method, confidence)
+    spark.write_file(rates, output)
+    return None if _is_folder(output, "spark") else read_rates(output, method, confidence)
+
+
+def _is_folder(output: str, engine: str | None) -> bool:
+    return engine == "spark" and (output.endswith("/") or "://" in output)
 
 
 def print_rows(table: RateTable, sort: str, rows: int) -> None:

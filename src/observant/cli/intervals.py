@@ -11,10 +11,10 @@ from observant.cli.console import (
     confidence_option,
     plot_option,
     print_json,
-    read_log,
     visit_options,
     wide_enough,
 )
+from observant.cli.engine import engine_options, read_within
 from observant.units import counted, format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ _KINDS = {
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @plot_option("the distributions")
+@engine_options("memory", "disk")
 def intervals(
     visits: tuple[str, ...],
     source: str | None,
@@ -127,7 +128,7 @@ def intervals(
 
     if output:
         format_of(output)  # a bad name is better found before the work than after
-    log = read_log(visits, group=group, **reading)
+    log = read_within(visits, source=source, group=group, **reading)
     answer = estimate_intervals(
         log,
         source,

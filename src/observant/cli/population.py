@@ -10,9 +10,9 @@ from observant.cli.console import (
     confidence_option,
     plot_option,
     print_json,
-    read_log,
     visit_options,
 )
+from observant.cli.engine import engine_options, read_within
 
 __all__ = ["population"]
 
@@ -22,6 +22,7 @@ __all__ = ["population"]
 @confidence_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, curves included.")
 @plot_option("mean times, ages, lifetimes and the week")
+@engine_options("memory", "disk")
 def population(
     visits: tuple[str, ...], confidence: float, as_json: bool, plot: str | None, **reading: Any
 ) -> None:
@@ -53,7 +54,7 @@ def population(
     """
     from observant.estimation.population import fit_population
 
-    answer = fit_population(read_log(visits, **reading), confidence=confidence)
+    answer = fit_population(read_within(visits, **reading), confidence=confidence)
     if plot is not None:
         from observant.figures import population_figure, save
 
