@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from observant.formats import read_visits, write_table
     from observant.planning import plan
     from observant.planning.schedule import Scheduler
+    from observant.service.client import Client
     from observant.simulation import simulate
     from observant.traces import read_trace
     from observant.visits import VisitLog
 
 __all__ = [
+    "Client",
     "IntervalEstimate",
     "OnlineRate",
     "RateTable",
@@ -53,6 +55,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Client": "observant.service.client",
     "IntervalEstimate": "observant.estimation.intervals",
     "OnlineRate": "observant.estimation.online",
     "RateTable": "observant.estimation.rates",

@@ -42,7 +42,7 @@ class AdaptivePolicy:
     siblings: bool = True
     ages: bool = True
     drift: float = 1_000.0
-    jitter: float = 0.05
+    jitter: float = 0.0
     max_period: float = np.inf
     name: str = "observant"
 
