@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types layers tests postgres bench bench-large study docs clean
+.PHONY: help demo test check format lint types layers tests system bench bench-large study docs clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,7 +29,7 @@ types: .venv/ready
 layers: .venv/ready
 	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
 
-tests: .venv/ready postgres  ## the tests alone
+tests: .venv/ready system  ## the tests alone
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 bench: .venv/ready  ## the performance claims, small enough for a coffee break
@@ -46,12 +46,17 @@ study: .venv/ready  ## the accuracy claims: errors on populations (and TRACES=fo
 docs: .venv/ready  ## the documentation site, in site/
 	$(BIN)/zensical build --clean
 
-# The store is tested on a real PostgreSQL, which the tests start themselves.
-postgres:
-	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
+# The tests use a real PostgreSQL, a real Chromium and a real Spark. As root, what is missing is
+# fetched here; otherwise the tests that need it are left out, and say so.
+system:
+	@missing=""; \
+	{ ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; } || missing="$$missing postgresql"; \
+	{ command -v chromium >/dev/null || command -v chromium-browser >/dev/null; } || missing="$$missing chromium"; \
+	command -v java >/dev/null || missing="$$missing default-jre-headless"; \
+	test -z "$$missing" \
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
-			&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql >/dev/null; } \
-		|| echo "PostgreSQL is not here: its tests are left out (apt-get install postgresql)"
+			&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; } \
+		|| echo "Not here, and its tests are left out (apt-get install):$$missing"
 
 # Debian's python3 comes without venv; as root we can fetch it ourselves.
 .venv/ready: pyproject.toml

@@ -4,13 +4,16 @@ import argparse
 
 from benchmarks import (
     currency,
+    imports,
     intervals,
     intervals_em,
     partition,
     planning,
     rates,
+    scale,
     scheduling,
     simulation,
+    spark,
     startup,
 )
 
@@ -25,5 +28,9 @@ scheduling.main()
 intervals.main()
 intervals_em.em()
 simulation.main()
+scale.main()
 if options.large:
     partition.main()
+    imports.main()
+    scale.main((100_000_000,), "1GB")
+    spark.main()

@@ -194,7 +194,7 @@ def _as_number(text: object) -> float | None:
         except OverflowError:
             return math.inf
     if isinstance(text, str) and re.fullmatch(_NUMBER, text.strip()):
-        return float(text)
+        return float(text.strip())  # float itself strips less
     return None
 
 

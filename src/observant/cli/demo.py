@@ -80,7 +80,8 @@ def demo(pages: int, seconds: float, seed: int, directory: str, as_json: bool) -
         return
     _print(result)
     click.echo(f"\nFiles are in {folder}; look at observer.png.")
-    click.echo(f"Next: observant list --store {file} --sort rate --descending")
+    click.echo(f"Next: observant serve --no-observer --store {file}")
+    click.echo(f"      observant list --store {file} --sort rate --descending")
     click.echo(f"      observant estimate {folder / 'visits.parquet'} --method pooled")
 
 

@@ -16,7 +16,7 @@ __all__ = ["diff", "list_", "pause", "remove", "resume", "show"]
 
 _SORTS = [
     "name", "due_at", "visited_at", "changed_at", "importance", "rate", "visits", "changes",
-    "failed_in_row", "created_at",
+    "period", "doubt", "failed_in_row", "created_at",
 ]  # fmt: skip
 
 

@@ -81,8 +81,15 @@ def seed_lines(plan: Plan, format: str, *, now: float) -> Iterator[str]:  # noqa
 
 def _frontier_item(url: str, visits: float, now: float, phase: float) -> str:
     due = round(now + phase * _DAY / visits) if visits > 0.0 else 0
-    info = {"url": url, "key": urlsplit(url).hostname or "", "metadata": {}}
+    info = {"url": url, "key": _host(url), "metadata": {}}
     return json.dumps({"known": {"info": info, "refetchable_from_date": due}}, ensure_ascii=False)
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # brackets that hold no IPv6 address
+        return ""
 
 
 def _scrapy_request(url: str, visits: float) -> str:

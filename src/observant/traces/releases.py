@@ -97,7 +97,8 @@ def _of_json(value: Any, file: str) -> tuple[str | None, list[Any]]:
     releases = value.get("releases")
     if isinstance(releases, dict):
         # A release is there from the upload of its first file on.
-        first = [[_time_in(part, file) for part in uploads] for uploads in releases.values()]
+        uploaded = [files for files in releases.values() if isinstance(files, list)]
+        first = [[_time_in(part, file) for part in files] for files in uploaded]
         return name, [min(map(str, when)) for when in first if when]
     for key in ("items", "releases", "times", "entries"):
         if isinstance(value.get(key), list):
@@ -130,7 +131,7 @@ def _of_feed(text: bytes) -> list[Any]:
         written = date.group(1).decode(errors="replace")
         try:
             found.append(parsedate_to_datetime(written).isoformat())
-        except ValueError:
+        except (ValueError, OverflowError):
             found.append(written)
     return found
 

@@ -320,10 +320,24 @@ def _both_json(old: str, new: str) -> tuple[Any, Any] | None:
         return None
     try:
         pair = json.loads(old), json.loads(new)
-        json.dumps(pair)
     except (ValueError, RecursionError):
         return None
-    return pair
+    return None if _nested_deeply(pair) else pair
+
+
+def _nested_deeply(value: Any) -> bool:
+    """Whether writing it as JSON could overrun the stack."""
+    level = [value]
+    for _ in range(2 * DEEPEST):
+        level = [
+            member
+            for holder in level
+            if isinstance(holder, list | tuple | dict)
+            for member in (holder.values() if isinstance(holder, dict) else holder)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _json_edits(old: Any, new: Any) -> list[JsonEdit]:

@@ -50,7 +50,8 @@ def entries_of(body: bytes) -> list[tuple[str, str, str, str]] | None:
     return [
         (
             entry.get("id") or entry.get("link") or entry.get("title", ""),
-            entry.get("updated") or entry.get("published", ""),
+            # As a dict: feedparser's own get warns where an entry has only the other date.
+            dict.get(entry, "updated") or entry.get("published", ""),
             entry.get("title", ""),
             entry.get("link", ""),
         )
@@ -72,5 +73,5 @@ def _json_entries(body: bytes) -> list[tuple[str, str, str, str]] | None:
             )
             for item in feed.get("items", [])
         ]
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return None

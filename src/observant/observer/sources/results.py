@@ -129,6 +129,8 @@ def _instant(value: Any) -> float | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
+        if abs(value) > 1e18:  # no time in any unit, and maybe no float either
+            return None
         return value / 1000 if abs(value) > 1e11 else float(value)
     text = str(value).strip()[:64]
     for reader in (dt.datetime.fromisoformat, parsedate_to_datetime):

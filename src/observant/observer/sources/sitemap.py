@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -92,6 +93,6 @@ def _unpacked(body: bytes) -> bytes | None:
     try:
         with gzip.open(io.BytesIO(body)) as packed:
             text = packed.read(_LARGEST + 1)
-    except (OSError, EOFError, ValueError):
+    except (OSError, EOFError, ValueError, zlib.error):
         return None
     return text if len(text) <= _LARGEST else None

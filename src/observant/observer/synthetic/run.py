@@ -6,6 +6,8 @@ spent evenly (uniform) and by somebody who knows all rates (clairvoyant) on the 
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +39,6 @@ __all__ = ["Judgement", "judge", "run_demo"]
 
 _LEARNING = 0.5
 """Share of the time that is for learning and not judged."""
-_START = 1_760_000_000.0 - 1_760_000_000.0 % (7 * DAY) + 4 * DAY
-"""A Monday, 0 h UTC."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,9 @@ async def run_demo(
     budget = world.pages * visits_per_page / world.days
     config = Config(budget=budget, store=str(file), defaults={"min_period": "1s"})
     warm_up()
-    clock = AcceleratedClock(speed=world.days * DAY / seconds, start=_START)
+    # It ends on the midnight that was last, so that whoever looks at the store finds it recent.
+    start = time.time() // DAY * DAY - math.ceil(world.days) * DAY
+    clock = AcceleratedClock(speed=world.days * DAY / seconds, start=start)
     with serving(world) as server, open_store(file, durable=False, clock=clock.time) as store:
         store.add_sources([describe(world.url(page)) for page in range(world.pages)])
         clock.restart()
@@ -134,7 +136,7 @@ async def run_demo(
             await run_observer(
                 observer, seconds=world.days * DAY, each=min(0.5, seconds / 60), show=look
             )
-        return judge(world, store, observer, believed, seconds)
+        return judge(world, store, observer, believed, start=start, seconds=seconds)
 
 
 def judge(
@@ -142,13 +144,15 @@ def judge(
     store: Store,
     observer: Observer,
     believed: list[Status],
+    *,
+    start: float,
     seconds: float,
 ) -> Judgement:
     """Compare what was believed and done with what was true."""
     page_of = {describe(world.url(page)).name: page for page in range(world.pages)}
     rows = _visits(store)
     page = np.array([page_of[row.source] for row in rows], np.int64)
-    day = np.array([(row.started_at - _START) / DAY for row in rows])
+    day = np.array([(row.started_at - start) / DAY for row in rows])
     # Whoever is told "not modified" falsely has seen nothing.
     blind = np.array(
         [row.outcome == "failed" or (row.status == 304 and world.stuck(p))
@@ -174,7 +178,8 @@ def judge(
     rates = np.array([beliefs[describe(world.url(p)).name] for p in range(world.pages)])
     inside = (rates[:, 1] <= world.rates) & (world.rates <= rates[:, 2])
     poisson = np.array([kind in ("poisson", "noisy") for kind in world.kinds]) & world.reliable
-    late = [s for s in believed if (s.at - _START) / DAY >= begin] or believed[-1:]
+    at = np.array([(s.at - start) / DAY for s in believed])
+    late = [s for s, day in zip(believed, at, strict=True) if day >= begin] or believed[-1:]
     return Judgement(
         world=world,
         budget=observer.schedule.budget,
@@ -198,7 +203,7 @@ def judge(
         rate_high=rates[:, 2],
         truth=world.rates,
         seen=np.bincount(page, minlength=world.pages),
-        curve=_curve(score, even, believed),
+        curve=_curve(score, even, at, np.array([s.alpha for s in believed])),
     )
 
 
@@ -211,9 +216,9 @@ def _visits(store: Store) -> list[VisitRow]:
             return sorted(rows, key=lambda row: row.started_at)
 
 
-def _curve(score: Score, even: Score, believed: list[Status]) -> list[dict[str, float]]:
-    days = np.array([(s.at - _START) / DAY for s in believed])
-    alphas = np.array([s.alpha for s in believed])
+def _curve(
+    score: Score, even: Score, days: NDArray[np.float64], alphas: NDArray[np.float64]
+) -> list[dict[str, float]]:
     return [
         {
             "day": mine["day"],

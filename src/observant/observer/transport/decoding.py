@@ -137,6 +137,8 @@ class _Brotli:
     def __init__(self) -> None:
         import brotli
 
+        if not hasattr(brotli.Decompressor, "process"):
+            raise BadBody("brotlipy hides the package brotli, which alone has limits: uninstall it")
         self.ended = False
         self._stream, self._error = brotli.Decompressor(), brotli.error
 

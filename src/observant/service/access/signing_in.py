@@ -75,6 +75,7 @@ def login(
     planted = request.cookies.get(SIGN_IN_COOKIE, "")
     if not planted or not same(csrf_token(planted), data.csrf_token):
         raise PermissionDeniedException("the form is too old, or not ours: load the page again")
+    request.state.entered = data  # the page that says what was wrong is filled in already
     secret = access.sign_in(
         data.name, data.password, client_address(request), old=session_of(request.scope)
     )

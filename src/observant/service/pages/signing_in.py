@@ -9,7 +9,7 @@ from litestar import Request, Response, get
 
 from observant.service.access import Access
 from observant.service.access.guarding import identity_of
-from observant.service.access.signing_in import inside, sign_in_form
+from observant.service.access.signing_in import LoginForm, inside, sign_in_form
 from observant.service.pages.rendering import back_to, page
 from observant.service.pages.routes import reading
 
@@ -27,8 +27,9 @@ def sign_in(request: Request[Any, Any, Any], prefix: str) -> Response[Any]:
 def sign_in_page(
     request: Request[Any, Any, Any], *, problem: str = "", status: int = 200
 ) -> Response[str]:
-    """The form to sign in, after a failed attempt with the reason."""
+    """The form to sign in; after a failed attempt with the reason and what was entered."""
     state = request.app.state
+    entered: LoginForm | None = request.state.get("entered")
     access: Access = state.access
     token, cookie = sign_in_form(request, state.prefix or "/")
     accounts = access.store.accounts()
@@ -38,8 +39,10 @@ def sign_in_page(
         status=status,
         cookies=[cookie],
         sign_in_token=token,
-        next=inside(request.query_params.get("next", ""), state.prefix),
-        name="",
+        next=inside(
+            entered.next if entered else request.query_params.get("next", ""), state.prefix
+        ),
+        name=entered.name if entered else "",
         problem=problem,
         first_run=all(account.signed_in_at is None for account in accounts),
     )

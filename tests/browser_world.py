@@ -1,0 +1,264 @@
+"""A browser, the service as people start it, and somebody who is told, for tests."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from observant.observer.clock import AcceleratedClock
+from observant.observer.synthetic.world import DAY
+
+PATIENCE = 30.0
+"""Seconds until we give up on something; a busy machine is no failure."""
+SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+
+
+def chromium():
+    """The browser of this machine, if there is one."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def until(look, what, *, every=0.15):
+    """What `look` finds, as soon as it finds something."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(every)
+
+
+# -- the service ------------------------------------------------------------------------------
+
+
+class Service:
+    """`observant serve` in a process of its own."""
+
+    def __init__(self, folder, *options, config=""):
+        self.folder = folder
+        self.log = folder / f"serve-{len(list(folder.glob('serve-*')))}.log"
+        settings = folder / "observant.toml"
+        settings.write_text(config, "utf-8")
+        command = "from observant.cli import main; main()"
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603
+                [
+                    sys.executable, "-c", command, "serve", "--port", "0",
+                    "--store", str(folder / "watch.db"), "--config", str(settings), *options,
+                ],
+                stdout=log, stderr=log, cwd=folder,
+            )  # fmt: skip
+        try:
+            self.address = until(self._address, "the service to start")
+        except BaseException:
+            self.stop()
+            raise
+
+    def _address(self):
+        assert self._process.poll() is None, self.told()
+        # The lines about the first run are written after this one: both, or neither.
+        found = re.search(
+            r"^Serving at (http://\S+)/\n(?:First run.*\nIt is.*\n)?", self.told(), re.M
+        )
+        return found and found[1]
+
+    def told(self):
+        return self.log.read_text("utf-8", "replace")
+
+    @property
+    def credentials(self):
+        """Name and password, each time that they were printed."""
+        return re.findall(r"sign in as '(\S+)' with the password (\S+)", self.told())
+
+    def stop(self):
+        """End it as Ctrl-C does."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        return self._process.returncode
+
+
+@contextmanager
+def service(folder, *options, config=""):
+    made = Service(folder, *options, config=config)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def leap(server, days, speed=600.0):
+    """Let the synthetic web be at this day of its life now, and go on quickly."""
+    ticks = time.monotonic() - days * DAY / speed
+    server.begin(AcceleratedClock(speed=speed, start=time.time() - 60 * DAY, origin=ticks))
+
+
+# -- somebody who is told -----------------------------------------------------------------------
+
+
+class Receiver:
+    """A local endpoint for a webhook; keeps headers and bodies."""
+
+    def __init__(self):
+        self.messages = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["content-length"]))
+                outer.messages.append((dict(self.headers), body))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def events(self, topic):
+        """Events of a topic that have come, each with the headers and body that brought it."""
+        return [
+            (event, headers, body)
+            for headers, body in list(self.messages)
+            for event in json.loads(body)["events"]
+            if event["topic"] == topic
+        ]
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+# -- somebody who looks ---------------------------------------------------------------------------
+
+ALARM = """
+document.addEventListener("securitypolicyviolation", (event) =>
+  console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+Object.defineProperty(window, "hurt", { set(what) { console.error(`executed: ${what}`); } });
+"""
+"""In every page, before its own scripts: speaks up when the policy is violated, and when what a
+stranger wrote is executed (the hostile texts set `window.hurt`)."""
+
+
+class Visitor:
+    """Somebody with a browser of this size, and everything that went wrong before their eyes."""
+
+    def __init__(self, browser, address, size="desktop", *, dark=False):
+        width, height = SIZES[size]
+        self.address, self.width, self.size = address, width, size
+        self.wrong, self.dialogs, self.requested = [], [], Counter()
+        phone = {"is_mobile": True, "has_touch": True} if size == "phone" else {}
+        self.context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
+            accept_downloads=True,
+            **phone,
+        )
+        self.context.set_default_timeout(1000 * PATIENCE)
+        self.context.add_init_script(ALARM)
+        self.context.on("request", self._requested)
+        self.context.on("response", self._answered)
+        self.context.on("requestfailed", self._failed)
+        self.context.on("console", self._said)
+        self.context.on("weberror", lambda error: self.wrong.append(f"script: {error.error}"))
+        self.page = self.context.new_page()
+        self.page.on("dialog", self._asked)
+        self._expected = 0
+
+    def _requested(self, request):
+        self.requested[request.url.partition("?")[0]] += 1
+        if not request.url.startswith((f"{self.address}/", "data:", "blob:")):
+            self.wrong.append(f"outside: {request.url}")
+
+    def _answered(self, response):
+        if response.status >= 400 and response.status != self._expected:
+            self.wrong.append(f"{response.status}: {response.url}")
+
+    def _failed(self, request):
+        # A page that is left takes the requests that are under way with it.
+        if request.failure != "net::ERR_ABORTED":
+            self.wrong.append(f"failed: {request.url} {request.failure}")
+
+    def _said(self, message):
+        told = f"the server responded with a status of {self._expected} "
+        if message.type in {"error", "warning"} and told not in message.text:
+            self.wrong.append(f"console: {message.text}")
+
+    def _asked(self, dialog):
+        self.dialogs.append(dialog.message)
+        dialog.accept()
+
+    @contextmanager
+    def expecting(self, status):
+        """An answer of this status is wanted here."""
+        self._expected = status
+        yield
+        self.page.evaluate("1")  # what the console had to say has come by now
+        self._expected = 0
+
+    def sign_in(self, name, password):
+        self.page.goto(f"{self.address}/login")
+        self.page.get_by_label("Name").fill(name)
+        self.page.get_by_label("Password").fill(password)
+        self.page.get_by_role("button", name="Sign in").click()
+        self.page.get_by_role("button", name="Sign out").wait_for()
+
+    def go(self, path):
+        """Open a page; come back when nothing on it is still being computed or drawn."""
+        self.page.goto(f"{self.address}{path}")
+        return self.settled()
+
+    def settled(self):
+        """Wait until the page has stopped loading itself again, and its figures are drawn."""
+        until(lambda: self.page.locator("[data-reload]").count() == 0, "the page to be computed")
+        figures = self.page.locator("figure[data-chart]")
+        for place in range(figures.count()):
+            figure = figures.nth(place)
+            figure.scroll_into_view_if_needed()
+            # Drawn, or saying in words why there is nothing to draw.
+            figure.locator("canvas, .missing:not(:text('being computed'))").first.wait_for()
+        self.page.evaluate("scrollTo(0, 0)")
+        return self.page
+
+    def seen(self):
+        """What is before their eyes, in words, for a test that fails."""
+        text = self.page.locator("body").inner_text()
+        return "\n".join([self.page.url, *self.wrong, text[:2000]])
+
+    def close(self):
+        self.context.close()
+
+
+@contextmanager
+def visitor(browser, address, size="desktop", *, dark=False):
+    """Somebody who looks; nothing may have gone wrong before their eyes."""
+    made = Visitor(browser, address, size, dark=dark)
+    try:
+        yield made
+        assert made.wrong == []
+    except BaseException as error:
+        error.add_note(made.seen())
+        raise
+    finally:
+        made.close()
