@@ -391,7 +391,9 @@ def test_arrow_consumers(small):
     log, _ = small
     table = estimate_rates(log)
     assert pl.DataFrame(table).height == 300
-    assert len(pd.DataFrame.from_arrow(table)) == 300
     arrow = table.to_arrow()
+    if hasattr(pd.DataFrame, "from_arrow"):  # from pandas 3 on
+        assert len(pd.DataFrame.from_arrow(table)) == 300
+    assert len(arrow.to_pandas()) == 300
     assert duckdb.sql("select count(*) from arrow").fetchall() == [(300,)]
     assert arrow.num_rows == 300

@@ -1153,7 +1153,9 @@ def through_polars():
 
 
 def through_pandas():
-    return pd.DataFrame.from_arrow(LOG)
+    if hasattr(pd.DataFrame, "from_arrow"):  # from pandas 3 on
+        return pd.DataFrame.from_arrow(LOG)
+    return LOG.to_arrow().to_pandas()
 
 
 def through_duckdb():

@@ -104,7 +104,12 @@ def serve(
 
 @click.group("user", short_help="Who may sign in?")
 def user() -> None:
-    """Accounts of the service: owners administer, editors change, viewers look."""
+    """Accounts of the service: owners administer, editors change, viewers look.
+
+    \b
+      observant user add mary --role editor
+      observant user password mary
+    """
 
 
 @user.command("add")
@@ -185,7 +190,13 @@ def user_password(name: str, store: str | None, config: str | None, as_json: boo
 
 @click.group("token", short_help="Which programs may use the API?")
 def token() -> None:
-    """Tokens for programs: Authorization: Bearer obs_…"""
+    """Tokens for programs, who send them as `Authorization: Bearer obs_…`.
+
+    A token may read, write (add, change and visit sources) or administer.
+
+    \b
+      observant token create backup --scope read --days 90
+    """
 
 
 @token.command("create")

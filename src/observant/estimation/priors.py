@@ -213,7 +213,10 @@ def shrink_to_parent(
     parent: Prior,
     strength: float,
 ) -> NDArray[np.float64]:
-    """Mixtures of parent and bumps, one per group, with `strength` sources for the parent."""
+    """Mixtures of parent and bumps, one per group, with `strength` sources for the parent.
+
+    Each group ends when it has settled, so that its answer does not depend on the others.
+    """
     bumps = _bumps(parent.rates, SMOOTHNESS)
     order = np.argsort(group, kind="stable")
     begins = np.searchsorted(group[order], np.arange(groups))
@@ -221,15 +224,17 @@ def shrink_to_parent(
     own = group[order]
     w = np.full((groups, under.shape[1]), 0.5 / len(bumps))
     w[:, 0] = 0.5
+    settled = np.zeros(groups, bool)
     for _ in range(100):
         share = under * w[own]
         share /= share.sum(axis=1, keepdims=True)
         new = np.add.reduceat(share, begins, axis=0)
         new[:, 0] += strength
         new /= new.sum(axis=1, keepdims=True)
-        moved = np.abs(new - w).max()
+        new[settled] = w[settled]
+        settled |= np.abs(new - w).max(axis=1) < 1e-3
         w = new
-        if moved < 1e-3:
+        if settled.all():
             break
     return np.asarray(w[:, :1] * parent.weights + w[:, 1:] @ bumps)
 

@@ -69,7 +69,7 @@ def _parse(block: bytes, name: str, rows_before: int, columns: Sequence[str]) ->
             if pa.types.is_string(column.type):
                 column.validate(full=True)
         return table.combine_chunks().to_batches()[0]
-    except (pa.ArrowException, IndexError):
+    except (pa.ArrowException, IndexError, UnicodeDecodeError):
         # Slower, and able to name the line and to hold values of mixed type.
         return _parse_slowly(block, name, rows_before, columns)
 

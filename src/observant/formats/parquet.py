@@ -32,7 +32,7 @@ def read(file: BinaryIO, name: str, columns: Sequence[str]) -> Iterator[pa.Recor
         if parquet.metadata.num_rows == 0:
             yield pa.RecordBatch.from_pylist([], schema=parquet.schema_arrow)
         yield from parquet.iter_batches(batch_size=_ROWS_PER_BATCH, columns=present)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read as Parquet: {error}", file=name) from error
 
 

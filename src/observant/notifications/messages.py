@@ -142,7 +142,7 @@ def _html(parts: Sequence[str], told: Sequence[dict[str, object]]) -> str:
 def _zone(name: str) -> tzinfo:
     try:
         return dt.UTC if name.upper() == "UTC" else ZoneInfo(name)
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, RecursionError):
         return dt.UTC
 
 

@@ -264,7 +264,7 @@ def _read(file: str) -> dict[str, Any]:
             return tomllib.load(opened)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=file) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML, UTF-8, or a number too long
         raise InputError(f"this is not TOML: {error}", file=file) from error
 
 

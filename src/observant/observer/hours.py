@@ -39,9 +39,9 @@ class ActiveHours:
     def parse(cls, windows: list[str], zone: str = "UTC") -> ActiveHours:
         try:
             where = UTC if zone.upper() == "UTC" else ZoneInfo(zone)
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, RecursionError):  # each / is a level
             raise InputError(
-                f"there is no time zone {zone!r}; write for example Europe/Paris"
+                f"there is no time zone {zone[:40]!r}; write for example Europe/Paris"
             ) from None
         found: list[tuple[int, int, int]] = []
         for text in windows:

@@ -14,7 +14,7 @@ from observant.visits.parsing import times_in
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["read_releases"]
 
@@ -31,10 +31,11 @@ _TIMES = (
 )
 """Where an entry may say when it was published, in the order of trust."""
 _FEED_TIMES = re.compile(
-    rb"<(?:[a-z]+:)?(?:pubDate|published|updated|date|lastmod)(?:\s[^>]*)?>\s*([^<]+?)\s*</",
+    rb"<(?:[a-z]+:)?(?:pubDate|published|updated|date|lastmod)(?:\s[^<>]*)?>([^<]+)</",
     re.IGNORECASE,
 )
-_ENTRY = re.compile(rb"<(item|entry|url)[\s>].*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_ENTRY = re.compile(rb"<(/?)(item|entry|url)[\s>]", re.IGNORECASE)
+"""Where an entry begins or ends."""
 
 
 def read_releases(files: Sequence[str | os.PathLike[str]]) -> Trace:
@@ -124,16 +125,28 @@ def _of_feed(text: bytes) -> list[Any]:
     from email.utils import parsedate_to_datetime
 
     found = []
-    for entry in _ENTRY.finditer(text):
-        date = _FEED_TIMES.search(entry.group(0))
-        if date is None:
+    for entry in _entries(text):
+        date = _FEED_TIMES.search(entry)
+        written = "" if date is None else date.group(1).decode(errors="replace").strip()
+        if not written:
             continue
-        written = date.group(1).decode(errors="replace")
         try:
             found.append(parsedate_to_datetime(written).isoformat())
         except (ValueError, OverflowError):
             found.append(written)
     return found
+
+
+def _entries(text: bytes) -> Iterator[bytes]:
+    """Each entry that begins and ends, in one pass however many never end."""
+    begun: dict[bytes, int] = {}
+    for mark in _ENTRY.finditer(text):
+        name = mark[2].lower()
+        if not mark[1]:
+            begun.setdefault(name, mark.start())
+        elif name in begun:
+            yield text[begun[name] : mark.start()]
+            begun.clear()
 
 
 def _days(found: list[Any], file: str) -> list[float]:
@@ -144,9 +157,10 @@ def _days(found: list[Any], file: str) -> list[float]:
     wrong = [item for item in found if not isinstance(item, str | int | float)]
     if wrong:
         raise InputError(f"this is not a time: {str(wrong[0])[:80]!r}", file=file)
-    column = pa.array([str(item) for item in found])
+    # Half a character, which JSON can hold, is in no time.
+    texts = [str(item).encode("utf-8", "replace").decode() for item in found]
     try:
-        micros = times_in(column, "time")
+        micros = times_in(pa.array(texts), "time")
     except VisitLogError as error:
         raise InputError(error.message, file=file, column="time") from error
     return [float(m) / MICROSECONDS_PER_DAY for m in micros]

@@ -249,6 +249,7 @@ def _encoded(values: Any, column: str) -> tuple[Integers, list[str]]:
     try:
         texts = values if isinstance(values, pa.Array) else pa.array(list(values))
         texts = texts.cast(pa.string())
+        texts.validate(full=True)  # files may call anything text
     except (pa.ArrowException, UnicodeEncodeError) as error:
         raise InputError(f"must be text ({error})", column=column) from error
     if texts.null_count:

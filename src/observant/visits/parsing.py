@@ -380,7 +380,7 @@ def _shown(column: pa.Array, row: int, *, quoted: bool = True) -> str:
         value = column[row].as_py()
     except UnicodeDecodeError:
         value = column[row].cast(pa.large_binary()).as_py()
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, KeyError):  # the last is a time zone that nobody knows
         value = str(column[row].value)
     text = repr(value) if quoted else str(value)
     return text if len(text) <= 80 else f"{text[:80]}..."

@@ -118,7 +118,7 @@ def _clock_changes(time_zone: str) -> tuple[NDArray[np.float64], NDArray[np.floa
     """When the clock of a zone changes (days since 1970 UTC), and how far it is ahead between."""
     try:
         zone = ZoneInfo(time_zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+    except (ZoneInfoNotFoundError, ValueError, OSError, RecursionError) as error:
         raise InputError(
             f"unknown time zone {time_zone!r}; write for example UTC or Europe/Berlin"
         ) from error

@@ -106,7 +106,7 @@ def budgets_figure(curves: dict[str, Sequence[dict[str, float]]], marks: dict[st
     y = alt.Y(
         "alpha:Q",
         scale=alt.Scale(zero=False, nice=False, padding=12),
-        axis=alt.Axis(title="currency α", format=".0%", tickCount=5),
+        axis=alt.Axis(title="currency α", format=".2~%", tickCount=5),
     )
     lines = (
         alt.Chart(data(rows), width=420, height=230)

@@ -195,7 +195,7 @@ def zone_of(name: str) -> dt.tzinfo:
     """The time zone of this name, or an `InputError`."""
     try:
         return dt.UTC if name.upper() == "UTC" else ZoneInfo(name)
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, RecursionError):
         raise InputError(
             f"there is no time zone {name!r}; write for example Europe/Paris"
         ) from None

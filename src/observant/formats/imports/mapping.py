@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["IMPORTERS", "Table"]
 
 _NEEDED = ("source", "time")
+_FEW = 64  # rows
 
 
 class Table:
@@ -193,20 +194,28 @@ def _renamed(batch: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
 def _checked(
     batch: pa.RecordBatch, numbers: Sequence[int], report: Report
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that have the types of a visit log; halves are tried until the bad one is alone."""
+    """The rows that have the types of a visit log.
+
+    Halves are tried until a bad row is alone, or so few are left that they can go one by one.
+    """
     import pyarrow as pa
 
     try:
         yield _typed(batch)
     except (VisitLogError, pa.ArrowException) as error:
-        if batch.num_rows == 1:
-            reason = error.message if isinstance(error, VisitLogError) else str(error)
-            column = getattr(error, "column", None)
-            report.malformed(numbers[0], f"column {column}: {reason}" if column else reason)
+        bad = 0 if batch.num_rows == 1 else getattr(error, "row", None)
+        if bad is None or batch.num_rows > _FEW:
+            half = batch.num_rows // 2
+            yield from _checked(batch.slice(0, half), numbers[:half], report)
+            yield from _checked(batch.slice(half), numbers[half:], report)
             return
-        half = batch.num_rows // 2
-        yield from _checked(batch.slice(0, half), numbers[:half], report)
-        yield from _checked(batch.slice(half), numbers[half:], report)
+        if bad:
+            yield from _checked(batch.slice(0, bad), numbers[:bad], report)
+        reason = error.message if isinstance(error, VisitLogError) else str(error)
+        column = getattr(error, "column", None)
+        report.malformed(numbers[bad], f"column {column}: {reason}" if column else reason)
+        if bad + 1 < batch.num_rows:
+            yield from _checked(batch.slice(bad + 1), numbers[bad + 1 :], report)
 
 
 def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -43,7 +43,7 @@ _CSV_HEADER = "Url,Status code,Status name,Fetch Time,Modified Time"
 _STATUS = re.compile(r"(\d+)(?: \(\w+\))?\s*")
 _INTERVAL = re.compile(r"(\d+) seconds.*")
 _PART = re.compile(r"part-(?:r-|m-)?\d{5}(?:\.\w+)?", re.MULTILINE)
-_RECORD = re.compile(r"Recno:: (\d+)")
+_RECORD = re.compile(r"Recno:: (\d{1,18})")
 
 
 class State(NamedTuple):

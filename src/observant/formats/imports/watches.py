@@ -183,7 +183,7 @@ def _hours(watch: Mapping[str, Any], report: Report) -> dict[str, Any]:
         length = day.get("duration")
         length = length if isinstance(length, dict) else {}
         hours, minutes = (str(length.get(unit) or 0) for unit in ("hours", "minutes"))
-        if start is None or not (hours + minutes).isdecimal():
+        if start is None or not (hours + minutes).isdecimal() or len(hours + minutes) > 9:
             report.warn("hours of {count} days cannot be read, and were left out")
             continue
         begin = 60 * int(start[1]) + int(start[2])

@@ -101,7 +101,10 @@ def _steps(match: re.Match[str]) -> Iterator[Step]:
     elif part["any"] or part["all"]:
         yield _members
     elif part["slice"] is not None:
-        bounds = [int(text) if text.strip() else None for text in part["slice"].split(":")]
+        try:
+            bounds = [int(text) if text.strip() else None for text in part["slice"].split(":")]
+        except ValueError:
+            raise InputError("this is not a JSONPath: a minus without a number") from None
         if len(bounds) == 3 and bounds[2] == 0:
             raise InputError("this is not a JSONPath: a slice cannot step by 0")
         yield _sliced(slice(*bounds))

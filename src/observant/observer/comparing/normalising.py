@@ -9,6 +9,7 @@ network. Depth is limited wherever a tree is built.
 __all__ = ["html_tree", "kind_of", "read", "xml_tree"]
 
 import codecs
+import contextlib
 import functools
 import json
 import re
@@ -361,7 +362,9 @@ def xml_tree(body: bytes, charset: str | None = None) -> Any:
         raise UnreadableError("the body is not XML")
     for node in root.iter():
         if isinstance(node.tag, str) and "}" in node.tag:
-            node.tag = node.tag.rpartition("}")[2]
+            # What a forgiving parser takes for a name may be none: then it stays as it is.
+            with contextlib.suppress(ValueError):
+                node.tag = node.tag.rpartition("}")[2]
     return root
 
 

@@ -174,9 +174,9 @@ def _remove(element: Any) -> None:
     if element.tail:
         before = element.getprevious()
         if before is None:
-            parent.text = (parent.text or "") + element.tail
+            parent.text = _NOT_XML.sub("\ufffd", (parent.text or "") + element.tail)
         else:
-            before.tail = (before.tail or "") + element.tail
+            before.tail = _NOT_XML.sub("\ufffd", (before.tail or "") + element.tail)
     parent.remove(element)
 
 
@@ -248,6 +248,8 @@ _XPATH_FUNCTIONS = frozenset(
 _NODE_TESTS = frozenset(
     {"text", "node", "comment", "processing-instruction", "and", "or", "div", "mod"}
 )
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that lxml reads in a page, and refuses to write."""
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _CALL = re.compile(r"([\w:.-]+)\s*\(")
 
@@ -261,7 +263,7 @@ def compile_xpath(expression: str) -> Any:
             raise InputError(f"XPath 1 has no function {name!r}")
     try:
         return etree.XPath(expression, smart_strings=False, regexp=False)
-    except etree.XPathError as error:
+    except (etree.XPathError, ValueError) as error:  # characters that XML does not have
         raise InputError(f"this is not an XPath 1 expression: {expression!r} ({error})") from None
 
 

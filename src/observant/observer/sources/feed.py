@@ -44,7 +44,10 @@ def entries_of(body: bytes) -> list[tuple[str, str, str, str]] | None:
         return _json_entries(body)
     import feedparser
 
-    parsed: Any = feedparser.parse(body, sanitize_html=False, resolve_relative_uris=False)
+    try:
+        parsed: Any = feedparser.parse(body, sanitize_html=False, resolve_relative_uris=False)
+    except Exception:  # noqa: BLE001 - it forgives nearly everything, and stumbles over the rest
+        return None
     if not parsed.get("version"):
         return None
     return [

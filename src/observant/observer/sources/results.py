@@ -18,6 +18,7 @@ from observant.observer.comparing.characters import utf8
 from observant.observer.comparing.css import compile_css
 from observant.observer.comparing.document import UnreadableError
 from observant.observer.comparing.normalising import html_tree, json_value, kind_of
+from observant.observer.comparing.rules import LONGEST_EXPRESSION
 from observant.observer.comparing.selection import (
     COMPILERS,
     _found,
@@ -242,6 +243,8 @@ def _check(name: str, rule: str, form: Form) -> None:
     }.get(form, [])
     if not languages:
         raise InputError(f"{name}: a {form} is read without rules; leave it out")
+    if len(rule) > LONGEST_EXPRESSION:
+        raise InputError(f"{name}: longer than {LONGEST_EXPRESSION:,} characters")
     problem: InputError | None = None
     for language in languages:
         try:

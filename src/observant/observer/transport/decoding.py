@@ -138,7 +138,7 @@ class _Brotli:
         import brotli
 
         if not hasattr(brotli.Decompressor, "process"):
-            raise BadBody("brotlipy hides the package brotli, which alone has limits: uninstall it")
+            raise BadBody("the old package brotlipy hides the package brotli: uninstall it")
         self.ended = False
         self._stream, self._error = brotli.Decompressor(), brotli.error
 

@@ -102,7 +102,7 @@ class Scheduler(Registry):
         seed: int = 0,
         start: float = 0.0,
     ) -> None:
-        from observant.planning.schedule import dispatch
+        from observant.planning.schedule import beliefs, dispatch
         from observant.planning.schedule.crossing import CODES
 
         if objective not in OBJECTIVES:
@@ -128,6 +128,7 @@ class Scheduler(Registry):
         self._seen = 0
         self._next_look = 0.0
         self._kernels: Any = dispatch
+        self._beliefs: Any = beliefs
         self._objective, self._grace = objective, float(check("grace", grace, 0))
         self._bounds = float(min_period), float(max_period)
         self._host_defaults = float(host_delay), float(host_cap)
@@ -311,7 +312,7 @@ class Scheduler(Registry):
             self._trust(slots, hints)
         self._scale()
         if len(self._grid):
-            self._kernels.believe_all(self._sources, self._clock, self._state[4])
+            self._beliefs.believe_all(self._sources, self._clock, self._state[4])
         self._changed(slots)
 
     def remove(self, source: str | int) -> None:
@@ -452,7 +453,7 @@ class Scheduler(Registry):
         self._sources["group"] = self._rows_for(self._sources["node"])
         self._clock["age_weight"] = learned.age_weight
         self._gather()
-        self._kernels.believe_all(self._sources, self._clock, self._state[4])
+        self._beliefs.believe_all(self._sources, self._clock, self._state[4])
         self._next_look = max(2 * self._seen / max(len(self), 1), _FIRST_LOOK)
         self._settle()
 
@@ -545,7 +546,7 @@ class Scheduler(Registry):
 
     def _believe(self, slot: int) -> None:
         """Find the posterior of one source anew."""
-        self._kernels.believe_one(self._sources, self._clock, self._state[4], slot)
+        self._beliefs.believe_one(self._sources, self._clock, self._state[4], slot)
 
     def _tabulate(self) -> None:
         """Prepare what is looked up rather than computed, for the rates as they are."""

@@ -25,7 +25,7 @@
     return typeof value === "string" && value in DARK ? DARK[value] : value;
   }
 
-  function fitted(spec) {
+  function fitted(spec, room) {
     let made = structuredClone(spec);
     if (dark.matches) made = recoloured(made);
     const font = getComputedStyle(document.body).fontFamily;
@@ -35,7 +35,9 @@
     made.config = { ...config, background: null, font,
       axis: { ...config.axis, ...words, gridColor: style("--line"), domainColor: style("--line-strong"),
         tickColor: style("--line-strong") },
-      legend: { ...config.legend, ...words, labelFontSize: 12, symbolStrokeWidth: 2 },
+      // Three long names side by side do not fit into a column of the page.
+      legend: { ...config.legend, ...words, labelFontSize: 12, symbolStrokeWidth: 2,
+        ...(room < 600 ? { columns: 2 } : {}) },
       text: { ...config.text, font } };
     if (!made.hconcat && !made.vconcat) made.width = "container";
     // On a touch screen a finger on a chart scrolls the page.
@@ -75,7 +77,7 @@
     const paint = async () => {
       if (figure.view) figure.view.finalize();
       box.replaceChildren();
-      const made = await vega(box, fitted(found), {
+      const made = await vega(box, fitted(found, box.clientWidth), {
         ast: true, actions: false, defaultStyle: false, renderer: "canvas",
         tooltip: { disableDefaultStyle: true, theme: "plain" },
       });
