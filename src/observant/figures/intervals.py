@@ -50,7 +50,7 @@ def interval_figure(estimate: IntervalEstimate) -> alt.LayerChart:
         "curve:N",
         sort=list(curves),
         scale=alt.Scale(domain=list(colours), range=list(colours.values())),
-        legend=alt.Legend(title=None, orient="bottom", labelLimit=260),
+        legend=alt.Legend(title=None, orient="bottom", labelLimit=260, columns=2),
     )
     lines = (
         alt.Chart(data(rows), width=560, height=320)
@@ -66,7 +66,7 @@ def interval_figure(estimate: IntervalEstimate) -> alt.LayerChart:
                     domain=list(colours),
                     range=[[5, 4] if name == _POISSON else [1, 0] for name in colours],
                 ),
-                legend=alt.Legend(title=None, orient="bottom", labelLimit=260),
+                legend=alt.Legend(title=None, orient="bottom", labelLimit=260, columns=2),
             ),
             tooltip=[
                 "curve:N",

@@ -119,7 +119,7 @@ def budgets_figure(curves: dict[str, Sequence[dict[str, float]]], marks: dict[st
                 title=None,
                 sort=list(paint),
                 scale=alt.Scale(domain=list(paint), range=list(paint.values())),
-                legend=alt.Legend(orient="top"),
+                legend=alt.Legend(orient="top", columns=2),
             ),
             tooltip=[
                 "visits:N",

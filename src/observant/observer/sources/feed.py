@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FeedSource", "entries_of"]
 
+_LONGEST_DECLARATION = 1000
+
 
 class FeedSource(HttpSource):
     """One line an entry: its id, when it was updated, its title and its link."""
@@ -44,6 +46,7 @@ def entries_of(body: bytes) -> list[tuple[str, str, str, str]] | None:
         return _json_entries(body)
     import feedparser
 
+    body = _declaration_apart(body)
     try:
         parsed: Any = feedparser.parse(body, sanitize_html=False, resolve_relative_uris=False)
     except Exception:  # noqa: BLE001 - it forgives nearly everything, and stumbles over the rest
@@ -60,6 +63,22 @@ def entries_of(body: bytes) -> list[tuple[str, str, str, str]] | None:
         )
         for entry in parsed.entries
     ]
+
+
+def _declaration_apart(body: bytes) -> bytes:
+    """The body with its XML declaration on a line of its own; empty if that never ends.
+
+    feedparser looks for an encoding up to the end of the line, in a time that grows with the cube
+    of its length.
+    """
+    for end, line_end in ((b"?>", b"\n"), (b"?\0>\0", b"\n\0"), (b"\0?\0>", b"\0\n")):
+        head, found, rest = body.partition(end)
+        if found and len(head) < 2 * _LONGEST_DECLARATION:
+            body = head + found + line_end + rest
+            break
+    text = body.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xfe\xff \t\r\n")
+    first = text.partition(b"\n")[0]
+    return b"" if first[:2] == b"<?" and len(first) > _LONGEST_DECLARATION else body
 
 
 def _json_entries(body: bytes) -> list[tuple[str, str, str, str]] | None:
