@@ -311,13 +311,13 @@ def print_rows(table: RateTable, sort: str, rows: int) -> None:
 
 def print_summary(table: RateTable) -> None:
     """Print the collection in a few lines, with a histogram and the notes."""
-    from observant.units import format_rate
+    from observant.units import counted, format_rate
 
     summary = table.summary()
-    click.echo(
-        f"{summary['sources']:,} sources, {summary['visits']:,} visits, "
-        f"{summary['changes']:,} changes, method {table.method}"
+    numbers = ", ".join(
+        counted(summary[f"{noun}s"], noun) for noun in ("source", "visit", "change")
     )
+    click.echo(f"{numbers}, method {table.method}")
     click.echo(
         f"{summary['never_changed']:,} never changed, {summary['always_changed']:,} changed at "
         f"every visit, {summary['too_few']:,} have too few visits to compare"

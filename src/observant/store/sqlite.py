@@ -124,7 +124,9 @@ class SqliteEngine(Engine):
             _refuse_network(self.path)
         if not self.path.exists():
             if not create:
-                raise StoreError(f"{self.path}: there is no store; create one first")
+                raise StoreError(
+                    f"{self.path}: there is no store; `observant add` makes one, --store names one"
+                )
             if not self.path.parent.is_dir():
                 raise StoreError(f"{self.path}: there is no folder {self.path.parent}")
             try:  # sources may hold credentials: nobody else reads it
