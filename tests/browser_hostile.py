@@ -30,12 +30,13 @@ TEXTS = (
     "{{constructor.constructor('window.hurt=1')()}}${window.hurt=2}{%print(7*7)%}<%=7*7%>",
     "</title></textarea></option></script><script>window.hurt = 'way out'</script>",
     "\" autofocus onfocus=\"window.hurt='focus'\" onmouseover=\"window.hurt='mouse'\" x=\"",
-    "<iframe srcdoc=\"<script>parent.hurt = 'frame'</script>\"></iframe><base href=//evil.example/>",
+    "<iframe srcdoc=\"<script>parent.hurt = 'frame'</script>\"></iframe><base href=//x.example/>",
     "<math><mtext><table><mglyph><style><!--</style><img src=x onerror=window.hurt='math'>",
     "<meta http-equiv=refresh content=\"0;url=javascript:window.hurt='meta'\">]]>--><!--",
     "\u202egnissim\u202c \u2066\u200b\u200d\ufeff\u0301 \x1b[31m\x07",
     "<details open ontoggle=window.hurt='toggle'><a href='data:text/html,<script>1</script>'>",
 )  # fmt: skip
+PASSWORD = "correct horse battery"  # noqa: S105
 ALL = " ".join(TEXTS)
 _HOUR = 3600.0
 
@@ -49,14 +50,15 @@ def hostile_store(file):
         finally:
             collection.cache.close()
         access = Access(store, log_n=4)
-        access.add_account("<b onclick=window.hurt=1>", "viewer", "correct horse battery")
+        access.add_account("owner", "owner", PASSWORD)
+        access.add_account("<b onclick=window.hurt=1>", "viewer", PASSWORD)
         access.new_token(TEXTS[0], "read")
 
 
 def _fill(store, collection, now):
     names = []
     for number, text in enumerate((ALL[:990], *TEXTS)):
-        tag = text.replace(",", "").replace(" ", "/")[:150]
+        tag = "".join(c for c in text if c not in " ,\x07\x1b")[:150]  # a tag is one word
         entry = NewSource(
             url=f"https://site{number % 3}.example/{number}?q=%3Cscript%3E", title=text,
             tags=(tag, "news"), importance=1.0 + number % 4,

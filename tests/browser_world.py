@@ -15,7 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from observant.observer.clock import AcceleratedClock
 from observant.observer.synthetic.world import DAY
 
-PATIENCE = 30.0
+from .browser_scripts import ALARM
+
+PATIENCE = 90.0
 """Seconds until we give up on something; a busy machine is no failure."""
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 
@@ -64,10 +66,7 @@ class Service:
 
     def _address(self):
         assert self._process.poll() is None, self.told()
-        # The lines about the first run are written after this one: both, or neither.
-        found = re.search(
-            r"^Serving at (http://\S+)/\n(?:First run.*\nIt is.*\n)?", self.told(), re.M
-        )
+        found = re.search(r"^Serving at (http://\S+)/\n", self.told(), re.MULTILINE)
         return found and found[1]
 
     def told(self):
@@ -151,26 +150,18 @@ class Receiver:
 
 # -- somebody who looks ---------------------------------------------------------------------------
 
-ALARM = """
-document.addEventListener("securitypolicyviolation", (event) =>
-  console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
-Object.defineProperty(window, "hurt", { set(what) { console.error(`executed: ${what}`); } });
-"""
-"""In every page, before its own scripts: speaks up when the policy is violated, and when what a
-stranger wrote is executed (the hostile texts set `window.hurt`)."""
-
 
 class Visitor:
     """Somebody with a browser of this size, and everything that went wrong before their eyes."""
 
-    def __init__(self, browser, address, size="desktop", *, dark=False):
+    def __init__(self, browser, address, size="desktop", *, state=None):
         width, height = SIZES[size]
         self.address, self.width, self.size = address, width, size
         self.wrong, self.dialogs, self.requested = [], [], Counter()
         phone = {"is_mobile": True, "has_touch": True} if size == "phone" else {}
         self.context = browser.new_context(
             viewport={"width": width, "height": height},
-            color_scheme="dark" if dark else "light",
+            storage_state=state,
             reduced_motion="reduce",
             accept_downloads=True,
             **phone,
@@ -251,9 +242,9 @@ class Visitor:
 
 
 @contextmanager
-def visitor(browser, address, size="desktop", *, dark=False):
+def visitor(browser, address, size="desktop", *, state=None):
     """Somebody who looks; nothing may have gone wrong before their eyes."""
-    made = Visitor(browser, address, size, dark=dark)
+    made = Visitor(browser, address, size, state=state)
     try:
         yield made
         assert made.wrong == []

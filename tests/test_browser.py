@@ -12,12 +12,12 @@ from observant.observer.synthetic.serving import serving
 from observant.observer.synthetic.world import DemoWorld
 from observant.service.pages.rendering import PLACES
 
-from .browser_hostile import TEXTS, hostile_store
-from .browser_world import SIZES, Receiver, chromium, leap, service, until, visitor
+from .browser_hostile import PASSWORD, TEXTS, hostile_store
+from .browser_scripts import ACCESSIBLE, ALIVE, DOT, FOCUSED, REACHABLE, UNFOLD
+from .browser_world import SIZES, Receiver, Visitor, chromium, leap, service, until, visitor
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no Chromium on this machine")
 
-ACCESSIBLE = (Path(__file__).parent / "browser_accessibility.js").read_text("utf-8")
 CONFIG = """
 budget = "4/s"
 allow = ["127.0.0.0/8"]
@@ -53,7 +53,7 @@ def test_a_day_with_the_dashboard(browser, size, tmp_path):
         service(tmp_path, config=CONFIG) as running,
         visitor(browser, running.address, size) as me,
     ):
-        ((name, password),) = running.credentials
+        ((name, password),) = until(lambda: running.credentials, "the first password")
         _come_in(me, name, password)
         addresses = [f"http://127.0.0.1:{web.port}/page/{page}" for page in range(world.pages)]
         _add_sources(me, addresses)
@@ -64,13 +64,18 @@ def test_a_day_with_the_dashboard(browser, size, tmp_path):
         _find_sources(me, world.pages)
         _read_a_difference(me)
         _change_the_budget(me)
-        _export_and_import(me, addresses)
+        _export_and_import(me, addresses, receiver.url)
         _look_around(me, tmp_path)
         _leave(me)
         assert me.dialogs == ["Apply this plan?"]
         assert len(running.credentials) == 1
         assert running.stop() == 0
-    with service(tmp_path, "--no-observer", config=CONFIG) as again:
+    if size == "desktop":
+        _start_again(tmp_path)
+
+
+def _start_again(folder):
+    with service(folder, "--no-observer", config=CONFIG) as again:
         assert again.credentials == []  # they were told once
 
 
@@ -132,20 +137,15 @@ def _subscribe(me, hook):
 
 def _see_a_change(me):
     page = me.page
-    alpha, grace = page.locator("[data-alpha]"), page.locator("output[data-grace]")
 
     def is_there():
         page.goto(me.address)
         found = re.search(r"16 sources, \d+ visits, [1-9]\d* changes found", page.content())
-        listed = page.locator(".feed .badge.changed").count()
-        return found and listed and grace.count() and float(alpha.inner_text()) < 99
+        return found and page.locator(".feed .badge.changed").count()
 
     until(is_there, "a change of the demo world")
     me.settled()
-    before = float(alpha.inner_text()), grace.inner_text()
-    page.get_by_label("Grace β").press("End")
-    until(lambda: grace.inner_text() != before[1], "the slider to move")
-    assert before[0] < float(alpha.inner_text()) <= 100
+    assert 0 <= float(page.locator("[data-alpha]").inner_text()) <= 100
 
 
 def _be_told(me, receiver, secret):
@@ -221,7 +221,7 @@ def _change_the_budget(me):
     planned("α of the plan")
     then = []
     for budget in ("0.1/s", "20/s"):
-        page.get_by_label("Budget").fill(budget)
+        page.get_by_label("Budget", exact=True).fill(budget)
         page.get_by_role("button", name="Show").click()
         page.get_by_text("Apply", exact=True).wait_for()
         me.settled()
@@ -233,22 +233,28 @@ def _change_the_budget(me):
     me.settled()
     assert planned("α of the plan") == pytest.approx(then[-1], abs=10)
     _walk(me, "Settings")
-    assert page.get_by_label("Budget").input_value() == "20/s"
+    assert page.get_by_label("Budget", exact=True).input_value() == "20/s"
 
 
-def _export_and_import(me, addresses):
+def _export_and_import(me, addresses, hook):
     page = me.page
-    with page.expect_download() as wait:
-        page.get_by_role("link", name="Export", exact=True).click()
-    file = Path(wait.value.path())
-    document = json.loads(file.read_text("utf-8"))
-    assert [source["url"] for source in document["sources"]] == addresses
-    assert document["subscriptions"][0]["name"] == "hook & co"
+    documents = []
+    for name in ("Export", "Export with secrets"):
+        with page.expect_download() as wait:
+            page.get_by_role("link", name=name, exact=True).click()
+        documents.append(json.loads(Path(wait.value.path()).read_text("utf-8")))
+    masked, document = documents
+    assert [source["url"] for source in masked["sources"]] == sorted(addresses)
+    assert hook not in json.dumps(masked)
+    assert document["subscriptions"][0]["channel"] == hook
     document["sources"].append(document["sources"][0] | {"url": addresses[0] + "?more", "name": ""})
-    page.get_by_label("Import a document that was exported").set_input_files(
-        {"name": "o.json", "mimeType": "application/json", "buffer": json.dumps(document).encode()}
-    )
-    page.get_by_role("button", name="Import").click()
+    file = {
+        "name": "o.json",
+        "mimeType": "application/json",
+        "buffer": json.dumps(document).encode(),
+    }
+    page.get_by_label("Import a document that was exported").set_input_files(file)
+    page.get_by_role("button", name="Import", exact=True).click()
     page.get_by_role("status").filter(has_text="Imported.").wait_for()
     page.goto(f"{me.address}/sources")
     assert f"{len(addresses) + 1} sources" in page.locator(".head .lead").inner_text()
@@ -256,14 +262,17 @@ def _export_and_import(me, addresses):
 
 def _look_around(me, folder):
     """Pictures of every page, for people to look at: they are kept with the test's other files."""
-    for dark in (False, True):
-        me.page.emulate_media(color_scheme="dark" if dark else "light")
-        for place in (*(place.path for place in PLACES), "/sources/1", "/plan?budget=1/s"):
-            page = me.go(place)
-            name = re.sub(r"\W+", "-", place).strip("-") or "overview"
-            scheme = "dark" if dark else "light"
+    places = (
+        [place.path for place in PLACES] if me.size == "desktop" else ["/", "/sources", "/plan"]
+    )
+    for place in (*places, "/sources/1"):
+        page = me.go(place)
+        name = re.sub(r"\W+", "-", place).strip("-") or "overview"
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            me.settled()
             page.screenshot(path=folder / f"{me.size}-{scheme}-{name}.png", full_page=True)
-            _no_scrolling_sideways(me)
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= me.width, place
 
 
 def _leave(me):
@@ -278,5 +287,194 @@ def _walk(me, place):
     me.page.locator("nav [aria-current=page]", has_text=place).wait_for()
 
 
-def _no_scrolling_sideways(me):
-    assert me.page.evaluate("document.scrollingElement.scrollWidth") <= me.width, me.page.url
+# -- for everybody --------------------------------------------------------------------------------
+
+PAGES = [
+    *(place.path for place in PLACES),
+    "/sources/1",  # everything at once
+    "/sources/8",  # it fails
+    "/sources/14",  # its address is hostile
+    "/subscriptions/1",
+    "/events?topic=changed",
+    "/sources?search=%3Cscript%3E&tag=news",
+    "/plan?budget=500/day&grace=6h",
+]
+
+
+@pytest.fixture(scope="module")
+def among_enemies(tmp_path_factory):
+    """The service over a store in which everything that strangers can set is hostile."""
+    folder = tmp_path_factory.mktemp("enemies")
+    hostile_store(folder / "watch.db")
+    with service(folder, "--no-observer") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def signed_in(browser, among_enemies):
+    """The cookies of somebody who has signed in: once for all tests."""
+    with visitor(browser, among_enemies.address) as me:
+        me.sign_in("owner", PASSWORD)
+        yield me.context.storage_state()
+
+
+@pytest.fixture
+def come(browser, among_enemies, signed_in):
+    """Somebody who has signed in, with a screen of this size."""
+
+    def made(size="desktop"):
+        return visitor(browser, among_enemies.address, size, state=signed_in)
+
+    return made
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_everybody_can_use_every_page(come, size):
+    problems = []
+    with come(size) as me:
+        for path in PAGES:
+            page = me.go(path)
+            page.evaluate(UNFOLD)
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                found = page.evaluate(ACCESSIBLE, {"width": me.width})
+                problems += [f"{path} in {scheme}: {problem}" for problem in found]
+            me.settled()  # figures are drawn anew for the dark
+    assert not problems, "\n".join(problems)
+
+
+def test_alpha_follows_the_grace(come):
+    with come() as me:
+        page = me.go("/")
+        alpha, grace = page.locator("[data-alpha]"), page.locator("output[data-grace]")
+        found, said = [float(alpha.inner_text())], [grace.inner_text()]
+        for _ in range(3):
+            page.get_by_label("Grace β").press("PageUp")  # a tenth of the way
+            found.append(float(alpha.inner_text()))
+            said.append(grace.inner_text())
+        assert found == sorted(set(found)), (found, said)
+        assert len(set(said)) == 4
+        assert page.get_by_label("Grace β").get_attribute("aria-valuetext") == f"grace {said[-1]}"
+
+
+def test_the_keyboard_is_enough(come):
+    with come() as me:
+        page = me.go("/")
+        stops = []
+        while not stops or stops[-1] != PLACES[-1].name:
+            page.keyboard.press("Tab")
+            stops.append(page.evaluate(FOCUSED)["text"])
+            assert page.evaluate(FOCUSED)["ring"] >= 2, stops
+            assert len(stops) < 20
+        assert stops == ["Skip to the content", "observant", *(place.name for place in PLACES)]
+        for _ in range(len(PLACES) - 2):
+            page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/sources")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")  # skips the navigation
+        assert page.evaluate("document.activeElement.id") == "main"
+        page.keyboard.press("Tab")
+        assert page.evaluate(FOCUSED)["text"] == "Add sources"
+        me.settled()
+
+
+def test_the_keyboard_never_gets_stuck(come):
+    with come("phone") as me:
+        for path in ("/sources", "/settings"):
+            page = me.go(path)
+            page.evaluate(UNFOLD)
+            wanted = page.evaluate(REACHABLE)
+            reached = set()
+            while len(reached) < 2 * len(wanted):
+                page.keyboard.press("Tab")
+                focused = page.evaluate(FOCUSED)
+                if focused["nothing"]:  # the end of the page
+                    break
+                reached.add(focused["place"])
+                assert focused["ring"] >= 2, (path, focused)
+                assert focused["inside"], (path, focused)
+            assert set(wanted) <= reached, path
+
+
+# -- among enemies --------------------------------------------------------------------------------
+
+
+def test_what_strangers_write_stays_text(come):
+    with come() as me:
+        for path in PAGES:
+            page = me.go(path)
+            assert page.evaluate(ALIVE) == [], path
+            assert page.title().endswith("observant"), path
+        page = me.go("/sources?tag=news")
+        shown = page.locator("td.source .title").all_inner_texts()
+        for text in TEXTS[:-2]:
+            assert text in shown  # letter for letter
+        page = me.go("/sources/1")
+        assert TEXTS[0] in page.locator(".diff").inner_text()
+        assert TEXTS[0] in page.locator("h1").inner_text()
+        assert me.dialogs == []
+
+
+def test_what_a_figure_tells_of_strangers_stays_text(come):
+    """Vega and its tooltips are code of others: they get hostile names, too."""
+    with come() as me:
+        page = me.go("/plan")
+        figure = page.locator("figure[data-chart*='/plan.json']")
+        figure.scroll_into_view_if_needed()
+        x, y = figure.evaluate(DOT)
+        page.mouse.move(x - 30, y)
+        page.mouse.move(x, y, steps=5)
+        tooltip = page.locator("#vg-tooltip-element.visible")
+        tooltip.wait_for()
+        assert "<script>window.hurt='name'</script>" in tooltip.inner_text()
+        assert page.evaluate(ALIVE) == []
+        for path in ("/charts/plan.svg", "/charts/timeline.svg?source=1", "/feeds/changes.atom"):
+            page.goto(f"{me.address}{path}")
+            # Pictures bring styles of their own, which the policy refuses in a page: no matter.
+            me.wrong = [one for one in me.wrong if "executed" in one]
+        assert me.dialogs == []
+
+
+def test_a_version_is_never_a_page_of_ours(come):
+    with come() as me:
+        page = me.go("/sources/1")
+        digest = page.locator("#new option").first.get_attribute("value")
+        with page.expect_download() as wait:
+            page.evaluate(
+                "(address) => { location = address; }",
+                f"{me.address}/api/v1/sources/1/versions/{digest}",
+            )
+        assert TEXTS[0] in Path(wait.value.path()).read_text("utf-8")
+        assert page.url == f"{me.address}/sources/1"
+
+
+def test_the_policy_holds_and_the_alarm_works(browser, among_enemies, signed_in):
+    """What would have to happen for the tests above to fail."""
+    me = Visitor(browser, among_enemies.address, state=signed_in)
+    try:
+        me.page.goto(f"{me.address}/status")
+        me.page.evaluate(
+            """() => {
+              document.body.insertAdjacentHTML("beforeend", "<img src=data:, onerror='hurt = 1'>");
+              const script = document.createElement("script");
+              script.textContent = "window.hurt = 2";
+              document.body.append(script);
+              return fetch("http://evil.example/").catch(() => null);
+            }"""
+        )
+        for wanted in ("policy: script-src-attr", "policy: script-src-elem", "policy: connect-src"):
+            _hear(me, wanted)
+        assert "executed" not in " ".join(me.wrong)
+        me.page.evaluate("window.hurt = 3")
+        _hear(me, "executed: 3")
+    finally:
+        me.close()
+
+
+def _hear(me, words):
+    def heard():
+        me.page.evaluate("1")  # events come while the browser is asked for something
+        return any(words in one for one in me.wrong)
+
+    until(heard, words)

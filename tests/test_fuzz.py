@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from observant.errors import ObservantError
@@ -60,16 +60,20 @@ def test_samples_are_understood(fuzzing):
             except (ObservantError, *target.verdicts):
                 continue
             accepted += 1
-        assert accepted or target.name in {"import-sniff", "cursor"}, target.name
+        assert accepted, target.name
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],  # the input is in the note; smaller ones are for benchmarks.fuzz
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(seed=st.integers(0, 2**32))
 def test_mutations_break_no_reader(fuzzing, seed):
     fuzz, fuzz_targets = fuzzing
-    luck = random.Random(seed)
+    luck = random.Random(seed)  # noqa: S311 - not for secrets
     for target in fuzz_targets.targets().values():
         sample = luck.choice(target.seeds() or [b""])
         data = fuzz.mutated(sample, luck)
