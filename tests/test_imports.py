@@ -517,6 +517,15 @@ def test_bad_cells_are_found_by_their_line_and_the_rest_goes_on():
         visits_of(io.BytesIO(text.encode()), batch_rows=10, on_bad="fail")
 
 
+def test_a_table_of_which_nothing_can_be_read_is_refused_soon():
+    rows = "".join(f"s{i},yesterday\n" for i in range(20_000))
+    with pytest.raises(InputError, match=r"none of the first 1,000 rows .*column time.*--map"):
+        visits_of(io.BytesIO(f"source,time\n{rows}".encode()), format="table")
+    few = "source,time\n" + 900 * "s,yesterday\n" + "s,2026-01-01\n"
+    table, report = visits_of(io.BytesIO(few.encode()), format="table")
+    assert (len(table), report.malformed_rows) == (1, 900)
+
+
 def test_a_table_without_the_needed_columns_says_how_to_name_them():
     with pytest.raises(InputError, match=r"no column 'source'.*--map source=NAME"):
         visits_of(io.BytesIO(b"url,time\na,2026-01-01\n"), format="table")

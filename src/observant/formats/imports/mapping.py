@@ -24,6 +24,8 @@ __all__ = ["IMPORTERS", "Table"]
 
 _NEEDED = ("source", "time")
 _FEW = 64  # rows
+_PROBE = 1000
+"""Rows of which one at least must be readable: each that is not costs a millisecond."""
 
 
 class Table:
@@ -62,9 +64,22 @@ class Table:
             batches = _from_parquet(file, options)
         else:
             batches = _from_text(file, options, report)
-        for batch, numbers in batches:
-            report.add_rows(batch.num_rows)
-            yield from _checked(_renamed(batch, names), numbers, report)
+        first = True
+        for whole, numbers in batches:
+            report.add_rows(whole.num_rows)
+            batch = _renamed(whole, names)
+            if first and batch.num_rows > _PROBE:
+                readable = list(_checked(batch.slice(0, _PROBE), numbers[:_PROBE], report))
+                if not readable:
+                    raise InputError(
+                        f"none of the first {_PROBE:,} rows can be read "
+                        f"({report.samples[0].reason}); --map says which column is which",
+                        file=file.name,
+                    )
+                yield from readable
+                batch, numbers = batch.slice(_PROBE), numbers[_PROBE:]  # noqa: PLW2901
+            first = False
+            yield from _checked(batch, numbers, report)
 
 
 def _from_parquet(
