@@ -220,9 +220,13 @@ class Visitor:
         self.page.goto(f"{self.address}{path}")
         return self.settled()
 
+    def computed(self):
+        """Wait until the page has stopped loading itself again."""
+        until(lambda: self.page.locator("[data-reload]").count() == 0, "the page to be computed")
+
     def settled(self):
         """Wait until the page has stopped loading itself again, and its figures are drawn."""
-        until(lambda: self.page.locator("[data-reload]").count() == 0, "the page to be computed")
+        self.computed()
         figures = self.page.locator("figure[data-chart]")
         for place in range(figures.count()):
             figure = figures.nth(place)
