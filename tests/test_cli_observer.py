@@ -12,6 +12,7 @@ import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import feedparser
 import pytest
 
 
@@ -133,6 +134,10 @@ def test_from_add_to_restore(web, tmp_path):
     assert visits >= 3
     assert "visits" in observant("estimate", "v.parquet", cwd=tmp_path)[0]
     observant("export", "v.csv", cwd=tmp_path)
+    observant("export", "changes.atom", cwd=tmp_path)
+    assert feedparser.parse(tmp_path / "changes.atom").entries
+    observant("export", "sources.opml", cwd=tmp_path)
+    assert "<outline" in (tmp_path / "sources.opml").read_text()
     assert (tmp_path / "v.csv").read_text().count("\n") == visits + 1
 
     observant("backup", "copy.db", cwd=tmp_path)

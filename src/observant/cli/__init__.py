@@ -33,7 +33,7 @@ COMMANDS = {
     "user": "Who may sign in?",
     "token": "Which programs may use the API?",
     "import": "Take in visits that other tools have kept: archives, crawlers, watchers, feeds.",
-    "export": "Write the visit log to a file, while visits go on.",
+    "export": "Write visits, changes or sources to a file, while visits go on.",
     "backup": "Write the whole store to one file, while visits go on.",
     "restore": "Fill a store from a backup.",
     "doctor": "Is the store sound?",

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from observant.cli.store_options import opened, store_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from observant.store import Store, StoredSource
 
 __all__ = ["backup", "doctor", "export", "restore"]
 
@@ -18,24 +24,50 @@ __all__ = ["backup", "doctor", "export", "restore"]
 def export(
     file: str, since: str | None, store: str | None, config: str | None, as_json: bool
 ) -> None:
-    """Write the visit log to FILE (Parquet, CSV or JSON Lines by its ending), while visits go on.
+    """Write the visit log to FILE (Parquet, CSV, JSON Lines or CDXJ by its ending), while visits
+    go on. An ending of .atom writes the newest changes as a feed, .opml the sources as a list for
+    feed readers.
 
     \b
       observant export visits.parquet
-      observant estimate visits.parquet
+      observant export changes.atom
+      observant export sources.opml
     """
     import time
+    from pathlib import Path
 
     from observant.cli.console import print_json, progress_bar
+    from observant.formats import write_lines
+    from observant.formats.atom import atom_lines
+    from observant.formats.opml import opml_lines
     from observant.units import counted, parse_duration
 
     begin = None if since is None else time.time() - parse_duration(since) * 86_400
+    ending = Path(file).suffix.lower()
     with opened(store, config) as (found, _), progress_bar("writing", "visits") as advance:
-        rows = found.export(file, since=begin, progress=advance)
+        if ending == ".opml":
+            what, rows = "source", found.count()
+            write_lines(opml_lines(_all_sources(found)), file)
+        elif ending == ".atom":
+            log = found.visit_log(since=begin)
+            what, rows = "visit", len(log.time)
+            write_lines(atom_lines(log), file)
+        else:
+            what, rows = "visit", found.export(file, since=begin, progress=advance)
     if as_json:
-        print_json({"file": file, "visits": rows})
+        print_json({"file": file, f"{what}s": rows})
+    elif ending == ".atom":
+        click.echo(f"The changes of {counted(rows, what)} written to {file}.")
     else:
-        click.echo(f"{counted(rows, 'visit')} written to {file}.")
+        click.echo(f"{counted(rows, what)} written to {file}.")
+
+
+def _all_sources(store: Store) -> Iterator[StoredSource]:
+    page = store.list_sources(limit=1000)
+    yield from page.sources
+    while page.next is not None:
+        page = store.list_sources(limit=1000, after=page.next)
+        yield from page.sources
 
 
 @click.command("backup", short_help="Write the whole store to one file.")

@@ -340,20 +340,16 @@ def _host_of(source: str) -> str:
 
 def _write_seeds(answer: Plan, seeds: str, output: str | None) -> None:
     import time
-    from pathlib import Path
 
+    from observant.formats import write_lines
     from observant.formats.seeds import seed_lines
 
     lines = seed_lines(answer, seeds, now=time.time())
-    if output is None:
-        for line in lines:
-            click.echo(line)
+    if output is not None:
+        write_lines(lines, output)
         return
-    text = "".join(f"{line}\n" for line in lines)
-    try:
-        Path(output).write_text(text, "utf-8")
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=output) from error
+    for line in lines:
+        click.echo(line)
 
 
 def _print_rows(answer: Plan, rows: int) -> None:

@@ -20,7 +20,7 @@ from observant.visits.log import COLUMNS
 from observant.visits.parsing import batches_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -31,6 +31,7 @@ __all__ = [
     "read_batches",
     "read_visits",
     "write_batches",
+    "write_lines",
     "write_table",
 ]
 
@@ -174,6 +175,16 @@ def write_batches(
         raise InputError(f"cannot be written: {reason}", file=os.fspath(file)) from error
     except InputError as error:
         raise InputError(error.message, file=os.fspath(file), column=error.column) from error
+
+
+def write_lines(lines: Iterable[str], file: str | os.PathLike[str]) -> None:
+    """Write lines of text to a file, which appears whole or not at all."""
+    try:
+        with _replacing(Path(file)) as stream, _compressed(stream, os.fspath(file)) as sink:
+            for line in lines:
+                sink.write(f"{line}\n".encode())
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", file=os.fspath(file)) from error
 
 
 @contextmanager
