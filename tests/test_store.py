@@ -719,7 +719,7 @@ def test_a_store_is_as_it_was_when_opened_again(place):
 
 
 def test_nothing_is_made_where_nothing_was_to_be_made(place, tmp_path):
-    with pytest.raises(StoreError, match="there is no store|create"):
+    with pytest.raises(StoreError, match=r"there is no store|create"):
         open_store(place, create=False)
     assert list(tmp_path.iterdir()) == []
 
