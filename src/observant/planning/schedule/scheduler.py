@@ -44,7 +44,8 @@ _FIRST_LOOK = 0.1
 _BINS_PER_PERIOD = 10
 _SLACK = 0.03
 _MEMORY = 3_000.0
-"""Of `siblings`: expected changes for which the parent stands, visits that a judgement lasts."""
+"""Of `siblings`: bins of time in a mean period, how far (in mean periods) a clock may be put right
+before its sources move, and visits that a judgement lasts."""
 _GAIN = 0.02
 """Of the price where rates are learned: groups wake up together, and the price must follow."""
 _OUTCOMES = {True: 1, False: 0, None: -1, "failed": -2}
