@@ -14,11 +14,13 @@ from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from pathlib import Path
 
 import pytest
+from tests.journeys import transcripts
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 COMMAND_LINE = DOCS / "command-line.md"
 PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+JOURNEYS = sorted(DOCS.glob("journey-*.md"))  # their commands are run by test_journeys.py
 LINKING = [*PAGES, ROOT / "CHANGELOG.md"]
 
 HELP = re.compile(r"(<!-- help: (observant[ a-z]*) -->\n)(.*?)(<!-- end of help -->)", re.DOTALL)
@@ -155,17 +157,9 @@ def write_help_texts():
     COMMAND_LINE.write_text(text, "utf-8")
 
 
-def transcripts(block):
-    """Split a console block into commands and the output shown below each."""
-    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-        command, _, shown = part.partition("\n")
-        while command.endswith("\\"):
-            more, _, shown = shown.partition("\n")
-            command = command[:-1] + more
-        yield command, shown
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page not in JOURNEYS], ids=lambda page: page.stem
+)
 def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch, capfd):
     """Files are the titled blocks of the page; a command that needs another one is passed over."""
     from observant import cli

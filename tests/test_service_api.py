@@ -923,7 +923,7 @@ _NOT_TRIED = {"sign_in", "sign_out", "change_password", "check_source", "visit_l
 
 
 def test_nothing_that_the_document_allows_or_forbids_makes_the_service_fail():
-    """schemathesis, bounded: no answer of 500 or more, and every answer as the document says."""
+    """schemathesis: no answer of 500 or more, and every answer as the document says."""
     import hypothesis
     import schemathesis
 
@@ -931,14 +931,13 @@ def test_nothing_that_the_document_allows_or_forbids_makes_the_service_fail():
     headers = {"Authorization": f"Bearer {made.tokens['admin']}"}
     schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", made.app, headers=headers)
     tried = 0
-    until = time.monotonic() + 25.0
     for result in schema.get_all_operations():
         operation = result.ok()
         if operation.definition.raw["operationId"] in _NOT_TRIED:
             continue
 
         @hypothesis.settings(
-            max_examples=4,
+            max_examples=3,
             deadline=None,
             database=None,
             derandomize=True,
@@ -948,8 +947,6 @@ def test_nothing_that_the_document_allows_or_forbids_makes_the_service_fail():
         @hypothesis.given(case=operation.as_strategy())
         def check(case):
             nonlocal tried
-            if time.monotonic() > until:
-                return
             tried += 1
             reply = case.call(headers=headers)
             healthy = case.operation.path == "/health" and reply.status_code == 503

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.di import Provide
-from litestar.exceptions.base_exceptions import LitestarDeprecationWarning
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
@@ -58,17 +56,13 @@ def create_app(
     """Put the application together.
 
     `prefix` is the path below which it is served (``/observant``), if not the root. Handlers get
-    `collection`, `access` and `prefix` by their names. `more` are further handlers, guarded like
-    all others.
+    `collection`, `access` and `prefix` when they ask (see `given.py`). `more` are further handlers,
+    guarded like all others.
     """
     from observant.service.pages import page_handlers
 
     prefix = checked_prefix(prefix)
-    with warnings.catch_warnings():
-        # What a handler gets follows from the names and types of its arguments. Litestar 3 will
-        # want that spelt out; until then plain annotations read best.
-        warnings.simplefilter("ignore", LitestarDeprecationWarning)
-        app = _application(collection, access, prefix, [*page_handlers(), *more], debug=debug)
+    app = _application(collection, access, prefix, [*page_handlers(), *more], debug=debug)
     check_routes(app)
     return app
 

@@ -21,6 +21,7 @@ from litestar.types import ControllerRouterHandler
 from observant.service.answers import EventItem
 from observant.service.api.routes import LARGEST_ID, Text
 from observant.service.collection import Collection
+from observant.service.given import GivenCollection
 from observant.store import UnknownSourceError
 
 __all__ = ["atom", "feed_handlers", "json_feed"]
@@ -39,7 +40,7 @@ OneSource = Annotated[int | None, QueryParameter(ge=1, le=LARGEST_ID)]
 @get("/feeds/changes.atom", **_OPTIONS)
 def atom_feed(
     request: Request[Any, Any, Any],
-    collection: Collection,
+    collection: GivenCollection,
     tag: Text = None,
     source: OneSource = None,
     topic: Text = None,
@@ -53,7 +54,7 @@ def atom_feed(
 @get("/feeds/changes.json", **_OPTIONS)
 def json_feed_(
     request: Request[Any, Any, Any],
-    collection: Collection,
+    collection: GivenCollection,
     tag: Text = None,
     source: OneSource = None,
     topic: Text = None,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import InputError
-from observant.observer.scheduling import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from observant.simulation import Comparison
     from observant.visits import VisitLog
 
-__all__ = ["RIVALS", "PlanAnswer", "Rivals", "replay_rivals", "trace_of", "what_if"]
+__all__ = ["RIVALS", "PlanAnswer", "Rivals", "replay_rivals", "what_if"]
 
 SOURCES = 1000
 """Sources a what-if is computed for; of more, an even sample with its share of the budget."""
@@ -166,18 +165,20 @@ def replay_rivals(log: VisitLog | None, *, budget_per_source: float | None = Non
     updates that no visit saw are missing, so all rules look a little better than they were.
     """
     from observant.simulation import simulate
+    from observant.traces import trace_of_visits
 
-    if log is not None and len(log) > MOST_REPLAYED:
+    if log is None or not len(log):
+        raise InputError("there are no visits yet: run the observer for a while")
+    if len(log) > MOST_REPLAYED:
         step = -(-len(log) // MOST_REPLAYED)
         log = log.select(np.arange(len(log.sources)) % step == 0)
-    trace = trace_of(log)
+    trace = trace_of_visits(log)
     days = trace.end - trace.start
     if days < _FEWEST_DAYS or not len(trace.updates.times):
         raise InputError(
             "there is not enough history yet: a replay needs a few days with visits and changes"
         )
-    spent = len(log) / days if log is not None else 0.0
-    budget = budget_per_source * len(trace) if budget_per_source else spent
+    budget = budget_per_source * len(trace) if budget_per_source else len(log) / days
     comparison = simulate(trace, RIVALS, budget=budget, score_from="half", jobs=1)
     return Rivals(
         comparison=comparison,
@@ -187,33 +188,6 @@ def replay_rivals(log: VisitLog | None, *, budget_per_source: float | None = Non
             "updates between two visits that found one change count once",
             "judged on the second half of the time; the first half is for learning",
         ),
-    )
-
-
-def trace_of(log: VisitLog | None) -> Any:
-    """The updates that visits have found, as a trace."""
-    from observant.traces import Trace
-
-    if log is None or not len(log):
-        raise InputError("there are no visits yet: run the observer for a while")
-    rows = np.flatnonzero(log.succeeded)
-    owner = np.searchsorted(log.offsets, rows, side="right") - 1
-    micro = DAY * 1e6
-    time = log.time[rows] / micro
-    before = np.concatenate([[np.nan], time[:-1]])
-    before[np.concatenate([[True], owner[1:] != owner[:-1]])] = np.nan
-    when = 0.5 * (before + time)
-    if log.last_modified is not None:
-        dated = log.last_modified[rows] / micro
-        inside = (dated > before) & (dated <= time)
-        when = np.where(inside, dated, when)
-    found = (log.changed[rows] == 1) & np.isfinite(when)
-    names = np.array(log.sources.to_pylist(), object)
-    return Trace.from_columns(
-        np.concatenate([names, names[owner[found]]]),
-        np.concatenate([np.full(len(names), np.nan), when[found]]),
-        start=float(time.min()) if len(time) else 0.0,
-        end=float(time.max()) if len(time) else 0.0,
     )
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """Signing in and out with a form. The page with the form is in `observant.service.pages`."""
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from litestar.params import Body
 from litestar.response import Redirect, Response
 
 from observant.service.access.guarding import COOKIE, session_of
-from observant.service.access.identity import SESSION_SECONDS, Access
+from observant.service.access.identity import SESSION_SECONDS
 from observant.service.access.secrets import csrf_token, same
+from observant.service.given import GivenAccess, GivenPrefix
 
 __all__ = [
     "SIGN_IN_COOKIE",
@@ -68,8 +70,8 @@ def sign_in_form(request: Request[Any, Any, Any], path: str = "/") -> tuple[str,
 def login(
     request: Request[Any, Any, Any],
     data: Annotated[LoginForm, Body(media_type=RequestEncodingType.URL_ENCODED)],
-    access: Access,
-    prefix: str,
+    access: GivenAccess,
+    prefix: GivenPrefix,
 ) -> Redirect:
     """Sign in: a new session, whatever session the browser came with."""
     planted = request.cookies.get(SIGN_IN_COOKIE, "")
@@ -93,7 +95,9 @@ def login(
     sync_to_thread=True,
     status_code=303,
 )
-def logout(request: Request[Any, Any, Any], access: Access, prefix: str) -> Response[Any]:
+def logout(
+    request: Request[Any, Any, Any], access: GivenAccess, prefix: GivenPrefix
+) -> Response[Any]:
     """Sign out."""
     secret = session_of(request.scope)
     if secret:

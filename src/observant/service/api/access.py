@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from litestar import Request, Response, delete, get, patch, post, put
 from litestar.exceptions import PermissionDeniedException
-from litestar.params import PathParameter
+from litestar.params import JSONBody, PathParameter
 from litestar.types import ControllerRouterHandler
 from msgspec import Meta
 
@@ -19,6 +19,7 @@ from observant.service.access.signing_in import client_address, session_cookie
 from observant.service.answers import AccountItem, NewToken, SessionView, TokenItem, instant
 from observant.service.api.routes import LARGEST_CREDENTIALS, LARGEST_ID, spec
 from observant.service.collection.base import MissingError
+from observant.service.given import GivenAccess, GivenPrefix
 from observant.store.accounts import LONGEST_ACCOUNT, Account, TokenRow
 
 __all__ = ["access_handlers"]
@@ -82,7 +83,10 @@ def session(request: Request[Any, Any, Any]) -> SessionView:
     **spec("nothing", "sign_in", topic="access"),
 )
 def sign_in(
-    request: Request[Any, Any, Any], access: Access, prefix: str, data: Credentials
+    request: Request[Any, Any, Any],
+    access: GivenAccess,
+    prefix: GivenPrefix,
+    data: JSONBody[Credentials],
 ) -> Response[SessionView]:
     """Sign in with a name and a password; the answer sets the cookie of a new session."""
     if request.content_type[0] != "application/json":
@@ -97,7 +101,9 @@ def sign_in(
 
 
 @delete("/session", **spec("read", "sign_out", topic="access"))
-def sign_out(request: Request[Any, Any, Any], access: Access, prefix: str) -> Response[None]:
+def sign_out(
+    request: Request[Any, Any, Any], access: GivenAccess, prefix: GivenPrefix
+) -> Response[None]:
     """Sign out."""
     secret = session_of(request.scope)
     if secret:
@@ -108,7 +114,9 @@ def sign_out(request: Request[Any, Any, Any], access: Access, prefix: str) -> Re
 
 
 @put("/session/password", **spec("read", "change_password", topic="access", status_code=204))
-def change_password(request: Request[Any, Any, Any], access: Access, data: NewPassword) -> None:
+def change_password(
+    request: Request[Any, Any, Any], access: GivenAccess, data: JSONBody[NewPassword]
+) -> None:
     """Set a new password of one's own; all sessions end."""
     who = identity_of(request)
     if who.csrf is None:
@@ -119,38 +127,42 @@ def change_password(request: Request[Any, Any, Any], access: Access, data: NewPa
 
 
 @get("/accounts", **spec("admin", "accounts", topic="access"))
-def accounts(access: Access) -> list[AccountItem]:
+def accounts(access: GivenAccess) -> list[AccountItem]:
     """Who may sign in."""
     return [_account(account) for account in access.store.accounts()]
 
 
 @post("/accounts", **spec("admin", "add_account", topic="access"))
-def add_account(access: Access, data: NewAccount) -> AccountItem:
+def add_account(access: GivenAccess, data: JSONBody[NewAccount]) -> AccountItem:
     """Add somebody who may sign in."""
     return _account(access.add_account(data.name, data.role, data.password))
 
 
 @patch("/accounts/{number:int}", **spec("admin", "update_account", topic="access"))
-def update_account(access: Access, number: Number, data: AccountChanges) -> AccountItem:
+def update_account(
+    access: GivenAccess, number: Number, data: JSONBody[AccountChanges]
+) -> AccountItem:
     """Give an account another role or password; all its sessions end."""
     name = _numbered(access, number).name
     return _account(access.change_account(name, role=data.role, password=data.password))
 
 
 @delete("/accounts/{number:int}", **spec("admin", "remove_account", topic="access"))
-def remove_account(access: Access, number: Number) -> None:
+def remove_account(access: GivenAccess, number: Number) -> None:
     """Remove an account with its sessions and tokens."""
     access.store.remove_account(_numbered(access, number).name)
 
 
 @get("/tokens", **spec("read", "tokens", topic="access"))
-def tokens(request: Request[Any, Any, Any], access: Access) -> list[TokenItem]:
+def tokens(request: Request[Any, Any, Any], access: GivenAccess) -> list[TokenItem]:
     """One's own tokens, without their secrets; all of them for those who administer."""
     return [_token(row) for row in _visible(identity_of(request), access)]
 
 
 @post("/tokens", **spec("read", "create_token", topic="access"))
-def create_token(request: Request[Any, Any, Any], access: Access, data: TokenRequest) -> NewToken:
+def create_token(
+    request: Request[Any, Any, Any], access: GivenAccess, data: JSONBody[TokenRequest]
+) -> NewToken:
     """Make a token for a program. Its secret is shown this once."""
     who = identity_of(request)
     if not who.may(data.scope):
@@ -163,7 +175,7 @@ def create_token(request: Request[Any, Any, Any], access: Access, data: TokenReq
 
 
 @delete("/tokens/{number:int}", **spec("read", "revoke_token", topic="access"))
-def revoke_token(request: Request[Any, Any, Any], access: Access, number: Number) -> None:
+def revoke_token(request: Request[Any, Any, Any], access: GivenAccess, number: Number) -> None:
     """Take a token back: one's own, or any for those who administer."""
     who = identity_of(request)
     if who.csrf is None and not who.may("admin"):

@@ -12,6 +12,7 @@ from observant.observer.metrics import Metrics, Status, Tally
 from observant.service.answers import Health
 from observant.service.api.routes import spec
 from observant.service.collection import Collection
+from observant.service.given import GivenCollection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,14 +21,14 @@ __all__ = ["monitoring_handlers"]
 
 
 @get("/health", **spec("nothing", "health", topic="monitoring"))
-def health(collection: Collection) -> Response[Health]:
+def health(collection: GivenCollection) -> Response[Health]:
     """Say ok (200), or what is wrong (503); nothing secret."""
     found = collection.health()
     return Response(found, status_code=200 if found.ok else 503)
 
 
 @get("/metrics", **spec("read", "metrics", topic="monitoring"))
-def metrics(request: Request[Any, Any, Any], collection: Collection) -> Response[bytes]:
+def metrics(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[bytes]:
     """Numbers for Prometheus, as OpenMetrics where it is asked for."""
     from prometheus_client import CollectorRegistry
     from prometheus_client.exposition import choose_encoder

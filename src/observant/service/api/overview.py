@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from litestar import get
 from litestar.background_tasks import BackgroundTask
-from litestar.params import QueryParameter
+from litestar.params import FromQuery, QueryParameter
 from litestar.response import File
 from litestar.types import ControllerRouterHandler
 
@@ -24,7 +24,7 @@ from observant.service.answers import (
     VisitPage,
 )
 from observant.service.api.routes import LARGEST_ID, After, Limit, Text, spec
-from observant.service.collection import Collection
+from observant.service.given import GivenCollection
 from observant.units import parse_duration
 
 __all__ = ["overview_handlers"]
@@ -44,7 +44,7 @@ _TYPES = {
 
 
 @get("/overview", **spec("read", "overview", topic="collection"))
-def overview(collection: Collection, grace: Grace = None) -> Overview:
+def overview(collection: GivenCollection, grace: Grace = None) -> Overview:
     """How current the collection is, what that costs, and what is going on."""
     days = None if grace is None else parse_duration(grace)
     return collection.overview(days, patience=10.0)
@@ -52,33 +52,33 @@ def overview(collection: Collection, grace: Grace = None) -> Overview:
 
 @get("/hours", **spec("read", "hours", topic="collection"))
 def hours(
-    collection: Collection, count: Annotated[int, QueryParameter(ge=1, le=8784)] = 48
+    collection: GivenCollection, count: Annotated[int, QueryParameter(ge=1, le=8784)] = 48
 ) -> list[HourItem]:
     """Visits, changes and failures of the last hours."""
     return collection.hours(count)
 
 
 @get("/hosts", **spec("read", "hosts", topic="collection"))
-def hosts(collection: Collection, limit: Limit = 100) -> list[HostItem]:
+def hosts(collection: GivenCollection, limit: Limit = 100) -> list[HostItem]:
     """Hosts in trouble, those with most failing sources first."""
     return collection.hosts(limit)
 
 
 @get("/tags", **spec("read", "tags", topic="collection"))
-def tags(collection: Collection) -> list[TagItem]:
+def tags(collection: GivenCollection) -> list[TagItem]:
     """Every tag and how many sources have it."""
     return collection.tags()
 
 
 @get("/observers", **spec("read", "observers", topic="collection"))
-def observers(collection: Collection) -> list[ObserverItem]:
+def observers(collection: GivenCollection) -> list[ObserverItem]:
     """Observers seen during the last day."""
     return collection.observers()
 
 
 @get("/events", **spec("read", "events", topic="collection"))
 def events(
-    collection: Collection,
+    collection: GivenCollection,
     topic: Text = None,
     tag: Text = None,
     source: Annotated[int | None, QueryParameter(ge=1, le=LARGEST_ID)] = None,
@@ -91,10 +91,10 @@ def events(
 
 @get("/visits", **spec("read", "visits", topic="collection"))
 def visits(
-    collection: Collection,
+    collection: GivenCollection,
     since: Moment = None,
     until: Moment = None,
-    changed: bool | None = None,
+    changed: FromQuery[bool | None] = None,
     limit: Limit = 100,
     after: After = None,
 ) -> VisitPage:
@@ -104,8 +104,8 @@ def visits(
 
 @get("/visit-log", **spec("read", "visit_log", topic="collection"))
 def visit_log(
-    collection: Collection,
-    format: Literal["csv", "jsonl", "parquet"] = "parquet",  # noqa: A002 (the word users say)
+    collection: GivenCollection,
+    format: FromQuery[Literal["csv", "jsonl", "parquet"]] = "parquet",  # noqa: A002 (the word users say)
     since: Moment = None,
 ) -> File:
     """The whole visit log as a file, for `observant estimate` and everybody else."""

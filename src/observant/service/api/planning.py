@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from litestar import get
-from litestar.params import QueryParameter
+from litestar.params import FromQuery, QueryParameter
 from litestar.types import ControllerRouterHandler
 
 from observant.errors import InputError
@@ -24,7 +24,7 @@ from observant.service.answers import (
     plain,
 )
 from observant.service.api.routes import Text, spec
-from observant.service.collection import Collection
+from observant.service.given import GivenCollection
 from observant.units import parse_budget, parse_duration
 
 __all__ = ["planning_handlers"]
@@ -37,10 +37,10 @@ Objective = Literal["freshness", "currency", "harmonic", "age", "delay", "detect
 
 @get("/plan", **spec("read", "plan", topic="plan"))
 def plan(
-    collection: Collection,
+    collection: GivenCollection,
     budget: Rate = None,
     grace: Span = None,
-    objective: Objective | None = None,
+    objective: FromQuery[Objective | None] = None,
     tag: Text = None,
     factor: Annotated[float | None, QueryParameter(ge=0, le=1e6)] = None,
 ) -> PlanView:
@@ -86,7 +86,7 @@ def plan(
 
 
 @get("/rivals", **spec("read", "rivals", topic="plan"))
-def rivals(collection: Collection) -> RivalsView:
+def rivals(collection: GivenCollection) -> RivalsView:
     """Other people's rules, replayed on this collection's own history with as many visits."""
     found = studies.rivals_study(collection, wait=_PATIENCE)
     told: dict[str, Any] = {
@@ -112,7 +112,7 @@ def rivals(collection: Collection) -> RivalsView:
 
 
 @get("/population", **spec("read", "population", topic="plan"))
-def population(collection: Collection) -> PopulationView:
+def population(collection: GivenCollection) -> PopulationView:
     """How the sources change, all together: ages, lifetimes, rates, hours of the week."""
     found = studies.population_study(collection, wait=_PATIENCE)
     told: dict[str, Any] = {

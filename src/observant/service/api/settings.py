@@ -7,33 +7,34 @@ from typing import Any
 
 from litestar import Request, get, patch, post
 from litestar.exceptions import PermissionDeniedException
+from litestar.params import FromQuery, JSONBody
 from litestar.types import ControllerRouterHandler
 
 from observant.observer.settings import SettingsChanges
 from observant.service.access.guarding import identity_of
 from observant.service.answers import Imported, SettingsView
 from observant.service.api.routes import LARGEST_IMPORT, IdempotencyKey, once, spec
-from observant.service.collection import Collection
 from observant.service.collection.transfer import Document
+from observant.service.given import GivenCollection
 
 __all__ = ["settings_handlers"]
 
 
 @get("/settings", **spec("read", "settings", topic="settings"))
-def settings(collection: Collection) -> SettingsView:
+def settings(collection: GivenCollection) -> SettingsView:
     """The settings in force."""
     return collection.settings()
 
 
 @patch("/settings", **spec("write", "change_settings", topic="settings"))
-def change_settings(collection: Collection, data: SettingsChanges) -> SettingsView:
+def change_settings(collection: GivenCollection, data: JSONBody[SettingsChanges]) -> SettingsView:
     """Change budget, objective, grace or retention; a running observer takes it up."""
     return collection.change_settings(data)
 
 
 @get("/export", **spec("read", "export", topic="settings"))
 def export(
-    request: Request[Any, Any, Any], collection: Collection, secrets: bool = False
+    request: Request[Any, Any, Any], collection: GivenCollection, secrets: FromQuery[bool] = False
 ) -> Document:
     """Everything that was entered: sources, subscriptions, settings. Secrets need admin."""
     if secrets and not identity_of(request).may("admin"):
@@ -48,8 +49,8 @@ def export(
 )
 def import_document(
     request: Request[Any, Any, Any],
-    collection: Collection,
-    data: Document,
+    collection: GivenCollection,
+    data: JSONBody[Document],
     idempotency_key: IdempotencyKey = None,
 ) -> Imported:
     """Take in what was exported. New sources are added, known ones described anew."""

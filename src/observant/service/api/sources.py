@@ -1,4 +1,4 @@
-# ruff: noqa: TC002 (Litestar looks at the types of a handler)
+# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
 """Sources: listing, adding, changing, visiting now, and what their visits found."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import datetime as dt
 from typing import Annotated, Any, Literal
 
 from litestar import MediaType, Request, Response, delete, get, patch, post
-from litestar.params import Body, PathParameter, QueryParameter
+from litestar.params import Body, FromQuery, JSONBody, PathParameter, QueryParameter
 from litestar.types import ControllerRouterHandler
 
 from observant.service.access.guarding import identity_of
@@ -35,12 +35,12 @@ from observant.service.api.routes import (
 )
 from observant.service.collection import (
     BulkChange,
-    Collection,
     NewSource,
     SourceChanges,
     SourceQuery,
 )
 from observant.service.collection.entries import MOST_SOURCES
+from observant.service.given import GivenCollection
 
 __all__ = ["source_handlers"]
 
@@ -70,7 +70,7 @@ SNAPSHOT_HEADERS = {
 
 @get("/sources", **spec("read", "list_sources", topic="sources"))
 def list_sources(
-    collection: Collection,
+    collection: GivenCollection,
     search: Text = None,
     tag: Text = None,
     host: Text = None,
@@ -78,8 +78,8 @@ def list_sources(
         Literal["active", "paused", "gone"] | None, QueryParameter(name="state")
     ] = None,
     kind: Text = None,
-    sort: Sort = "name",
-    descending: bool = False,
+    sort: FromQuery[Sort] = "name",
+    descending: FromQuery[bool] = False,
     limit: Limit = 100,
     offset: Annotated[int, QueryParameter(ge=0, le=10_000_000)] = 0,
     after: Annotated[
@@ -104,7 +104,7 @@ def list_sources(
 
 
 @post("/sources", **spec("write", "add_source", topic="sources"))
-def add_source(collection: Collection, data: NewSource) -> Response[Added]:
+def add_source(collection: GivenCollection, data: JSONBody[NewSource]) -> Response[Added]:
     """Watch a source: 201 if it is new, 200 if it was there already and keeps all it has."""
     added = collection.add(data)
     return Response(added, status_code=201 if added.new else 200)
@@ -117,7 +117,7 @@ def add_source(collection: Collection, data: NewSource) -> Response[Added]:
 )
 def import_sources(
     request: Request[Any, Any, Any],
-    collection: Collection,
+    collection: GivenCollection,
     data: Annotated[list[NewSource], Body(max_items=MOST_SOURCES)],
     idempotency_key: IdempotencyKey = None,
 ) -> Imported:
@@ -127,25 +127,29 @@ def import_sources(
 
 
 @post("/sources/bulk", **spec("write", "change_sources", topic="sources", status_code=200))
-def change_sources(collection: Collection, data: BulkChange) -> BulkAnswer:
+def change_sources(collection: GivenCollection, data: JSONBody[BulkChange]) -> BulkAnswer:
     """Pause, resume, tag, untag, weigh or remove many sources at once."""
     return collection.bulk(data)
 
 
 @get("/sources/{source_id:int}", **spec("read", "source", topic="sources"))
-def source(collection: Collection, source_id: SourceId) -> SourceDetail:
+def source(collection: GivenCollection, source_id: SourceId) -> SourceDetail:
     """Everything about one source but its visits."""
     return collection.source(source_id)
 
 
 @patch("/sources/{source_id:int}", **spec("write", "update_source", topic="sources"))
-def update_source(collection: Collection, source_id: SourceId, data: SourceChanges) -> SourceRow:
+def update_source(
+    collection: GivenCollection, source_id: SourceId, data: JSONBody[SourceChanges]
+) -> SourceRow:
     """Change what somebody entered of a source; what is not given stays."""
     return collection.update(source_id, data)
 
 
 @delete("/sources/{source_id:int}", **spec("write", "remove_source", topic="sources"))
-def remove_source(collection: Collection, source_id: SourceId, forget: bool = False) -> None:
+def remove_source(
+    collection: GivenCollection, source_id: SourceId, forget: FromQuery[bool] = False
+) -> None:
     """Stop watching a source. `forget` deletes its visits and versions as well."""
     collection.remove(source_id, forget=forget)
 
@@ -154,7 +158,7 @@ def remove_source(collection: Collection, source_id: SourceId, forget: bool = Fa
     "/sources/{source_id:int}/pause",
     **spec("write", "pause_source", topic="sources", status_code=200),
 )
-def pause_source(collection: Collection, source_id: SourceId) -> SourceRow:
+def pause_source(collection: GivenCollection, source_id: SourceId) -> SourceRow:
     """Stop visiting a source for a while. What is known of it stays."""
     return collection.pause(source_id)
 
@@ -163,7 +167,7 @@ def pause_source(collection: Collection, source_id: SourceId) -> SourceRow:
     "/sources/{source_id:int}/resume",
     **spec("write", "resume_source", topic="sources", status_code=200),
 )
-def resume_source(collection: Collection, source_id: SourceId) -> SourceRow:
+def resume_source(collection: GivenCollection, source_id: SourceId) -> SourceRow:
     """Go on visiting a source."""
     return collection.resume(source_id)
 
@@ -172,18 +176,18 @@ def resume_source(collection: Collection, source_id: SourceId) -> SourceRow:
     "/sources/{source_id:int}/check",
     **spec("write", "check_source", topic="sources", status_code=200),
 )
-def check_source(collection: Collection, source_id: SourceId) -> CheckAnswer:
+def check_source(collection: GivenCollection, source_id: SourceId) -> CheckAnswer:
     """Visit a source now, due or not, and tell what was found."""
     return collection.check(source_id)
 
 
 @get("/sources/{source_id:int}/visits", **spec("read", "source_visits", topic="sources"))
 def source_visits(
-    collection: Collection,
+    collection: GivenCollection,
     source_id: SourceId,
     since: Moment = None,
     until: Moment = None,
-    changed: bool | None = None,
+    changed: FromQuery[bool | None] = None,
     limit: Limit = 100,
     after: After = None,
 ) -> VisitPage:
@@ -195,7 +199,7 @@ def source_visits(
 
 @get("/sources/{source_id:int}/versions", **spec("read", "source_versions", topic="sources"))
 def source_versions(
-    collection: Collection, source_id: SourceId, limit: Limit = 100
+    collection: GivenCollection, source_id: SourceId, limit: Limit = 100
 ) -> list[VersionItem]:
     """Kept versions of a source, newest first."""
     return collection.versions(source_id, limit=limit)
@@ -205,7 +209,7 @@ def source_versions(
     "/sources/{source_id:int}/versions/{digest:str}",
     **spec("read", "snapshot", topic="sources", media_type=MediaType.TEXT),
 )
-def snapshot(collection: Collection, source_id: SourceId, digest: Digest) -> Response[bytes]:
+def snapshot(collection: GivenCollection, source_id: SourceId, digest: Digest) -> Response[bytes]:
     """The content of a version, as text to be downloaded: never as a page of ours."""
     return Response(
         collection.snapshot(source_id, digest),
@@ -216,11 +220,11 @@ def snapshot(collection: Collection, source_id: SourceId, digest: Digest) -> Res
 
 @get("/sources/{source_id:int}/diff", **spec("read", "diff", topic="sources"))
 def diff(
-    collection: Collection,
+    collection: GivenCollection,
     source_id: SourceId,
     old: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
     new: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
-    by: Literal["auto", "lines", "words", "json"] = "auto",
+    by: FromQuery[Literal["auto", "lines", "words", "json"]] = "auto",
 ) -> DiffAnswer:
     """What changed between two kept versions; the last two unless told."""
     return collection.diff(source_id, old, new, by=by)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from litestar import delete, get, patch, post
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import FromQuery, JSONBody, PathParameter, QueryParameter
 from litestar.types import ControllerRouterHandler
 
 from observant.service.answers import (
@@ -17,8 +17,8 @@ from observant.service.answers import (
     SubscriptionItem,
 )
 from observant.service.api.routes import LARGEST_ID, After, Limit, SourceId, spec
-from observant.service.collection import Collection
 from observant.service.collection.telling import SubscriptionChanges
+from observant.service.given import GivenCollection
 from observant.store import Subscription
 
 __all__ = ["telling_handlers"]
@@ -28,40 +28,40 @@ OneSubscription = Annotated[int | None, QueryParameter(ge=1, le=LARGEST_ID)]
 
 
 @get("/subscriptions", **spec("read", "subscriptions", topic="notifications"))
-def subscriptions(collection: Collection) -> list[SubscriptionItem]:
+def subscriptions(collection: GivenCollection) -> list[SubscriptionItem]:
     """Who is told of what; secrets masked."""
     return collection.subscriptions()
 
 
 @post("/subscriptions", **spec("write", "subscribe", topic="notifications"))
-def subscribe(collection: Collection, data: Subscription) -> NewSubscription:
+def subscribe(collection: GivenCollection, data: JSONBody[Subscription]) -> NewSubscription:
     """Tell somebody. The secret that signs a webhook is shown this once."""
     return collection.subscribe(data)
 
 
 @get("/subscriptions/{number:int}", **spec("read", "subscription", topic="notifications"))
-def subscription(collection: Collection, number: Number) -> SubscriptionItem:
+def subscription(collection: GivenCollection, number: Number) -> SubscriptionItem:
     """One subscription, secrets masked."""
     return collection.subscription(number)
 
 
 @patch("/subscriptions/{number:int}", **spec("write", "update_subscription", topic="notifications"))
 def update_subscription(
-    collection: Collection, number: Number, data: SubscriptionChanges
+    collection: GivenCollection, number: Number, data: JSONBody[SubscriptionChanges]
 ) -> SubscriptionItem:
     """Change a subscription; what comes back masked stays what it was."""
     return collection.update_subscription(number, data)
 
 
 @delete("/subscriptions/{number:int}", **spec("write", "unsubscribe", topic="notifications"))
-def unsubscribe(collection: Collection, number: Number) -> None:
+def unsubscribe(collection: GivenCollection, number: Number) -> None:
     """Tell no more."""
     collection.unsubscribe(number)
 
 
 @get("/deliveries", **spec("read", "deliveries", topic="notifications"))
 def deliveries(
-    collection: Collection,
+    collection: GivenCollection,
     delivery_state: Annotated[
         Literal["waiting", "sent", "dead"] | None, QueryParameter(name="state")
     ] = None,
@@ -79,13 +79,15 @@ def deliveries(
     "/deliveries/retry",
     **spec("write", "retry_deliveries", topic="notifications", status_code=200),
 )
-def retry_deliveries(collection: Collection, subscription: OneSubscription = None) -> Retried:
+def retry_deliveries(collection: GivenCollection, subscription: OneSubscription = None) -> Retried:
     """Have dead letters tried again, of one subscription or all."""
     return collection.retry_deliveries(subscription)
 
 
 @get("/sources/{source_id:int}/members", **spec("read", "members", topic="sources"))
-def members(collection: Collection, source_id: SourceId, left: bool = False) -> list[MemberItem]:
+def members(
+    collection: GivenCollection, source_id: SourceId, left: FromQuery[bool] = False
+) -> list[MemberItem]:
     """The results of a standing query by rank; with `left` those that were dropped too."""
     return collection.members(source_id, left=left)
 

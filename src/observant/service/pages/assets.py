@@ -1,3 +1,4 @@
+# ruff: noqa: TC002 (Litestar looks at the types of a handler)
 """Files that pages load: our own style and script, and Vega from the installed vl-convert.
 
 A file's name holds a hash of what is in it, so a browser may keep it for ever.
@@ -13,6 +14,7 @@ from importlib.resources import files
 
 from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
+from litestar.params import FromPath
 
 __all__ = ["asset", "static"]
 
@@ -58,7 +60,7 @@ def _packed(name: str) -> bytes:
     include_in_schema=False,
     sync_to_thread=True,
 )
-def static(name: str, request: Request) -> Response[bytes]:  # type: ignore[type-arg]
+def static(name: FromPath[str], request: Request) -> Response[bytes]:  # type: ignore[type-arg]
     """A file that pages load."""
     known = {asset(own): own for own in (*_OWN, _VEGA)}
     if name not in known:

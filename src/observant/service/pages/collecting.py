@@ -14,6 +14,7 @@ from observant.service.collection import Collection
 from observant.service.collection.entries import WEB_KINDS, BulkChange, NewSource
 from observant.service.collection.reading import SourceQuery
 from observant.service.forms import number_in, tags_in
+from observant.service.given import GivenCollection, GivenPrefix
 from observant.service.pages.rendering import back_to, page
 from observant.service.pages.routes import Form, changing, form_of, reading
 
@@ -25,14 +26,14 @@ _NOTHING = {"urls": "", "kind": "http", "title": "", "tags": "", "importance": "
 
 
 @get("/sources", **reading())
-def sources(request: Request[Any, Any, Any], collection: Collection) -> Response[str]:
+def sources(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
     """One page of sources."""
     return _page(request, collection)
 
 
 @post("/sources", **changing())
 async def add(
-    request: Request[Any, Any, Any], collection: Collection, prefix: str
+    request: Request[Any, Any, Any], collection: GivenCollection, prefix: GivenPrefix
 ) -> Response[Any]:
     """Watch what was entered, one address on each line."""
     form = await form_of(request)
@@ -60,7 +61,7 @@ async def add(
 
 @post("/sources/bulk", **changing())
 async def bulk(
-    request: Request[Any, Any, Any], collection: Collection, prefix: str
+    request: Request[Any, Any, Any], collection: GivenCollection, prefix: GivenPrefix
 ) -> Response[Any]:
     """Pause, resume, tag, weigh or remove the chosen sources."""
     form = await form_of(request)

@@ -8,8 +8,8 @@ from typing import Any
 from litestar import Request, Response, get
 
 from observant.observer.telling import TOPICS
-from observant.service.collection import Collection
 from observant.service.forms import whole_in
+from observant.service.given import GivenCollection
 from observant.service.pages.rendering import page
 from observant.service.pages.routes import reading
 
@@ -17,7 +17,7 @@ __all__ = ["HANDLERS"]
 
 
 @get("/events", **reading())
-def events(request: Request[Any, Any, Any], collection: Collection) -> Response[str]:
+def events(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
     """Events, newest first."""
     params = request.query_params
     topic, tag = params.get("topic") or None, params.get("tag") or None

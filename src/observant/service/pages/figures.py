@@ -1,4 +1,4 @@
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
+# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
 """Figures by name: for the script of the page, and to keep as CSV, JSON, SVG or PNG."""
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
+from litestar.params import FromPath
 
 from observant.errors import InputError
 from observant.service.charts import CHARTS, FORMATS, PendingError, drawn, rendered
-from observant.service.collection import Collection
+from observant.service.given import GivenCollection
 from observant.service.pages.routes import reading
 from observant.store import UnknownSourceError
 
@@ -19,7 +20,9 @@ __all__ = ["HANDLERS"]
 
 
 @get("/charts/{file:str}", **reading())
-def figure(request: Request[Any, Any, Any], collection: Collection, file: str) -> Response[bytes]:
+def figure(
+    request: Request[Any, Any, Any], collection: GivenCollection, file: FromPath[str]
+) -> Response[bytes]:
     """A figure: Vega-Lite (json), its numbers (csv), or a picture (svg, png).
 
     While its numbers are being computed, the answer to json is 202: ask again soon.

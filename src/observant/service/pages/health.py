@@ -10,7 +10,7 @@ from typing import Any
 from litestar import Request, Response, get
 
 from observant.service.answers import instant
-from observant.service.collection import Collection
+from observant.service.given import GivenCollection
 from observant.service.pages.rendering import page
 from observant.service.pages.routes import reading
 
@@ -20,7 +20,7 @@ _PARTS = ("observant", "numpy", "scipy", "pyarrow", "numba", "litestar", "altair
 
 
 @get("/status", **reading())
-def health(request: Request[Any, Any, Any], collection: Collection) -> Response[str]:
+def health(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
     """What runs, and what is wrong."""
     store = collection.store
     findings = collection.cache.get(

@@ -8,8 +8,8 @@ from typing import Any
 from litestar import Request, Response, get
 
 from observant.service.answers import CurvePoint
-from observant.service.collection import Collection
 from observant.service.forms import days_in, number_in
+from observant.service.given import GivenCollection
 from observant.service.pages.rendering import page
 from observant.service.pages.routes import reading
 from observant.units import format_duration
@@ -18,7 +18,7 @@ __all__ = ["HANDLERS"]
 
 
 @get("/", **reading())
-def overview(request: Request[Any, Any, Any], collection: Collection) -> Response[str]:
+def overview(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
     """The collection on one page."""
     params = request.query_params
     grace = days_in(params, "grace", None)

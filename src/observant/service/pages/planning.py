@@ -17,6 +17,7 @@ from observant.service.cache import Cached
 from observant.service.collection import Collection
 from observant.service.collection.entries import BulkChange
 from observant.service.forms import budget_in, days_in, importance_in
+from observant.service.given import GivenCollection, GivenPrefix
 from observant.service.pages.rendering import back_to, page
 from observant.service.pages.routes import Form, changing, form_of, reading
 
@@ -29,14 +30,14 @@ _ASKED = ("budget", "grace", "objective", "tag", "factor")
 
 
 @get("/plan", **reading())
-def plan(request: Request[Any, Any, Any], collection: Collection) -> Response[str]:
+def plan(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
     """How the budget is shared out, and what other settings would bring."""
     return _page(request, collection, request.query_params)
 
 
 @post("/plan", **changing())
 async def apply(
-    request: Request[Any, Any, Any], collection: Collection, prefix: str
+    request: Request[Any, Any, Any], collection: GivenCollection, prefix: GivenPrefix
 ) -> Response[Any]:
     """Make the settings that were looked at those in force."""
     form = await form_of(request)
@@ -52,7 +53,7 @@ async def apply(
 
 
 @get("/population", **reading())
-def population(request: Request[Any, Any, Any], collection: Collection) -> Response[str]:
+def population(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
     """The collection as its visits show it."""
     return page(request, "population.html", study=studies.population_study(collection))
 

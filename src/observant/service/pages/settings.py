@@ -1,4 +1,4 @@
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
+# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
 """Settings, export and import, tokens and accounts."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, get, post
 from litestar.exceptions import NotFoundException, PermissionDeniedException
+from litestar.params import FromPath
 
 from observant.errors import InputError, ObservantError
 from observant.observer.settings import SettingsChanges
@@ -20,6 +21,7 @@ from observant.service.answers import instant
 from observant.service.collection import Collection
 from observant.service.collection.transfer import Document
 from observant.service.forms import number_in
+from observant.service.given import GivenAccess, GivenCollection, GivenPrefix
 from observant.service.pages.rendering import back_to, page
 from observant.service.pages.routes import Form, changing, form_of, reading
 
@@ -30,14 +32,14 @@ SCOPES = ("read", "write", "admin")
 
 
 @get("/settings", **reading())
-def settings(request: Request[Any, Any, Any], collection: Collection) -> Response[str]:
+def settings(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
     """The settings in force, tokens, accounts."""
     return _page(request, collection)
 
 
 @post("/settings", **changing())
 async def change(
-    request: Request[Any, Any, Any], collection: Collection, prefix: str
+    request: Request[Any, Any, Any], collection: GivenCollection, prefix: GivenPrefix
 ) -> Response[Any]:
     """Change budget, objective, grace or retention."""
     form = await form_of(request)
@@ -54,7 +56,7 @@ async def change(
 
 @post("/settings/import", **changing())
 async def take_in(
-    request: Request[Any, Any, Any], collection: Collection, prefix: str
+    request: Request[Any, Any, Any], collection: GivenCollection, prefix: GivenPrefix
 ) -> Response[Any]:
     """Take in a document that was exported."""
     form = await form_of(request)
@@ -80,7 +82,7 @@ async def take_in(
 
 
 @get("/settings/export", **reading())
-def export(request: Request[Any, Any, Any], collection: Collection) -> Response[bytes]:
+def export(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[bytes]:
     """Everything that was entered, as a file; secrets only for those who administer."""
     secrets = bool(request.query_params.get("secrets"))
     if secrets and not identity_of(request).may("admin"):
@@ -94,7 +96,7 @@ def export(request: Request[Any, Any, Any], collection: Collection) -> Response[
 
 @post("/settings/tokens", **changing("read"))
 async def create_token(
-    request: Request[Any, Any, Any], collection: Collection, access: Access
+    request: Request[Any, Any, Any], collection: GivenCollection, access: GivenAccess
 ) -> Response[Any]:
     """Make a token for a program; its secret is shown this once."""
     form = await form_of(request)
@@ -112,7 +114,7 @@ async def create_token(
 
 @post("/settings/tokens/{number:int}/revoke", **changing("read"))
 async def revoke_token(
-    request: Request[Any, Any, Any], access: Access, prefix: str, number: int
+    request: Request[Any, Any, Any], access: GivenAccess, prefix: GivenPrefix, number: FromPath[int]
 ) -> Response[Any]:
     """Take a token back: one's own, or any for those who administer."""
     who = identity_of(request)
@@ -128,7 +130,10 @@ async def revoke_token(
 
 @post("/settings/password", **changing("read"))
 async def own_password(
-    request: Request[Any, Any, Any], collection: Collection, access: Access, prefix: str
+    request: Request[Any, Any, Any],
+    collection: GivenCollection,
+    access: GivenAccess,
+    prefix: GivenPrefix,
 ) -> Response[Any]:
     """Set a new password of one's own; all sessions end."""
     from observant.service.access.signing_in import client_address
@@ -150,7 +155,10 @@ async def own_password(
 
 @post("/settings/accounts", **changing("admin"))
 async def save_account(
-    request: Request[Any, Any, Any], collection: Collection, access: Access, prefix: str
+    request: Request[Any, Any, Any],
+    collection: GivenCollection,
+    access: GivenAccess,
+    prefix: GivenPrefix,
 ) -> Response[Any]:
     """Add somebody who may sign in, or give them another role or password."""
     form = await form_of(request)
@@ -172,10 +180,10 @@ async def save_account(
 @post("/settings/accounts/{number:int}/remove", **changing("admin"))
 async def remove_account(
     request: Request[Any, Any, Any],
-    collection: Collection,
-    access: Access,
-    prefix: str,
-    number: int,
+    collection: GivenCollection,
+    access: GivenAccess,
+    prefix: GivenPrefix,
+    number: FromPath[int],
 ) -> Response[Any]:
     """Remove an account with its sessions and tokens."""
 

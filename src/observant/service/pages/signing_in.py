@@ -10,6 +10,7 @@ from litestar import Request, Response, get
 from observant.service.access import Access
 from observant.service.access.guarding import identity_of
 from observant.service.access.signing_in import LoginForm, inside, sign_in_form
+from observant.service.given import GivenPrefix
 from observant.service.pages.rendering import back_to, page
 from observant.service.pages.routes import reading
 
@@ -17,7 +18,7 @@ __all__ = ["HANDLERS", "sign_in_page"]
 
 
 @get("/login", **reading("nothing"))
-def sign_in(request: Request[Any, Any, Any], prefix: str) -> Response[Any]:
+def sign_in(request: Request[Any, Any, Any], prefix: GivenPrefix) -> Response[Any]:
     """Sign in."""
     if not identity_of(request).anonymous:
         return back_to(prefix, "/")  # type: ignore[no-any-return]

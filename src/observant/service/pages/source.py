@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from litestar import Request, Response, get, post
-from litestar.params import Parameter
+from litestar.params import PathParameter
 
 from observant.errors import InputError, ObservantError
 from observant.service import studies
@@ -17,13 +17,14 @@ from observant.service.answers import DiffAnswer, DiffPart, SourceDetail
 from observant.service.collection import Collection
 from observant.service.collection.entries import SourceChanges
 from observant.service.forms import number_in, tags_in, whole_in
+from observant.service.given import GivenCollection, GivenPrefix
 from observant.service.pages.rendering import back_to, page
 from observant.service.pages.routes import Form, changing, form_of, reading
 from observant.store import UnknownSourceError
 
 __all__ = ["HANDLERS"]
 
-Number = Annotated[int, Parameter(ge=1, le=2**53)]
+Number = Annotated[int, PathParameter(ge=1, le=2**53)]
 _AROUND = 200
 """Characters of equal text that are shown around a difference."""
 _VERSIONS = 50
@@ -33,7 +34,7 @@ _OWN = ("min_period", "max_period")
 
 @get("/sources/{number:int}", **reading())
 def source(
-    request: Request[Any, Any, Any], collection: Collection, number: Number
+    request: Request[Any, Any, Any], collection: GivenCollection, number: Number
 ) -> Response[str]:
     """Everything about one source."""
     return _page(request, collection, number)
@@ -41,7 +42,10 @@ def source(
 
 @post("/sources/{number:int}", **changing())
 async def update(
-    request: Request[Any, Any, Any], collection: Collection, prefix: str, number: Number
+    request: Request[Any, Any, Any],
+    collection: GivenCollection,
+    prefix: GivenPrefix,
+    number: Number,
 ) -> Response[Any]:
     """Describe a source anew."""
     form = await form_of(request)
@@ -60,7 +64,10 @@ async def update(
 
 @post("/sources/{number:int}/visit", **changing())
 async def visit(
-    request: Request[Any, Any, Any], collection: Collection, prefix: str, number: Number
+    request: Request[Any, Any, Any],
+    collection: GivenCollection,
+    prefix: GivenPrefix,
+    number: Number,
 ) -> Response[Any]:
     """Visit a source now."""
 
@@ -78,7 +85,10 @@ async def visit(
 
 @post("/sources/{number:int}/state", **changing())
 async def set_state(
-    request: Request[Any, Any, Any], collection: Collection, prefix: str, number: Number
+    request: Request[Any, Any, Any],
+    collection: GivenCollection,
+    prefix: GivenPrefix,
+    number: Number,
 ) -> Response[Any]:
     """Pause a source, or go on with it."""
     form = await form_of(request)
@@ -95,7 +105,10 @@ async def set_state(
 
 @post("/sources/{number:int}/remove", **changing())
 async def remove(
-    request: Request[Any, Any, Any], collection: Collection, prefix: str, number: Number
+    request: Request[Any, Any, Any],
+    collection: GivenCollection,
+    prefix: GivenPrefix,
+    number: Number,
 ) -> Response[Any]:
     """Stop watching a source."""
     form = await form_of(request)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response, get, post
-from litestar.params import Parameter
+from litestar.params import PathParameter
 
 from observant.errors import InputError
 from observant.observer.telling import TOPICS
@@ -17,26 +17,27 @@ from observant.service.collection.entries import NewSource
 from observant.service.collection.reading import SourceQuery
 from observant.service.collection.telling import SubscriptionChanges
 from observant.service.forms import number_in, tags_in, whole_in
+from observant.service.given import GivenCollection, GivenPrefix
 from observant.service.pages.rendering import back_to, page
 from observant.service.pages.routes import Form, changing, form_of, reading
 from observant.store import Subscription
 
 __all__ = ["HANDLERS"]
 
-Number = Annotated[int, Parameter(ge=1, le=2**53)]
+Number = Annotated[int, PathParameter(ge=1, le=2**53)]
 _FORMS = ("auto", "html", "feed", "sitemap", "json")
 _SHOWN = 10
 """Results of a query on the page of all queries."""
 
 
 @get("/subscriptions", **reading())
-def subscriptions(request: Request[Any, Any, Any], collection: Collection) -> Response[str]:
+def subscriptions(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
     """Who is told of what, and what became of it."""
     return _subscriptions(request, collection)
 
 
 @post("/subscriptions", **changing())
-async def subscribe(request: Request[Any, Any, Any], collection: Collection) -> Response[Any]:
+async def subscribe(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[Any]:
     """Tell somebody."""
     form = await form_of(request)
 
@@ -52,7 +53,7 @@ async def subscribe(request: Request[Any, Any, Any], collection: Collection) -> 
 
 @get("/subscriptions/{number:int}", **reading("write"))
 def subscription(
-    request: Request[Any, Any, Any], collection: Collection, number: Number
+    request: Request[Any, Any, Any], collection: GivenCollection, number: Number
 ) -> Response[str]:
     """Change one subscription."""
     return _subscription(request, collection, number)
@@ -60,7 +61,10 @@ def subscription(
 
 @post("/subscriptions/{number:int}", **changing())
 async def update(
-    request: Request[Any, Any, Any], collection: Collection, prefix: str, number: Number
+    request: Request[Any, Any, Any],
+    collection: GivenCollection,
+    prefix: GivenPrefix,
+    number: Number,
 ) -> Response[Any]:
     """Change a subscription; what comes back masked stays what it was."""
     form = await form_of(request)
@@ -77,28 +81,30 @@ async def update(
 
 
 @post("/subscriptions/{number:int}/remove", **changing())
-async def unsubscribe(collection: Collection, prefix: str, number: Number) -> Response[Any]:
+async def unsubscribe(
+    collection: GivenCollection, prefix: GivenPrefix, number: Number
+) -> Response[Any]:
     """Tell no more."""
     await asyncio.to_thread(collection.unsubscribe, number)
     return back_to(prefix, "/subscriptions", "unsubscribed")  # type: ignore[no-any-return]
 
 
 @post("/subscriptions/retry", **changing())
-async def retry(collection: Collection, prefix: str) -> Response[Any]:
+async def retry(collection: GivenCollection, prefix: GivenPrefix) -> Response[Any]:
     """Have dead letters tried again."""
     await asyncio.to_thread(collection.retry_deliveries)
     return back_to(prefix, "/subscriptions", "sent-again")  # type: ignore[no-any-return]
 
 
 @get("/queries", **reading())
-def queries(request: Request[Any, Any, Any], collection: Collection) -> Response[str]:
+def queries(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
     """Standing queries and their first results."""
     return _queries(request, collection)
 
 
 @post("/queries", **changing())
 async def add_query(
-    request: Request[Any, Any, Any], collection: Collection, prefix: str
+    request: Request[Any, Any, Any], collection: GivenCollection, prefix: GivenPrefix
 ) -> Response[Any]:
     """Ask a question that stays asked."""
     form = await form_of(request)
