@@ -215,6 +215,9 @@ def test_stored_secrets_are_never_sent_to_a_newly_set_host(fresh):
         fresh.collection.update(
             with_password.source.id, SourceChanges(url=f"https://{MASK}@evil.example/b")
         )
+    anew = fresh.collection.add(NewSource(url="https://ada:pw@good.example/moved"))
+    fresh.collection.update(anew.source.id, SourceChanges(url="https://eve:new@other.example/b"))
+    assert fresh.store.source_numbered(anew.source.id).url == "https://eve:new@other.example/b"
     kept = fresh.collection.update(
         with_password.source.id, SourceChanges(url=f"https://{MASK}@good.example/c")
     )

@@ -1,11 +1,11 @@
-"""Atom out: the changes in a visit log as a feed, newest first."""
+"""Atom out: entries as a feed (RFC 4287), and the changes of a visit log as entries."""
 
 from __future__ import annotations
 
 import heapq
 import uuid
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -15,14 +15,59 @@ from observant.formats.opml import xml_text
 from observant.units import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from observant.visits import VisitLog
 
-__all__ = ["atom_lines"]
+__all__ = ["AtomEntry", "atom_feed", "atom_lines"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400_000_000
+
+
+class AtomEntry(NamedTuple):
+    """One entry of a feed. All but `id` may come from strangers: it is text and nothing else."""
+
+    id: str
+    title: str
+    updated: datetime
+    text: str
+    link: str = ""
+    """Becomes a link only if it is a web address."""
+    tags: tuple[str, ...] = ()
+
+
+def atom_feed(
+    entries: Iterable[AtomEntry], *, feed_id: str, title: str, updated: datetime, address: str = ""
+) -> Iterator[str]:
+    """Yield the lines of an Atom feed. `address` is where it will be found.
+
+    >>> lines = atom_feed(
+    ...     [], feed_id="urn:x", title="<b>", updated=datetime(2026, 1, 2, tzinfo=UTC)
+    ... )
+    >>> [line.strip() for line in lines][2:5]
+    ['<title>&lt;b&gt;</title>', '<id>urn:x</id>', '<updated>2026-01-02T00:00:00Z</updated>']
+    """
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    yield '<feed xmlns="http://www.w3.org/2005/Atom">'
+    yield f"  <title>{_text(title)}</title>"
+    yield f"  <id>{_text(feed_id)}</id>"
+    yield f"  <updated>{_instant(updated)}</updated>"
+    if address:
+        yield f'  <link rel="self" href={quoteattr(xml_text(address))}/>'
+    yield "  <author><name>observant</name></author>"
+    for entry in entries:
+        yield "  <entry>"
+        yield f'    <title type="text">{_text(entry.title)}</title>'
+        yield f"    <id>{_text(entry.id)}</id>"
+        yield f"    <updated>{_instant(entry.updated)}</updated>"
+        if _is_web(entry.link):
+            yield f'    <link rel="alternate" href={quoteattr(xml_text(entry.link))}/>'
+        for tag in entry.tags:
+            yield f"    <category term={quoteattr(xml_text(tag))}/>"
+        yield f'    <content type="text">{_text(entry.text)}</content>'
+        yield "  </entry>"
+    yield "</feed>"
 
 
 def atom_lines(
@@ -36,30 +81,24 @@ def atom_lines(
 
     >>> from observant import VisitLog
     >>> log = VisitLog.from_columns(["https://a.example/"] * 2, [0, 86400], [None, True])
-    >>> lines = list(atom_lines(log))
-    >>> [line.strip() for line in lines if "<title>" in line or "<updated>" in line]
-    ['<title>Changes</title>', '<updated>1970-01-02T00:00:00Z</updated>', \
-'<title>https://a.example/</title>', '<updated>1970-01-02T00:00:00Z</updated>']
+    >>> [line.strip() for line in atom_lines(log) if "<title" in line]
+    ['<title>Changes</title>', '<title type="text">https://a.example/</title>']
     """
     if limit < 1:
         raise InputError(f"a feed has at least one entry, not {limit}")
     changes = np.flatnonzero(log.changed == 1).tolist()
     newest = heapq.nlargest(limit, changes, key=lambda row: int(log.time[row]))
     at = int(log.time[newest[0]]) if newest else int(log.time.max())
-    yield '<?xml version="1.0" encoding="UTF-8"?>'
-    yield '<feed xmlns="http://www.w3.org/2005/Atom">'
-    yield f"  <title>{escape(xml_text(title))}</title>"
-    yield f"  <id>{escape(xml_text(address)) or _id(title, 0)}</id>"
-    if address:
-        yield f'  <link rel="self" href={quoteattr(xml_text(address))}/>'
-    yield f"  <updated>{_instant(at)}</updated>"
-    yield "  <author><name>observant</name></author>"
-    for row in newest:
-        yield from _entry(log, row)
-    yield "</feed>"
+    yield from atom_feed(
+        (_change(log, row) for row in newest),
+        feed_id=address or _id(title, 0),
+        title=title,
+        updated=_EPOCH + timedelta(microseconds=at),
+        address=address,
+    )
 
 
-def _entry(log: VisitLog, row: int) -> Iterator[str]:
+def _change(log: VisitLog, row: int) -> AtomEntry:
     which = int(np.searchsorted(log.offsets, row, side="right")) - 1
     source, at = str(log.sources[which].as_py()), int(log.time[row])
     before = int(log.time[row - 1])
@@ -67,14 +106,7 @@ def _entry(log: VisitLog, row: int) -> Iterator[str]:
     told = f"found changed, {format_duration((at - before) / _DAY)} after the visit before"
     if magnitude is not None:
         told += f"; {magnitude:.0%} of it differs"
-    yield "  <entry>"
-    yield f"    <title>{escape(xml_text(source))}</title>"
-    yield f"    <id>{_id(source, at)}</id>"
-    yield f"    <updated>{_instant(at)}</updated>"
-    if source.startswith(("http://", "https://")):
-        yield f"    <link href={quoteattr(xml_text(source))}/>"
-    yield f"    <summary>{escape(told)}</summary>"
-    yield "  </entry>"
+    return AtomEntry(_id(source, at), source, _EPOCH + timedelta(microseconds=at), told, source)
 
 
 def _value(log: VisitLog, column: str, row: int) -> Any:
@@ -86,6 +118,15 @@ def _id(source: str, at: int) -> str:
     return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{xml_text(source)} {at}')}"
 
 
-def _instant(micros: int) -> str:
-    instant = _EPOCH + timedelta(microseconds=micros)
+def _is_web(address: str) -> bool:
+    return address.lower().startswith(("http://", "https://")) and not any(
+        sign.isspace() for sign in address
+    )
+
+
+def _text(text: str) -> str:
+    return escape(xml_text(text))
+
+
+def _instant(instant: datetime) -> str:
     return instant.isoformat().replace("+00:00", "Z")

@@ -7,17 +7,19 @@ Titles, addresses and reasons come from strangers. They are text and nothing els
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import re
 from typing import Annotated, Any
 from urllib.parse import urlencode
-from xml.etree import ElementTree as ET
 
 import msgspec
 from litestar import Request, Response, get
 from litestar.params import QueryParameter
 from litestar.types import ControllerRouterHandler
 
+from observant.formats.atom import AtomEntry
+from observant.formats.atom import atom_feed as atom_entries
 from observant.service.answers import EventItem
 from observant.service.api.routes import LARGEST_ID, Text
 from observant.service.collection import Collection
@@ -26,8 +28,7 @@ from observant.store import UnknownSourceError
 
 __all__ = ["atom", "feed_handlers", "json_feed"]
 
-_ATOM = "http://www.w3.org/2005/Atom"
-_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NEVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _ENTRIES = 100
 _OPTIONS: dict[str, Any] = {
     "opt": {"needs": "read", "token_in_query": True},
@@ -70,27 +71,25 @@ def feed_handlers() -> list[ControllerRouterHandler]:
 
 
 def atom(title: str, address: str, events: list[EventItem]) -> bytes:
-    """An Atom feed (RFC 4287) of events, newest first."""
-    ET.register_namespace("", _ATOM)
-    feed = ET.Element(f"{{{_ATOM}}}feed")
-    _add(feed, "title", title)
-    _add(feed, "id", address)
-    _add(feed, "updated", _instant(events[0]) if events else "1970-01-01T00:00:00Z")
-    ET.SubElement(feed, f"{{{_ATOM}}}link", rel="self", href=_clean(address))
-    _add(ET.SubElement(feed, f"{{{_ATOM}}}author"), "name", "observant")
-    for event in events:
-        entry = ET.SubElement(feed, f"{{{_ATOM}}}entry")
-        _add(entry, "title", _title(event), type="text")
-        _add(entry, "id", f"urn:observant:event:{event.id}")
-        _add(entry, "updated", _instant(event))
-        link = _link(event)
-        if link:
-            ET.SubElement(entry, f"{{{_ATOM}}}link", rel="alternate", href=_clean(link))
-        for tag in event.tags:
-            ET.SubElement(entry, f"{{{_ATOM}}}category", term=_clean(tag))
-        _add(entry, "content", _told(event), type="text")
-    body: bytes = ET.tostring(feed, encoding="utf-8", xml_declaration=True)
-    return body
+    """An Atom feed of events, newest first."""
+    lines = atom_entries(
+        (
+            AtomEntry(
+                f"urn:observant:event:{event.id}",
+                _title(event),
+                event.at,
+                _told(event),
+                event.url,
+                tuple(event.tags),
+            )
+            for event in events
+        ),
+        feed_id=address,
+        title=title,
+        updated=events[0].at if events else _NEVER,
+        address=address,
+    )
+    return "\n".join(lines).encode("utf-8")
 
 
 def json_feed(title: str, address: str, events: list[EventItem]) -> bytes:
@@ -167,11 +166,3 @@ def _told(event: EventItem) -> str:
 
 def _instant(event: EventItem) -> str:
     return event.at.isoformat().replace("+00:00", "Z")
-
-
-def _add(parent: ET.Element, name: str, text: str, **attributes: str) -> None:
-    ET.SubElement(parent, f"{{{_ATOM}}}{name}", attributes).text = _clean(text)
-
-
-def _clean(text: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -75,12 +75,14 @@ def change_hours(log: VisitLog) -> tuple[Array, str]:
     if dates is not None and (dated := changed & (dates != MISSING)).sum() > 0.5 * changed.sum():
         hour = dates[dated] // (3_600_000_000) + 3 * 24
         return np.bincount(hour % 168, minlength=168).astype(float), "dates of modification"
-    counts = np.zeros(168)
     time, who = log.time[good] / 3.6e9, owner[good]
     rows = np.flatnonzero(changed[1:] & (who[1:] == who[:-1])) + 1
     # A gap of more than two days says nothing of the hour.
     rows = rows[time[rows] - time[rows - 1] <= 48][:200_000]
-    for start, stop in zip(time[rows - 1], time[rows], strict=True):
-        first, last = int(start), int(stop)
-        counts[(np.arange(first, last + 1) + 72) % 168] += 1.0 / (last - first + 1)
-    return counts, "visits that found a change"
+    first = time[rows - 1].astype(np.int64)
+    hours = time[rows].astype(np.int64) - first + 1
+    within = np.arange(hours.sum()) - np.repeat(np.cumsum(hours) - hours, hours)
+    counts = np.bincount(
+        (np.repeat(first, hours) + within + 3 * 24) % 168, np.repeat(1.0 / hours, hours), 168
+    )
+    return np.asarray(counts, np.float64), "visits that found a change"

@@ -24,6 +24,7 @@ from observant.service.answers import (
     plain,
 )
 from observant.service.api.routes import Text, spec
+from observant.service.cache import Cached
 from observant.service.given import GivenCollection
 from observant.units import parse_budget, parse_duration
 
@@ -59,11 +60,7 @@ def plan(
         importance={tag: factor} if tag and factor is not None else None,
         wait=_PATIENCE,
     )
-    told: dict[str, Any] = {
-        "ready": not found.pending,
-        "age_seconds": found.age,
-        "error": found.error,
-    }
+    told = _told(found)
     if found.value is None:
         return PlanView(**told)
     answer = found.value.answer
@@ -89,11 +86,7 @@ def plan(
 def rivals(collection: GivenCollection) -> RivalsView:
     """Other people's rules, replayed on this collection's own history with as many visits."""
     found = studies.rivals_study(collection, wait=_PATIENCE)
-    told: dict[str, Any] = {
-        "ready": not found.pending,
-        "age_seconds": found.age,
-        "error": found.error,
-    }
+    told = _told(found)
     if found.value is None:
         return RivalsView(**told)
     return RivalsView(
@@ -115,11 +108,7 @@ def rivals(collection: GivenCollection) -> RivalsView:
 def population(collection: GivenCollection) -> PopulationView:
     """How the sources change, all together: ages, lifetimes, rates, hours of the week."""
     found = studies.population_study(collection, wait=_PATIENCE)
-    told: dict[str, Any] = {
-        "ready": not found.pending,
-        "age_seconds": found.age,
-        "error": found.error,
-    }
+    told = _told(found)
     if found.value is None:
         return PopulationView(**told)
     answer = found.value
@@ -133,6 +122,11 @@ def population(collection: GivenCollection) -> PopulationView:
         hours_from=answer.hours_from,
         notes=answer.notes,
     )
+
+
+def _told(found: Cached[Any]) -> dict[str, Any]:
+    """What every answer that takes a while says of itself."""
+    return {"ready": not found.pending, "age_seconds": found.age, "error": found.error}
 
 
 def planning_handlers() -> list[ControllerRouterHandler]:

@@ -180,7 +180,7 @@ def checked_changes(
                     "address, or take them away",
                     source=before.name,
                 )
-            if unmasked_url(found["url"], before.url) != changes.url and "@" in moved.url:
+            if address != changes.url:  # the mask stood for the old one
                 raise InputError(
                     "its password was entered for another host: enter it again",
                     source=before.name,

@@ -65,7 +65,8 @@ def _by_price(collection: Base, source: StoredSource, settings: SourceSettings, 
     bought = f"the budget buys visits worth {price:.3g}"
     if price < _NOTHING:
         bought = "there is budget for every visit"
-    worth = f"a visit now is worth {index:.3g}, and {bought}"
+    little = index < price / 100
+    worth = f"a visit now is worth {'next to nothing' if little else f'{index:.3g}'}, and {bought}"
     if period <= settings.shortest * 1.02:
         limit = (
             f"; it is due {_when(source.due_at, now)}, since it may not be visited more often than "
@@ -106,7 +107,8 @@ def price_of(collection: Base) -> float | None:
         ).price
 
     key = ("price", config.budget_per_day, config.grace_days, config.objective)
-    return collection.cache.get(key, compute, max_age=300.0, wait=1.0).value
+    patience = 1.0 if collection.loop else 10.0  # a page must not wait long, a command may
+    return collection.cache.get(key, compute, max_age=300.0, wait=patience).value
 
 
 def _often(rate: float | None) -> str:
