@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types layers tests system bench bench-large study docs clean
+.PHONY: help demo test check format lint types layers tests system bench bench-large study docs pictures clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,8 +29,9 @@ types: .venv/ready
 layers: .venv/ready
 	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
 
+# One worker more than cores: many tests wait for a server, a browser or a killed process.
 tests: .venv/ready system  ## the tests alone
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $$(( $$(nproc 2>/dev/null || echo 2) + 1 ))
 
 bench: .venv/ready  ## the performance claims, small enough for a coffee break
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
@@ -45,6 +46,12 @@ study: .venv/ready  ## the accuracy claims: errors on populations (and TRACES=fo
 
 docs: .venv/ready  ## the documentation site, in site/
 	$(BIN)/zensical build --clean
+	@rm -rf site/*.py site/drawings  # programs that draw: not for readers
+
+pictures: .venv/ready  ## every picture of the documentation anew (minutes; wants Chromium)
+	$(BIN)/python docs/pictures.py
+	$(BIN)/python -m tests.journeys
+	$(BIN)/python docs/screenshots.py
 
 # The tests use a real PostgreSQL, a real Chromium and a real Spark. As root, what is missing is
 # fetched here; otherwise the tests that need it are left out, and say so.
