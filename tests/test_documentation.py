@@ -21,7 +21,7 @@ DOCS = ROOT / "docs"
 COMMAND_LINE = DOCS / "command-line.md"
 PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 JOURNEYS = sorted(DOCS.glob("journey-*.md"))  # their commands are run by test_journeys.py
-LINKING = [*PAGES, ROOT / "CHANGELOG.md"]
+LINKING = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
 
 HELP = re.compile(r"(<!-- help: (observant[ a-z]*) -->\n)(.*?)(<!-- end of help -->)", re.DOTALL)
 FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
