@@ -21,7 +21,7 @@ from observant.estimation.score import (
     confidence_bounds,
     mle_rates,
 )
-from observant.tables import Table
+from observant.tables import Table, first_rows
 from observant.units import counted, format_rate
 from observant.visits.grouping import blocks_of_sources
 
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from observant.estimation.pooling import RatePosterior
     from observant.visits import VisitLog
 
-__all__ = ["EVIDENCE", "METHODS", "RateTable", "closed_form", "estimate_rates"]
+    Own = Callable[[Evidence], Any]
+    """An estimator of somebody's own: see `estimate_rates`."""
+
+__all__ = ["EVIDENCE", "METHODS", "RateTable", "closed_form", "estimate_rates", "solve"]
 
 METHODS = {
     "naive": "changes over time, X/T; misses what happened twice between visits (Cho 4.1)",
@@ -56,7 +59,8 @@ EVIDENCE = ("ok", "never-changed", "always-changed", "too-few")
 _OK, _NEVER, _ALWAYS, _TOO_FEW = range(4)
 _COMPILED_FROM = 20_000
 """Below so many visits, NumPy answers sooner than numba can load."""
-_ENOUGH_TO_POOL = 50
+ENOUGH_TO_POOL = 50
+"""Sources from which on the method `auto` takes the collection as prior."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,25 +144,20 @@ class RateTable(Table):
         return f"<RateTable: {len(self):,} sources, method {self.method}>"
 
     def __str__(self) -> str:
-        shown = min(len(self), 10)
-        width = max([6, *(len(str(s)) for s in self.source[:shown].to_pylist())])
-        width = min(width, 48)
-        percent = f"{100 * self.confidence:g} %"
-        lines = [f"{'source':{width}}  visits  changes  {'rate':>9}  {percent + ' interval':>21}"]
-        for i in range(shown):
+        def row(i: int) -> str:
             interval = f"{format_rate(self.rate_low[i])} to {format_rate(self.rate_high[i])}"
-            lines.append(
-                f"{str(self.source[i])[:width]:{width}}  {self.visits[i]:6}  {self.changes[i]:7}  "
+            return (
+                f"{self.visits[i]:6}  {self.changes[i]:7}  "
                 f"{format_rate(self.rate_per_day[i]):>9}  {interval:>21}"
             )
-        if shown < len(self):
-            lines.append(f"… and {len(self) - shown:,} more")
-        return "\n".join(lines)
+
+        percent = f"{100 * self.confidence:g} % interval"
+        return first_rows(self.source, f"visits  changes  {'rate':>9}  {percent:>21}", row)
 
 
 def estimate_rates(
     log: VisitLog,
-    method: str = "bias-reduced",
+    method: str | Own = "bias-reduced",
     *,
     confidence: float = 0.95,
     offsets: tuple[float, float] = (0.5, 0.5),
@@ -175,7 +174,9 @@ def estimate_rates(
     log
         The visits. Groups in the log are used by the pooled methods.
     method
-        One of `METHODS`.
+        One of `METHODS`, or a function of your own: it gets the `Evidence` of some sources and
+        returns a rate for each (0 or more; NaN where nothing can be said), or a tuple of rates,
+        lower and upper bounds. It is called block by block, perhaps in several threads.
     confidence
         Of the interval. It is the interval of the evidence, the same for every method that is not
         Bayesian: a naive estimate below its own interval is its bias made visible. A source that
@@ -203,16 +204,23 @@ def estimate_rates(
     >>> print(estimate_rates(log))
     source  visits  changes       rate          95 % interval
     page        11        6    1/1.18d      1/3.07d to 2.02/d
+    >>> def twice(evidence):
+    ...     return 2 * Totals.of(evidence).changes / Totals.of(evidence).time
+    >>> estimate_rates(log, twice).rate_per_day
+    array([1.2])
     """
-    if method not in METHODS:
+    own: Own | None = None
+    if callable(method):
+        own, method = method, name_of(method)
+    elif method not in METHODS:
         raise InputError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
     if not 0 < confidence < 1:
         raise InputError(f"confidence lies between 0 and 1, not {confidence}")
     notes = list(log.notes)
-    if method == "auto":
-        method = "pooled" if len(log.sources) >= _ENOUGH_TO_POOL else "bias-reduced"
+    if own is None and method == "auto":
+        method = "pooled" if len(log.sources) >= ENOUGH_TO_POOL else "bias-reduced"
         notes.append(f"method {method} was chosen for {len(log.sources):,} sources")
-    if method.startswith("pooled"):
+    if own is None and method.startswith("pooled"):
         from observant.estimation.pooling import estimate_pooled
 
         return estimate_pooled(
@@ -227,15 +235,18 @@ def estimate_rates(
         )
     if zero_truncated:
         raise InputError(f"zero_truncated is for the pooled methods, not for {method}")
-    if method.startswith("last-modified") and log.last_modified is None:
+    if own is None and method.startswith("last-modified") and log.last_modified is None:
         raise EstimationError(f"method {method} needs the column last_modified")
 
     def one_block(
         evidence: Evidence, totals: Totals, _sources: slice
     ) -> tuple[NDArray[np.float64], ...]:
         compiled = len(log) >= _COMPILED_FROM
-        solved = solve(evidence, confidence, method="mle" if method == "mle" else "", fast=compiled)
+        likely = "mle" if method == "mle" and own is None else ""
+        solved = solve(evidence, confidence, method=likely, fast=compiled)
         rate, low, high = solved
+        if own is not None:
+            return _by(own, method, evidence, low, high)
         if method not in {"mle", "bias-reduced"}:
             rate = closed_form(method, evidence, totals, offsets, beta_prior)
         if method == "bayes-beta":
@@ -246,11 +257,41 @@ def estimate_rates(
         log,
         one_block,
         use_first_age=use_first_age,
-        use_dates=method != "mle",
+        use_dates=method != "mle" or own is not None,
         threads=threads,
         progress=progress,
     )
     return rate_table(log, columns, method, confidence, conflicts, notes)
+
+
+def name_of(own: Own) -> str:
+    """What an estimator of somebody's own is called in tables: its `name`, or that of the function.
+
+    >>> name_of(lambda evidence: evidence.gaps)
+    '<lambda>'
+    """
+    return str(getattr(own, "name", None) or getattr(own, "__name__", type(own).__name__))
+
+
+def _by(
+    own: Own,
+    name: str,
+    evidence: Evidence,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], ...]:
+    """The rates of somebody's own estimator; the interval of the evidence, unless it has one."""
+    answer = own(evidence)
+    parts = answer if isinstance(answer, tuple) else (answer, low, high)
+    columns = tuple(np.asarray(part, np.float64) for part in parts)
+    if len(columns) != 3 or any(column.shape != low.shape for column in columns):
+        raise InputError(
+            f"estimator {name} must return a rate for each of {len(low)} sources, or a tuple of "
+            "rates, lower and upper bounds"
+        )
+    if any((column < 0).any() for column in columns):
+        raise InputError(f"estimator {name} returned a rate below 0")
+    return columns
 
 
 def solve(
@@ -419,10 +460,10 @@ def _median_with_interval(
 ) -> tuple[float, float, float]:
     if not len(ordered):
         return np.nan, np.nan, np.nan
-    from scipy.special import ndtri
+    from statistics import NormalDist  # SciPy's takes longer to load than a small log to estimate
 
     n = len(ordered)
-    reach = -float(ndtri((1 - confidence) / 2)) * np.sqrt(n) / 2
+    reach = NormalDist().inv_cdf((1 + confidence) / 2) * np.sqrt(n) / 2
     low = ordered[max(int(np.floor(n / 2 - reach)), 0)]
     high = ordered[min(int(np.ceil(n / 2 + reach)), n - 1)]
     return float(low), float(np.median(ordered)), float(high)

@@ -1,1 +1,58 @@
-"""Visit the real sources: transport, comparing, the loop."""
+"""Visit the real sources: transport, comparing, the loop.
+
+What a program of your own needs of it are the names of this package; they load on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from observant.observer.clock import AcceleratedClock
+    from observant.observer.config import Config, load_config
+    from observant.observer.histories import take_in
+    from observant.observer.loop import Observer
+    from observant.observer.running import add_sources, describe, run_observer
+    from observant.observer.scheduling import warm_up
+    from observant.observer.sources import ReadSource, add_kind
+
+__all__ = [
+    "AcceleratedClock",
+    "Config",
+    "Observer",
+    "ReadSource",
+    "add_kind",
+    "add_sources",
+    "describe",
+    "load_config",
+    "run_observer",
+    "take_in",
+    "warm_up",
+]
+
+_HOMES = {
+    "AcceleratedClock": "observant.observer.clock",
+    "Config": "observant.observer.config",
+    "Observer": "observant.observer.loop",
+    "ReadSource": "observant.observer.sources",
+    "add_kind": "observant.observer.sources",
+    "add_sources": "observant.observer.running",
+    "describe": "observant.observer.running",
+    "load_config": "observant.observer.config",
+    "run_observer": "observant.observer.running",
+    "take_in": "observant.observer.histories",
+    "warm_up": "observant.observer.scheduling",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'observant.observer' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

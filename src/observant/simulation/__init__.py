@@ -3,10 +3,14 @@
 `simulate` runs policies over a `Trace` of updates, each seeing exactly what it would have seen in
 the field, and accounts for the truth. `replay` and `account` are its two halves, `World` is what
 they share, and `Visits` is what goes from one to the other.
+
+`observe` visits a trace and gives the visit log; `compare_estimators` says how far the rates that
+estimators make of a log are from the truth.
 """
 
 from observant.simulation.accounting import Score, account
 from observant.simulation.comparison import Comparison, PolicyResult, simulate, world_of
+from observant.simulation.estimators import EstimatorComparison, compare_estimators, observe
 from observant.simulation.policies import Clairvoyant, Estimating, Uniform, named, names
 from observant.simulation.replay import replay
 from observant.simulation.world import Visits, World
@@ -15,14 +19,17 @@ __all__ = [
     "Clairvoyant",
     "Comparison",
     "Estimating",
+    "EstimatorComparison",
     "PolicyResult",
     "Score",
     "Uniform",
     "Visits",
     "World",
     "account",
+    "compare_estimators",
     "named",
     "names",
+    "observe",
     "replay",
     "simulate",
     "world_of",

@@ -47,12 +47,15 @@ class Score(Table):
     group: Integers
     importance: Floats
     updates: Integers
+    """Updates that really happened."""
     visits: Integers
     """All of them, those that failed too."""
     compared: Integers
     """Visits that succeeded and had something to compare with."""
     found: Integers
     """Visits that found a change."""
+    detected: Integers
+    """Those whose change was an update of the time that counts, not only one before it."""
     updates_seen: Integers
     """Updates that some visit came after, before the end."""
     fresh_days: Floats
@@ -108,20 +111,20 @@ class Score(Table):
 
         updates = float(weight @ self.updates[some])
         visits, compared = int(self.visits[some].sum()), int(self.compared[some].sum())
-        found = int(self.found[some].sum())
+        found, detected = self.found[some], self.detected[some]
         return {
             "sources": int(np.count_nonzero(some)),
             "freshness": mean(self.freshness),
             "currency": {grace: mean(self.currency[:, b]) for b, grace in enumerate(self.graces)},
             "mean_age_days": mean(self.mean_age_days),
             "updates": int(self.updates[some].sum()),
-            "detected": found,
-            "detected_share": _share(float(weight @ self.found[some]), updates),
+            "detected": int(detected.sum()),
+            "detected_share": _share(float(weight @ detected), updates),
             "seen_share": _share(float(weight @ self.updates_seen[some]), updates),
             "mean_delay_days": _share(float(weight @ self.delay_days[some]), updates),
             "visits": visits,
-            "premature": compared - found,
-            "precision": _share(found, compared),
+            "premature": compared - int(found.sum()),
+            "precision": _share(int(found.sum()), compared),
             "starved": int(np.count_nonzero(self.visits[some] == 0)),
             "longest_wait_days": float(self.longest_wait_days[some].max(initial=0.0)),
         }
@@ -176,7 +179,7 @@ def account(
 
     begin = world.start if score_from is None else score_from
     failed = np.empty(0, bool) if visits.failed is None else visits.failed
-    fresh, current, age, delay, longest, updates, seen, paid, compared, found, curve = (
+    fresh, current, age, delay, longest, updates, seen, paid, compared, found, detected, curve = (
         kernels.account(
             world.times,
             world.offsets,
@@ -201,6 +204,7 @@ def account(
         visits=paid,
         compared=compared,
         found=found,
+        detected=detected,
         updates_seen=seen,
         fresh_days=fresh,
         current_days=current,

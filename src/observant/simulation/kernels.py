@@ -6,6 +6,8 @@ Import this only where it is used: numba takes a second to load.
 import numba
 import numpy as np
 
+from observant.visits.kernels import sort_stretch
+
 __all__ = [
     "account",
     "carousel",
@@ -79,18 +81,8 @@ def ranks(time, until):
         order[filled[b]] = k
         filled[b] += 1
     for b in range(total):
-        low, high = first[b], first[b + 1]
-        if high - low > 64:
-            inside = order[low:high].copy()
-            order[low:high] = inside[np.argsort(time[inside], kind="mergesort")]
-            continue
-        for j in range(low + 1, high):
-            moved = order[j]
-            k = j
-            while k > low and time[order[k - 1]] > time[moved]:
-                order[k] = order[k - 1]
-                k -= 1
-            order[k] = moved
+        if first[b + 1] - first[b] > 1:
+            sort_stretch(order, time, first[b], first[b + 1])
     place = np.empty(total, np.int64)
     for k in range(total):
         place[order[k]] = k
@@ -253,6 +245,7 @@ def account(
     current = np.zeros((n, len(graces)))
     updates, updates_seen = np.zeros(n, np.int64), np.zeros(n, np.int64)
     visits, compared, found = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    detected = np.zeros(n, np.int64)
     # Rows: fresh time, visits, changes found, updates; each weighted.
     curve = np.zeros((4, slices))
     width = (end - start) / slices
@@ -301,10 +294,11 @@ def account(
             if over:
                 break
             # What the visit found.
-            changed = False
+            changed = counts = False
             while place < high and times[place] <= now:
                 changed = True
                 if times[place] > score_from:
+                    counts = True
                     if now + latency <= end:
                         updates_seen[i] += 1
                         delay[i] += now + latency - times[place]
@@ -315,6 +309,7 @@ def account(
                 if now > score_from:
                     compared[i] += 1
                     found[i] += changed
+                    detected[i] += counts
                 if changed:
                     curve[2, min(int((now - start) / width), slices - 1)] += weight[i]
             have = True
@@ -333,5 +328,6 @@ def account(
         visits,
         compared,
         found,
+        detected,
         curve,
     )

@@ -27,6 +27,7 @@ from observant.simulation.replay import round_robin
 from observant.simulation.world import Visits
 
 if TYPE_CHECKING:
+    from observant.estimation.rates import Own
     from observant.simulation.world import Flags, Floats, Integers, World
 
 __all__ = ["ESTIMATORS", "REGISTRY", "Clairvoyant", "Estimating", "Uniform", "named", "names"]
@@ -75,9 +76,11 @@ class Estimating:
     `every` so many days (the mean period or 1/12 of the whole time, whichever is longer, unless
     told; infinite: once). Where nothing was seen to change, `floor` changes are taken as seen: with
     a floor of 0 such a source is never visited again.
+
+    The estimator is one of `ESTIMATORS`, or a function of your own, as `estimate_rates` takes it.
     """
 
-    estimator: str = _DEFAULT_ESTIMATOR
+    estimator: str | Own = _DEFAULT_ESTIMATOR
     allocation: str = _OPTIMAL
     first: int = 2
     every: float | None = None
@@ -108,7 +111,7 @@ class Estimating:
         return history.visits()
 
     def _rates(self, history: _History) -> Any:
-        if self.estimator.startswith("pooled"):
+        if isinstance(self.estimator, str) and self.estimator.startswith("pooled"):
             return history.pooled(self.estimator)
         rates = history.rates(self.estimator)
         known = rates[np.isfinite(rates)]
@@ -200,7 +203,7 @@ class _History:
         offsets = np.concatenate([[0], np.cumsum(counts)])
         return Visits(offsets, time, failed if self.world.failure else None)
 
-    def rates(self, method: str) -> Floats:
+    def rates(self, method: str | Own) -> Floats:
         """Updates a day of each source by itself."""
         n, changes = self.compared, self.changes
         gap = self.exposure / np.maximum(n, 1)

@@ -1,23 +1,37 @@
-"""Kinds of sources, one a file. Packages add more by entry points of the group observant.sources.
+"""Kinds of sources, one a file. Programs add more by `add_kind`, packages by entry points of the
+group observant.sources.
 
-An entry point names a class that is made like `base.Compared`: name, url, settings, comparer,
-surroundings; and that has ``async visit(previous)``.
+A kind is a class that is made like `base.Compared` (name, url, settings, comparer, surroundings)
+and has ``async visit(previous)``. The shortest is a `ReadSource` with a method `read`.
 """
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
 from observant.observer.sources.base import Seen, Source, Surroundings, host_of
+from observant.observer.sources.function import ReadSource
+from observant.plugins import added, load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from observant.observer.comparing import Comparer
     from observant.observer.config import SourceSettings
 
-__all__ = ["KINDS", "Seen", "Source", "Surroundings", "host_of", "kinds", "make_source"]
+__all__ = [
+    "KINDS",
+    "ReadSource",
+    "Seen",
+    "Source",
+    "Surroundings",
+    "add_kind",
+    "host_of",
+    "kinds",
+    "make_source",
+]
 
 KINDS = {
     "http": "observant.observer.sources.http:HttpSource",
@@ -28,15 +42,33 @@ KINDS = {
     "command": "observant.observer.sources.command:CommandSource",
     "callable": "observant.observer.sources.function:CallableSource",
 }
+"""The kinds that are built in, and the class of each."""
 GROUP = "observant.sources"
+_ADDED: dict[str, Callable[..., Source]] = {}
+
+
+def add_kind(kind: str, maker: Callable[..., Source]) -> None:
+    """Let this program have a kind of source of its own; again under the same name replaces it.
+
+    >>> class Even(ReadSource):
+    ...     def read(self, previous):
+    ...         return int(self.url) % 2 == 0
+    >>> add_kind("even", Even)
+    >>> "even" in kinds()
+    True
+    """
+    if kind in KINDS:
+        raise InputError(f"the kind {kind!r} is built in; give yours another name")
+    _ADDED[kind] = maker
+    kinds.cache_clear()
 
 
 @cache
-def kinds() -> dict[str, str]:
-    """The kinds that are built in, and those that installed packages add."""
-    from importlib.metadata import entry_points
-
-    return {entry.name: entry.value for entry in entry_points(group=GROUP)} | KINDS
+def kinds() -> dict[str, Any]:
+    """The kinds that are built in, those that this program has added, and those that installed
+    packages add: ``module:class``, or the class itself.
+    """
+    return added(GROUP) | _ADDED | KINDS
 
 
 def make_source(
@@ -49,12 +81,13 @@ def make_source(
 ) -> Source:
     """The source that this is, ready to be visited."""
     try:
-        module, _, attribute = kinds()[kind].partition(":")
+        maker = kinds()[kind]
     except KeyError:
         known = ", ".join(sorted(kinds()))
         raise InputError(
             f"there is no kind of source {kind!r}; known: {known}", source=name
         ) from None
-    maker: Any = getattr(importlib.import_module(module), attribute)
+    if isinstance(maker, str):
+        maker = load(maker)
     source: Source = maker(name, url, settings, comparer, around)
     return source

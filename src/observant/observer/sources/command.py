@@ -62,8 +62,10 @@ class CommandSource(Compared):
             )
 
         try:
+            program, *arguments = shlex.split(self.url)  # nothing at all is a ValueError too
             process = await asyncio.create_subprocess_exec(
-                *shlex.split(self.url),
+                program,
+                *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,

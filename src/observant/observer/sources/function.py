@@ -8,50 +8,56 @@ import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from observant.errors import InputError
 from observant.observer.sources.base import Compared
-from observant.observer.visit import Fetched
+from observant.observer.visit import Fetched, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from observant.observer.visit import Previous
 
-__all__ = ["CallableSource"]
+__all__ = ["CallableSource", "ReadSource"]
+
+_VALUE = "application/json"
 
 
-class CallableSource(Compared):
-    """Calls ``package.module:function`` with what is known of the last version (or None).
+class ReadSource(Compared):
+    """A source that Python reads: the base of kinds of your own, which say how in `read`.
 
-    It returns text, bytes, a `Fetched`, or any value that JSON can hold; None means that there is
-    nothing there any more. It may be asynchronous; otherwise it runs in a thread.
+    Text may have noise in it, and that is learned. A value (a row, a record) has none: whoever
+    reads it has chosen what counts. ``compare.learn_noise`` in the settings has the last word.
     """
 
-    function: Callable[..., Any] | None = None
-    """For programs: the function itself, instead of its name."""
+    def read(self, previous: Previous | None) -> Any:
+        """Read the source at `self.url`; `previous` is what is known of the last version.
+
+        Returns text, bytes, a `Fetched`, or any value that JSON can hold; None means that there is
+        nothing there any more. It may be asynchronous; otherwise it runs in a thread. What it
+        raises is an outcome of the visit: failed, with the message.
+        """
+        raise NotImplementedError
 
     async def fetch(self, previous: Previous | None) -> Fetched:
         started = self.around.time()
         try:
-            function = self.function or self._imported()
-            if inspect.iscoroutinefunction(function):
-                value = await function(previous)
-            else:
-                value = await asyncio.to_thread(function, previous)
+            value = await asyncio.to_thread(self.read, previous)
+            if inspect.isawaitable(value):
+                value = await value
         except Exception as error:  # noqa: BLE001 (a source's fault is an outcome)
             return self._answer(started, error=f"{type(error).__name__}: {error}")
         return value if isinstance(value, Fetched) else self._answer(started, value)
 
-    def _imported(self) -> Callable[..., Any]:
-        if not self.around.trusted:
-            raise InputError(
-                "a function is called only from a configuration file that nobody else can write: "
-                f"{self.around.reason or 'it is not in one'}",
-                source=self.name,
-            )
-        module, _, name = self.url.partition(":")
-        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-        return found
+    async def visit(self, previous: Previous | None) -> Visit:
+        fetched = await self.fetch(previous)
+        comparer = self.comparer
+        if fetched.content_type == _VALUE and "learn_noise" not in self.settings.compare:
+            from observant.observer.comparing import Comparer
+
+            comparer = Comparer(msgspec.structs.replace(comparer.rules, learn_noise=False))
+        return Visit.of(self.name, fetched, comparer.compare(previous, fetched))
 
     def _answer(self, started: float, value: Any = None, error: str = "") -> Fetched:
         body, kind = b"", "text/plain"
@@ -59,7 +65,7 @@ class CallableSource(Compared):
             body = value if isinstance(value, bytes) else value.encode()
         elif value is not None:
             body = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str).encode()
-            kind = "application/json"
+            kind = _VALUE
         missing = value is None and not error
         return Fetched(
             url=self.url,
@@ -73,3 +79,25 @@ class CallableSource(Compared):
             ended_at=self.around.time(),
             wire_bytes=len(body),
         )
+
+
+class CallableSource(ReadSource):
+    """Calls ``package.module:function`` with what is known of the last version (or None)."""
+
+    function: Callable[..., Any] | None = None
+    """For programs: the function itself, instead of its name."""
+
+    def read(self, previous: Previous | None) -> Any:
+        function = self.function or self._imported()
+        return function(previous)
+
+    def _imported(self) -> Callable[..., Any]:
+        if not self.around.trusted:
+            raise InputError(
+                "a function is called only from a configuration file that nobody else can write: "
+                f"{self.around.reason or 'it is not in one'}",
+                source=self.name,
+            )
+        module, _, name = self.url.partition(":")
+        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return found

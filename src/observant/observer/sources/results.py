@@ -21,9 +21,9 @@ from observant.observer.comparing.normalising import html_tree, json_value, kind
 from observant.observer.comparing.rules import LONGEST_EXPRESSION
 from observant.observer.comparing.selection import (
     COMPILERS,
-    _found,
     compile_jmespath,
     compile_xpath,
+    found_by,
 )
 from observant.observer.sources.feed import entries_of
 from observant.observer.sources.sitemap import read_sitemap
@@ -258,7 +258,7 @@ def _check(name: str, rule: str, form: Form) -> None:
 
 def _select(root: Any, rule: str) -> list[Any]:
     compiled = compile_xpath(rule) if _is_xpath(rule) else compile_css(rule)
-    return _found(root, compiled, rule)
+    return found_by(root, compiled, rule)
 
 
 def _first(item: Any, rule: str) -> Any:
