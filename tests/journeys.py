@@ -2,6 +2,7 @@
 
     python -m tests.journeys [docs/journey-pages.md ...]   walk, and renew the pictures
 
+That walk uses the very ports that a page names, since its pictures show them.
 A page is Markdown. What is done with it, from top to bottom:
 
 - A block with a title is written as that file.
@@ -12,8 +13,9 @@ A page is Markdown. What is done with it, from top to bottom:
 - `$ export NAME=VALUE`: for all that comes after it, in Python too.
 - ```python with `>>>`: a doctest; all of a page share their names.
 - `<!-- ports: 8000 8321 -->`: ports that the page uses. Others that are free take their place.
-- `<!-- needs: postgresql -->`: a server of its own takes the place of the DATABASE_URL that the
-  page exports. `<!-- needs: java -->`. Where there is none, the walk is skipped with a reason.
+- `<!-- needs: java pyspark -->`: programs and packages. Where one is missing, the walk is skipped
+  with a reason. For `postgresql` a server is started; it takes the place of the DATABASE_URL that
+  the page exports.
 - `<!-- screenshot: journey-x.png http://127.0.0.1:8321/ 700 -->`: what a browser shows there, so
   many points high, to the owner whom `observant serve` has made. Where there is no Chromium, the
   picture is not asked for.
@@ -33,12 +35,13 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, chdir, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import pytest
-from tests.browser_world import Visitor, chromium, visitor
+from tests.browser_world import chromium, visitor
 from tests.postgres_server import server as postgres_server
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,10 +58,10 @@ PATIENCE = 120.0
 
 
 class Journey:
-    """One walk through one page, in `folder`."""
+    """One walk through one page, in `folder`; with `own_ports` on other ports than it says."""
 
-    def __init__(self, page: Path, folder: Path) -> None:
-        self.page, self.folder = page, folder
+    def __init__(self, page: Path, folder: Path, *, own_ports: bool = True) -> None:
+        self.page, self.folder, self._own_ports = page, folder, own_ports
         self.shown_as: dict[str, str] = {}
         """Words of the page, and what stands for them in this walk: ports, addresses."""
         self.names: dict[str, object] = {"__name__": "__main__"}
@@ -71,7 +74,6 @@ class Journey:
         self._running = ExitStack()
         self._jobs: list[tuple[subprocess.Popen[bytes], Path]] = []
         self._given: dict[str, str] = {}
-        self._visitor: Visitor | None = None
         self._unseen: set[str] = set()
 
     def walk(self) -> None:
@@ -101,10 +103,11 @@ class Journey:
         return PICTURE.findall(self.page.read_text("utf-8"))
 
     def _obey(self, order: str, words: str) -> None:
-        if order == "ports":
+        if order == "ports" and self._own_ports:
             self.shown_as |= {port: str(free_port()) for port in words.split()}
         elif order == "needs":
-            self._need(words)
+            for word in words.split():
+                self._need(word)
         elif order == "screenshot":
             self._look(*words.split())
 
@@ -112,7 +115,7 @@ class Journey:
         if what == "postgresql":
             url = self._running.enter_context(contextmanager(postgres_server)())
             self._given["DATABASE_URL"] = self.environment["DATABASE_URL"] = url
-        elif shutil.which(what) is None:
+        elif shutil.which(what) is None and find_spec(what) is None:
             pytest.skip(f"there is no {what} on this machine")
 
     def _here(self, text: str) -> str:
@@ -212,27 +215,27 @@ class Journey:
         if chromium() is None:
             self._unseen.add(picture)
             return
-        place = urlsplit(self._here(url))
-        if self._visitor is None:
-            self._visitor = self._sign_in(f"{place.scheme}://{place.netloc}")
-        self._visitor.page.set_viewport_size({"width": 1280, "height": int(height)})
-        page = self._visitor.go(place._replace(scheme="", netloc="").geturl())
-        page.screenshot(path=self.folder / picture)
-
-    def _sign_in(self, address: str) -> Visitor:
         from playwright.sync_api import sync_playwright
 
         told = "".join(log.read_text("utf-8") for _, log in self._jobs)
         owner = re.search(r"sign in as '(\S+)' with the password (\S+)", told)
         assert owner, f"{self.page.name}: no password was printed, so nobody can look\n{told}"
-        playwright = self._running.enter_context(sync_playwright())
-        browser = playwright.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox"], timeout=1000 * PATIENCE
-        )
-        self._running.callback(browser.close)
-        someone = self._running.enter_context(visitor(browser, address))
-        someone.sign_in(owner[1], owner[2])
-        return someone
+        place = urlsplit(self._here(url))
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=chromium(), args=["--no-sandbox"], timeout=1000 * PATIENCE
+            )
+            with visitor(browser, f"{place.scheme}://{place.netloc}") as someone:
+                someone.page.set_viewport_size({"width": 1280, "height": int(height)})
+                someone.sign_in(owner[1], owner[2])
+                someone.page.goto(place.geturl())
+                someone.computed()
+                figures = someone.page.locator("figure[data-chart]")
+                for figure in (figures.nth(n) for n in range(figures.count())):
+                    if figure.bounding_box()["y"] < int(height):
+                        figure.locator("canvas, .missing").first.wait_for()
+                someone.page.screenshot(path=self.folder / picture)
+            browser.close()
 
 
 def transcripts(block: str) -> list[tuple[str, str]]:
@@ -272,7 +275,7 @@ def stop(started: subprocess.Popen[bytes]) -> None:
 def main() -> None:
     for page in [Path(word) for word in sys.argv[1:]] or PAGES:
         with tempfile.TemporaryDirectory() as folder:
-            journey = Journey(page, Path(folder))
+            journey = Journey(page, Path(folder), own_ports=False)
             start = time.monotonic()
             try:
                 journey.walk()

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -93,13 +94,27 @@ def postgres():
     yield from server()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+ENGINE_NAMES = sorted(
+    file.name.removesuffix(".sql")
+    for file in files("observant.store").joinpath("sql").iterdir()
+    if file.name != "common.sql"
+)
+"""The databases that there is SQL for."""
+
+
+def new_place(engine, request, tmp_path):
+    """An empty place for a store on this engine."""
+    if engine == "sqlite":
+        return str(tmp_path / "store.db")
+    if engine == "postgres":
+        return f"{request.getfixturevalue('postgres')}&schema=test_{uuid.uuid4().hex}"
+    raise LookupError(f"say here where the tests can make a store on {engine}")
+
+
+@pytest.fixture(params=ENGINE_NAMES)
 def place(request, tmp_path):
     """An empty place for a store, on each engine."""
-    if request.param == "sqlite":
-        return str(tmp_path / "store.db")
-    url = request.getfixturevalue("postgres")
-    return f"{url}&schema=test_{uuid.uuid4().hex}"
+    return new_place(request.param, request, tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -109,11 +124,12 @@ def shared_postgres(postgres):
         yield opened
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=ENGINE_NAMES)
 def store(request, tmp_path):
     """An empty store, on each engine."""
-    if request.param == "sqlite":
-        with open_store(tmp_path / "store.db", durable=False) as opened:
+    if request.param != "postgres":
+        place = new_place(request.param, request, tmp_path)
+        with open_store(place, durable=False) as opened:
             yield opened
         return
     opened = request.getfixturevalue("shared_postgres")

@@ -435,9 +435,9 @@ def test_visits_needed_with_dates():
 
 
 def test_what_no_number_of_visits_can_do():
-    with pytest.raises(EstimationError, match="stays biased by -57%"):
+    with pytest.raises(EstimationError, match="stays biased by -57 %"):
         visits_needed(2.0, precision=0.35, method="naive")
-    with pytest.raises(EstimationError, match="no number of visits gives 20%"):
+    with pytest.raises(EstimationError, match="no number of visits gives 20 %"):
         visits_needed(2.0, relative_sd=0.2, method="naive")
     with pytest.raises(EstimationError, match="more than 5,000,000 visits"):
         visits_needed(40.0, precision=0.35)

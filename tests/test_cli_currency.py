@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from observant.cli.currency import currency
 from observant.currency import WeibullPopulation, required_period
-from observant.errors import InputError, UnitError
+from observant.errors import InputError
 
 WEB = ["--weibull", "1.4", "152.2d"]
 
@@ -79,8 +79,8 @@ def test_a_source_that_never_changes_needs_no_visits():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--period", "1d"], "--rate or --weibull"),
-        (["--rate", "1", *WEB, "--period", "1d"], "--rate or --weibull"),
+        (["--period", "1d"], "--rate, --weibull, --rates"),
+        (["--rate", "1", *WEB, "--period", "1d"], "--rate, --weibull, --rates"),
         (["--rate", "1"], "--period or --target"),
         (["--rate", "1", "--period", "1d", "--target", "0.5"], "--period or --target"),
         (["--rate", "1", "--period", "1d", "--page-size", "12kB"], "--pages"),
@@ -95,19 +95,35 @@ def test_options_that_do_not_go_together(arguments, said):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "said"),
+    ("arguments", "option", "said"),
     [
-        (["--rate", "often", "--period", "1d"], UnitError, "often"),
-        (["--rate", "1", "--period", "soon"], UnitError, "soon"),
-        (["--weibull", "wide", "10d", "--period", "1d"], InputError, "wide"),
-        (["--weibull", "0", "10d", "--period", "1d"], InputError, "shape"),
-        (["--rate", "1", "--period", "1d", "--pages", "5", "--page-size", "big"], UnitError, "big"),
-        (["--rate", "1", "--period", "1d", "--pages", "5", "--page-size", "0B"], UnitError, "0B"),
-        (["--rate", "1", "--target", "1", "--pages", "5"], InputError, "period of 0"),
+        (["--rate", "often", "--period", "1d"], "--rate", "often"),
+        (["--rate", "1", "--period", "soon"], "--period", "soon"),
+        (["--weibull", "wide", "10d", "--period", "1d"], "--weibull", "wide"),
+        (["--weibull", "0", "10d", "--period", "1d"], "--weibull", "x>0"),
+        (["--rate", "1", "--target", "nan"], "--target", "finite"),
+        (
+            ["--rate", "1", "--period", "1d", "--pages", "5", "--page-size", "big"],
+            "--page-size",
+            "big",
+        ),
+        (
+            ["--rate", "1", "--period", "1d", "--pages", "5", "--page-size", "0B"],
+            "--page-size",
+            "0B",
+        ),
     ],
 )
-def test_what_cannot_be_read_is_one_of_our_errors(arguments, error, said):
-    with pytest.raises(error, match=said):
+def test_what_cannot_be_read_is_told_with_its_option(arguments, option, said):
+    result = CliRunner().invoke(currency, arguments)
+    assert result.exit_code == 2
+    assert option in result.output
+    assert said in result.output
+
+
+def test_a_collection_cannot_be_visited_all_the_time():
+    arguments = ["--rate", "1", "--target", "1", "--pages", "5"]
+    with pytest.raises(InputError, match="period of 0"):
         CliRunner().invoke(currency, arguments, catch_exceptions=False)
 
 

@@ -39,7 +39,7 @@ def test_the_invocation_of_the_manual_gives_one_json_object():
 
 
 def test_a_readable_answer():
-    result = run("--rate", "1/7d", "--visits", "10", "--interval", "10.5d", "--precision", "35%")
+    result = run("--rate", "1/7d", "--visits", "10", "--period", "10.5d", "--precision", "35%")
     assert result.exit_code == 0
     assert result.stdout == f"{design_visits(1 / 7, visits=10, interval=10.5, precision=0.35)}\n"
     assert "visited 10 times, once every 10.5d" in result.stdout
@@ -67,7 +67,7 @@ def test_dated_visits_have_no_bias_to_fear():
 
 @pytest.mark.parametrize("method", ["naive", "improved", "bayes-beta"])
 def test_methods(method):
-    arguments = ("--rate", "1/7d", "--visits", "10", "--interval", "2w", "--method", method)
+    arguments = ("--rate", "1/7d", "--visits", "10", "--period", "2w", "--method", method)
     answer = json.loads(run(*arguments, "--json").stdout)
     assert answer["method"] == method
     assert answer["bias"] == accuracy(method, 10, 2.0).bias
@@ -81,7 +81,7 @@ def test_methods(method):
         (("--rate", "weekly", "--visits", "3"), "this is not a rate: 'weekly'"),
         (("--rate", "0", "--visits", "3"), "must be more than zero"),
         (("--rate", "1/7d", "--visits", "0"), "x>=1"),
-        (("--rate", "1/7d", "--visits", "3", "--interval", "1fortnight"), "unknown unit"),
+        (("--rate", "1/7d", "--visits", "3", "--period", "1fortnight"), "unknown unit"),
         (("--rate", "1/7d", "--visits", "3", "--precision", "35"), "35% or 0.35"),
         (("--rate", "1/7d", "--visits", "3", "--precision", "tight"), "not a share"),
         (("--rate", "1/7d", "--visits", "3", "--precision", "nan"), "not a share"),
@@ -97,7 +97,7 @@ def test_mistakes_are_explained(arguments, message):
 
 def test_errors_of_the_library_reach_the_main_command():
     # The main command prints them in one line; here they must arrive unchanged.
-    impossible = ("--rate", "1/7d", "--interval", "2w", "--precision", "35%", "--method", "naive")
+    impossible = ("--rate", "1/7d", "--period", "2w", "--precision", "35%", "--method", "naive")
     assert isinstance(run(*impossible).exception, EstimationError)
     mixed = ("--rate", "1/7d", "--visits", "3", "--method", "naive", "--dated")
     assert isinstance(run(*mixed).exception, InputError)

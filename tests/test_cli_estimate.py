@@ -133,7 +133,7 @@ def test_help_lists_every_command(folder):
         (["estimate", "visits.csv", "--confidence", "2"], "confidence"),
         (["estimate", "visits.csv", "--skew", "soon"], "soon"),
         (["estimate", "visits.csv", "--method", "last-modified", "--plot", "x.gif"], "x.gif"),
-        (["estmate", "visits.csv"], "Did you mean 'estimate'"),
+        (["estmate", "visits.csv"], "did you mean estimate?"),
         (["estimate"], "VISITS"),
     ],
 )

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from observant.cli.audit import audit
 from observant.cli.population import population
-from observant.errors import EstimationError, InputError, UnitError
+from observant.errors import EstimationError, InputError
 from observant.formats import write_table
 from observant.visits import VisitLog
 
@@ -69,7 +69,7 @@ def test_a_population_for_people(visits):
         "shape",
         "scale",
         "assumes no form",
-        "note: no fit from ages",
+        "note: no visit has a date of modification",
     ):
         assert words in text
 
@@ -132,15 +132,19 @@ def test_claims_that_cannot_be_read(claims, text, said):
 
 
 def test_options_that_cannot_be_read(claims, tmp_path):
-    for arguments, error, said in (
-        ([claims, "--grace", "soon"], UnitError, "soon"),
-        ([claims, "--grace", ","], InputError, "graces"),
-        ([claims, "--weibull", "wide", "10d"], InputError, "wide"),
-        ([tmp_path / "nowhere.csv"], InputError, "nowhere"),
-        ([tmp_path / "claims.doc"], InputError, "format"),
+    for arguments, said in (
+        ([claims, "--grace", "soon"], "'soon'"),
+        ([claims, "--grace", ","], "there is no duration"),
+        ([claims, "--weibull", "wide", "10d"], "'wide'"),
+        ([claims, "--seed", "-1"], "x>=0"),
     ):
-        with pytest.raises(error, match=said):
-            run(audit, *arguments)
+        result = CliRunner().invoke(audit, list(map(str, arguments)))
+        assert result.exit_code == 2
+        assert said in result.output
+        assert arguments[1] in result.output
+    for file, said in (("nowhere.csv", "nowhere"), ("claims.doc", "format")):
+        with pytest.raises(InputError, match=said):
+            run(audit, tmp_path / file)
 
 
 @pytest.mark.parametrize("command", [audit, population])

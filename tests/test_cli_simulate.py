@@ -62,7 +62,7 @@ def test_two_runs_are_the_same(file):
 
 def test_the_table_states_standard_errors(file):
     text = run(
-        "simulate", file, "-p", "heritrix", "--budget", "6/day", "--beta", "1d", "--by-group"
+        "simulate", file, "-p", "heritrix", "--budget", "6/day", "--grace", "1d", "--by-group"
     )
     assert "±" in text
     assert "standard error over 3 seeds" in text
@@ -116,7 +116,7 @@ def test_files_and_pictures(file, tmp_path):
         ([], "give --budget"),
         (["--budget", "6/day", "-p", "nuthc"], "did you mean nutch"),
         (["--budget", "6/day", "--start", "soon"], "--start: this is not a time"),
-        (["--budget", "6/day", "--beta", "x"], "--beta"),
+        (["--budget", "6/day", "--grace", "x"], "--grace"),
         (["--budget", "6/day", "--group", "shelf"], "no column 'shelf'"),
         (["--budget", "6/day", "--start", "2030-01-01"], "must end after"),
         (["--budget", "6/day", "-o", "x.doc"], "does not tell the format"),

@@ -132,12 +132,12 @@ def test_windows_can_be_cut_otherwise(updates):
 def test_the_end_of_watching_counts(updates):
     """A silence until now moves the next update on, and the rate of a month down."""
     usual = json.loads(run(updates, "--json", "-s", "news"))["sources"][0]
-    later = json.loads(run(updates, "--json", "-s", "news", "--until", "2026-03-01"))["sources"][0]
+    later = json.loads(run(updates, "--json", "-s", "news", "--end", "2026-03-01"))["sources"][0]
     assert later["now"] == "2026-03-01T00:00:00Z" > usual["now"]
     assert later["next_update"] > usual["next_update"]
     assert later["silence_probability"] < 0.05
     options = ("-s", "news", "-w", "2026-02", "--json", "--start", "2025-10-01")
-    (row,) = json.loads(run(updates, *options, "--until", "2026-03-01"))["rates"]
+    (row,) = json.loads(run(updates, *options, "--end", "2026-03-01"))["rates"]
     assert (row["observed_days"], row["evidence"]) == (28.0, "never-changed")
 
 
@@ -180,7 +180,7 @@ def test_standard_input(updates):
         ("source,when\na,2026-01-01\n", (), "there is no column 'time'"),
         ("source,time\na,2026-01-05\n", ("--start", "2026-02-01"), "updated before --start"),
         ("source,time,changed\na,1,\n", ("--start", "2026-02-01"), "for a list of updates"),
-        ("source,time\na,2026-01-05\n", ("--until", "2026-01-01"), "updated after --until"),
+        ("source,time\na,2026-01-05\n", ("--end", "2026-01-01"), "updated after --end"),
         ("source,time\na,2026-01-05\n", ("--start", "soon"), "--start"),
         ("source,time\na,2026-01-05\n", ("--season", "weekday"), "needs visits"),
         ("source,time\na,2026-01-05\n", ("--window", "soon"), "not a stretch of the calendar"),

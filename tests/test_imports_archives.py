@@ -956,10 +956,15 @@ def test_the_command_maps_columns(tmp_path):
 
 
 def test_the_command_says_what_is_missing(tmp_path):
-    with pytest.raises(InputError, match="--list"):
-        run()
-    with pytest.raises(InputError, match="say where the visits go"):
-        run("x.cdxj")
+    for words, said in (
+        ([], "--list"),
+        (["x.cdxj"], "say where the visits go"),
+        (["x.cdxj", "--store", "s.db", "--key", "surt"], "--key surt needs -o FILE"),
+        (["x.cdxj", "--dry-run", "--zone", "Mars"], "there is no time zone 'Mars'"),
+    ):
+        result = CliRunner().invoke(import_, words)
+        assert result.exit_code == 2
+        assert said in result.output
     with pytest.raises(InputError, match="the name does not tell the format"):
         run("x.cdxj", "-o", "visits")
     with pytest.raises(InputError, match="not a time"):
@@ -967,6 +972,31 @@ def test_the_command_says_what_is_missing(tmp_path):
     (tmp_path / "none.cdxj").write_text("a 2026 {}\n")
     with pytest.raises(InputError, match="no visit to write in 1 row;"):
         run(tmp_path / "none.cdxj", "-o", tmp_path / "visits.csv")
+
+
+def test_one_address_that_is_refused_does_not_end_the_import(tmp_path):
+    file, store = tmp_path / "visits.csv", tmp_path / "store.db"
+    names = ["https://a.example/", "ftp://b.example/", "not an address", "https://c.example/"]
+    file.write_text("source,time,changed\n" + "".join(f"{name},2026-01-01,\n" for name in names))
+    told = json.loads(run(file, "--store", store, "--json"))
+    assert (told["sources_added"], told["visits_recorded"], told["sources_refused"]) == (2, 2, 2)
+    assert [name for name in names if name in " ".join(told["refusals"])] == names[1:3]
+    text = run(file, "--store", tmp_path / "other.db")
+    assert "2 sources added" in text
+    assert "note: 2 sources cannot be watched" in text
+    assert "ftp://b.example/" in text
+
+
+def test_any_format_can_name_sources_by_key(tmp_path):
+    """A table has no keys of an index: they follow from the URLs."""
+    file, out = tmp_path / "visits.csv", tmp_path / "out.csv"
+    file.write_text(
+        "source,time,status\nhttp://www.a.example/x,2026-01-01,301\n"
+        "https://a.example/x,2026-01-02,200\nhttp://a.example/x,2026-01-03,200\n"
+    )
+    told = run(file, "--key", "surt", "-o", out)
+    assert "redirects, often to the same key: 1" in told
+    assert read_visits(out).sources.to_pylist() == ["example,a)/x"]
 
 
 def test_the_command_lists_formats():

@@ -174,6 +174,11 @@ def test_several_dumps_of_different_days_give_visits_to_compare(tmp_path):
     found = import_visits(first, second)
     log = VisitLog.from_arrow(_table(found))
     assert log.changed.tolist()[:2] == [-1, 1]
+    # So they are visits like any others, and said to be.
+    report = examine(first, second)
+    assert report.evidence == found.report.evidence == "V"
+    assert not any("supports no rate" in warning for warning in report.warnings)
+    assert any("taken together as visits" in warning for warning in report.warnings)
 
 
 def _table(batches):
@@ -1141,7 +1146,11 @@ def test_feeds_describe_themselves_and_tell_their_troubles(tmp_path):
         "News",
     )
     assert source.settings == {"min_period": "60min"}
-    assert list(describe_sources(save(tmp_path / "feed.rdf", RDF))) == []  # it tells no address
+    nameless = save(tmp_path / "feed.rdf", RDF)
+    assert list(describe_sources(nameless)) == []  # it tells no address
+    # What is found while sources are described is told with the rest, and once.
+    told = [text for text in examine(nameless).warnings if "cannot be watched" in text]
+    assert len(told) == 1
     _, report = rows_of(save(tmp_path / "atom", ATOM, "2026-11-14T10:00:00+00:00"))
     assert report.counts == {"entries edited later, of which the publication counts": 1}
     with pytest.raises(InputError, match="JSON"):
@@ -1250,10 +1259,6 @@ def test_git_commits_are_changes_not_visits(tmp_path):
 
 # -- all of them ------------------------------------------------------------------------------
 
-OURS = (
-    "bing", "changedetection", "feed", "git", "nutch", "nutch-segment", "opml", "scrapy-cache",
-    "scrapy-items", "scrapy-log", "sitemap", "stormcrawler", "urlwatch", "urlwatch-jobs",
-)  # fmt: skip
 TEXTS = {
     "bing": b"5\t5.5\t[[1.1, 0], [1.4, 1]]\n",
     "feed": RSS.encode(),
@@ -1268,16 +1273,6 @@ TEXTS = {
     "stormcrawler": b'{"url": "u", "status": "FETCHED", "nextFetchDate": 1e9, "metadata": {}}\n',
     "urlwatch-jobs": b"url: https://a.example/\n",
 }
-
-
-@pytest.mark.parametrize("name", OURS)
-def test_every_importer_says_what_it_is(name):
-    importer = importers()[name]
-    assert importer.title
-    assert importer.evidence in "VCSD"
-    assert bool(importer.assumption) == (importer.evidence == "C")
-    assert importer.sniff(b"", "") is False
-    assert importer.sniff(b"\x00\xff\x00", "x.bin") is False
 
 
 @pytest.mark.parametrize("name", sorted(set(TEXTS) - {"scrapy-items"}))

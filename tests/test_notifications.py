@@ -1236,6 +1236,20 @@ def test_the_lateness_alarm_does_not_flutter_and_survives_a_restart(store):
     assert len(store.pending()) == 3
 
 
+def test_an_alarm_of_several_observers_is_one(store):
+    """On with the first that is late, off when none is; one that is silent does not count."""
+    one, two = (Alarms(store, Notify(lateness="1h"), name) for name in ("one", "two"))
+    told = []
+    for minute, (late, later) in enumerate(
+        [(4000, 0), (4000, 5000), (0, 5000), (0, 2000), (0, 0), (5000, 0), (None, 0), (None, 0)]
+    ):
+        for alarms, seconds in ((one, late), (two, later)):
+            if seconds is not None:
+                events = alarms.look(status(at=NOW + 90 * minute, lateness=float(seconds)))
+                told += [(minute, event.payload["state"]) for event in events]
+    assert told == [(0, "on"), (4, "off"), (5, "on"), (7, "off")]
+
+
 def test_the_budget_alarm_tells_of_too_little_currency_and_of_overspending(store):
     alarms = Alarms(store, Notify(currency=0.8))
     for alpha, state in ((0.9, None), (0.79, "on"), (0.81, None), (0.83, "off")):

@@ -220,8 +220,12 @@ def test_settings_come_from_defaults_tags_and_source(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("bugdet = 3", "no setting `bugdet`"),
-        ("budget = 'much'", "not a rate"),
+        ("bugdet = 3", "no setting `bugdet`; did you mean `budget`"),
+        ("[limits]\ntotl = 3", r"o\.toml: \[limits\]: there is no setting `totl`; .* `total`"),
+        ("[defaults.limits]\nbdy = 3", r"\[defaults\]: \[limits\]: .* did you mean `body`"),
+        ("[tags.a.limits]\nbody = 0", r"\[tags.a\]: \[limits\]: the limit body"),
+        ("grace = 'soon'", r"o\.toml: grace: unknown unit"),
+        ("budget = 'much'", "not a budget"),
         ("[tags.a]\nimportance = -1", "importance"),
         ("[defaults]\nmin_period = '2d'\nmax_period = '1d'", "above max_period"),
         ("[defaults]\nactive = ['sometimes']", "no active hours"),

@@ -303,7 +303,7 @@ def test_contract_of_every_method(method, small):
     assert list(row) == list(table.columns)
 
 
-@pytest.mark.parametrize("method", ["bias-reduced", "mle", "pooled", "last-modified"])
+@pytest.mark.parametrize("method", METHODS)
 def test_rows_in_any_order_give_the_same(method, small):
     log, _ = small
     table = log.to_arrow()

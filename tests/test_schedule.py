@@ -331,7 +331,7 @@ def test_learned_rates_are_those_of_the_online_posterior():
     np.testing.assert_allclose(scheduler.posterior("a"), alone.weights, atol=1e-14)
     law = objective("freshness", prior.rates)
     period = (scheduler.due_at("a") - 5.0) / (
-        1 + 0.05 * (2 * scheduler._kernels.chance(0, 0, 4, 0) - 1)
+        1 + 0.05 * (2 * scheduler._keys.chance(0, 0, 4, 0) - 1)
     )
     # Learned crossings lie between two times of a grid (`schedule.grids`): to a few per mille.
     index = np.sum(alone.weights * law.index(period))
@@ -431,6 +431,83 @@ def test_a_visit_nobody_asked_for_counts():
     assert (scheduler.posterior(waiting[0]) != before).any()
     _, sources = drive(scheduler, 15.0)
     assert set(sources.tolist()) == {0, 1, 2}
+
+
+# -- visits that were not made, or made by others -------------------------------------------------
+
+
+def test_a_source_rests_and_its_visit_may_be_given_back():
+    scheduler = Scheduler(10.0, burst=5.0)
+    scheduler.add(["a", "b"], rate=1.0)
+    assert set(scheduler.due(1.0)) == {"a", "b"}
+    spent = scheduler.spent
+    scheduler.rest("a", 5.0)
+    scheduler.rest("b", 6.0, refund=False)
+    assert scheduler.spent == spent - 1
+    assert (scheduler.due_at("a"), scheduler.due_at("b")) == (5.0, 6.0)
+    assert scheduler.due(4.9) == []
+    assert scheduler.due(5.5) == ["a"]
+    scheduler.visited("a", 5.5, changed=True)
+    assert (scheduler.now, scheduler.last_visit("a"), scheduler.last_visit("b")) == (
+        *(5.5, 5.5),
+        -np.inf,
+    )
+
+
+def test_a_source_that_was_put_back_is_as_if_nobody_had_asked():
+    scheduler = Scheduler(10.0, jitter=0)
+    scheduler.add(["known", "new"], rate=1.0, last=[0.0, np.nan])
+    before = scheduler.due_at("known")
+    scheduler.due(3.0)
+    for _ in range(3):
+        scheduler.visited("known", 3.0, "failed")
+    scheduler.put_back("known")
+    scheduler.put_back("new")
+    assert scheduler.due_at("known") == pytest.approx(before)
+    assert scheduler.due_at("new") == 3.0
+    scheduler.visited("known", 3.0, "failed")
+    assert scheduler.due_at("known") == pytest.approx(3 + 1 / 24)  # the failures are forgotten
+
+
+def test_a_source_that_waits_for_its_host_keeps_its_place():
+    scheduler = Scheduler(100.0, host_delay=1.0, lease=100.0)
+    scheduler.add(range(3), rate=1.0, host="h")
+    (asked,) = scheduler.due(1.0)
+    assert scheduler.due(1.5) == []
+    *queue, head = sorted(set(range(3)) - {asked}, key=scheduler.due_at)
+    for source in (head, *queue):
+        scheduler.rest(source, 50.0)
+        scheduler.put_back(source)
+    assert scheduler.due(2.1) == [head]
+    assert scheduler.due(3.2) == queue
+
+
+def test_what_somebody_else_found_is_adopted_if_it_is_news():
+    scheduler = Scheduler(1.0, prior=gamma_prior(), start=10.0)
+    scheduler.add(["a", "b"], last=0.0)
+    scheduler.visited("b", 9.0, changed=True)
+    scheduler.adopt("a", 9.0, scheduler.evidence_of("b"))
+    assert scheduler.last_visit("a") == 9.0
+    np.testing.assert_array_equal(*scheduler.posteriors(["a", "b"]))
+    scheduler.adopt("a", 8.0, None)
+    np.testing.assert_array_equal(scheduler.evidence_of("a"), scheduler.evidence_of("b"))
+    scheduler.adopt("a", 99.0, None)  # a clock that is ahead of ours
+    assert scheduler.last_visit("a") == 10.0
+    np.testing.assert_allclose(scheduler.posterior("a"), scheduler.prior)
+    scheduler.set_evidence("b", None)
+    np.testing.assert_allclose(scheduler.posterior("b"), scheduler.prior)
+
+
+def test_a_glance_takes_some_of_all():
+    scheduler = Scheduler(10.0)
+    names = [f"s{k}" for k in range(10)]
+    scheduler.add(names, rate=1.0, importance=np.arange(10) + 1.0, last=0.0, max_period=0.5)
+    scheduler.remove("s0")
+    assert scheduler.sources == names[1:]
+    assert scheduler.glance().importance.tolist() == [2, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert scheduler.glance(4).importance.tolist() == [2, 5, 8]
+    assert (scheduler.glance().period <= 0.5).all()
+    assert len(Scheduler(1.0).glance().last) == 0
 
 
 # -- hints ----------------------------------------------------------------------------------------

@@ -283,6 +283,8 @@ def test_a_store_learns_and_says_what_is_due(tmp_path, site):
     with open_store(tmp_path / "observant.db") as store:
         assert (store.source(page).visits, store.source(page).changes) == (2, 1)
         assert (store.source(still).visits, store.source(still).changes) == (2, 0)
+        assert [event.topic for event in store.events(source=page)] == ["changed"]
+        assert store.events(source=still) == []
         assert store.source(page).rate > store.source(still).rate
         assert store.doctor() == []
 

@@ -740,8 +740,8 @@ def test_beliefs_say_the_same_as_the_formula():
 
 def test_a_trace_of_the_history_puts_updates_where_they_were():
     from observant import VisitLog
-    from observant.service.planning import trace_of
     from observant.service.population import change_hours
+    from observant.traces import trace_of_visits
 
     log = VisitLog.from_columns(
         source=["a"] * 4 + ["b"] * 2,
@@ -750,7 +750,7 @@ def test_a_trace_of_the_history_puts_updates_where_they_were():
         last_modified=[9.0, 11.5, 11.5, None, None, None],
         time_unit="d",
     )
-    trace = trace_of(log)
+    trace = trace_of_visits(log)
     assert trace.updates.times.tolist() == [11.5, 16.0]
     assert trace.updates.offsets.tolist() == [0, 2, 2]
     assert (trace.start, trace.end) == (10.0, 18.0)

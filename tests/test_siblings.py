@@ -481,7 +481,7 @@ def test_a_fast_source_is_not_visited_over_and_over_when_nobody_is_due():
     scheduler.add(range(n), last=0.0)
     run(scheduler, 30.0, updates)
     scheduler._clock["price"] *= 4
-    scheduler._kernels.rekey_all(*scheduler._state)
+    scheduler._keys.rekey_all(*scheduler._state)
     lull = run(scheduler, 32.0, updates)
     assert len(lull) == pytest.approx(40, abs=2)
     assert sum(source == n - 1 for _, source in lull) < 10

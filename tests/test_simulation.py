@@ -79,12 +79,13 @@ def reference(updates, seen, ok, start, score_from, end, latency, known, grace):
         after = [v + latency for v in good if v >= u and v + latency <= end]
         came += bool(after)
         delay += (after[0] if after else end) - u
-    found = compared = 0
+    found = compared = detected = 0
     previous = start if known else None
     for v in good:
         if previous is not None and v > score_from:
             compared += 1
             found += any(previous < u <= v for u in updates)
+            detected += any(previous < u <= v for u in window)
         previous = v
     return {
         "fresh_days": fresh,
@@ -95,6 +96,7 @@ def reference(updates, seen, ok, start, score_from, end, latency, known, grace):
         "updates_seen": came,
         "compared": compared,
         "found": found,
+        "detected": detected,
         "visits": sum(v > score_from for v in seen),
     }
 
@@ -137,6 +139,7 @@ def test_accounting_is_that_of_the_definitions(
             got = np.ravel(getattr(score, name)[i])[0]
             assert got == pytest.approx(value, abs=1e-9), (name, i)
     assert (score.curve >= 0).all()
+    assert score.updates.sum() == 0 or score.summary()["detected_share"] <= 1
 
 
 @settings(max_examples=100)
@@ -147,10 +150,11 @@ def test_accounting_is_that_of_the_definitions(
 def test_learning_curve_adds_up_to_the_whole(updates, seed):
     here = world(*map(sorted, updates), budget=2.3, seed=seed)
     score = account(replay(named("uniform"), here), here)
-    fresh, paid, found, happened = score.curve.sum(axis=1)
+    fresh, paid, found, happened, detected = score.curve.sum(axis=1)
     assert fresh == pytest.approx(score.fresh_days.sum())
     assert paid == score.visits.sum() == here.slots
-    assert found == score.found.sum()
+    assert found == detected == score.found.sum()
+    assert all(not part["detected_share"] > 1 for part in score.learning_curve())
     assert happened == score.updates.sum()
 
 

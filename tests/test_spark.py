@@ -174,7 +174,7 @@ def test_plan_and_currency(spark):
     rates, weight = (table[name].to_numpy() for name in table.column_names[1:])
     wanted = plan(rates, importance=weight, budget=500.0, objective="currency", grace=0.5)
     found = cluster.plan(df, 500.0, objective="currency", grace=0.5)
-    assert found.summary()["spent"] == pytest.approx(500.0, rel=1e-9)
+    assert found.summary()["spent_per_day"] == pytest.approx(500.0, rel=1e-9)
     assert found.price == pytest.approx(wanted.price, rel=1e-7)
     assert found.collection_alpha == pytest.approx(wanted.collection_alpha, rel=1e-8)
     assert found.uniform_alpha == pytest.approx(wanted.uniform_alpha, rel=1e-8)

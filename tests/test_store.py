@@ -47,6 +47,7 @@ from observant.store.sqlite import filesystem_of
 from observant.store.statements import migrations, statements
 from observant.store.store import SqlStore
 
+from .postgres_server import ENGINE_NAMES, new_place
 from .store_worker import start_worker
 
 NOW = 1_800_000_000.0
@@ -1111,18 +1112,16 @@ def _contents(store):
     }
 
 
-@pytest.mark.parametrize("target", ["sqlite", "postgres"])
-def test_a_backup_is_restored_into_either_engine(store, target, tmp_path, request):
+@pytest.mark.parametrize("target", ENGINE_NAMES)
+def test_a_backup_is_restored_into_any_engine(store, target, tmp_path, request):
     _filled(store)
     file = tmp_path / "backup.db"
     assert store.backup(file) == file.stat().st_size > 0
     assert sorted(p.name for p in tmp_path.iterdir() if "backup" in p.name or p.name[0] == ".") == [
         "backup.db"
     ]
-    url = str(tmp_path / "target.db")
-    if target == "postgres":
-        url = f"{request.getfixturevalue('postgres')}&schema=restored_{os.urandom(6).hex()}"
-    with open_store(url) as other:
+    (tmp_path / "target").mkdir()
+    with open_store(new_place(target, request, tmp_path / "target")) as other:
         assert other.restore(file) == 20
         assert _contents(other) == _contents(store)
         assert healthy(other)
@@ -1409,11 +1408,9 @@ def _check_model(store, model):
     assert healthy(store, NOW + 20)
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+@pytest.mark.parametrize("engine", ENGINE_NAMES)
 def test_random_operations_agree_with_a_model(engine, tmp_path, request):
-    url = str(tmp_path / "s.db")
-    if engine == "postgres":
-        url = f"{request.getfixturevalue('postgres')}&schema=test_model"
+    url = new_place(engine, request, tmp_path)
     with open_store(url, durable=False) as store, open_store(":memory:") as empty:
         empty.backup(tmp_path / "empty.db")
 

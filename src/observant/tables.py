@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
-__all__ = ["Table"]
+__all__ = ["Table", "first_rows"]
+
+_SHOWN = 10
+_WIDEST = 48
 
 
 class Table:
@@ -43,6 +46,23 @@ class Table:
         for batch in self.to_arrow().to_batches(max_chunksize=65_536):
             for row in batch.to_pylist():
                 yield {name: _plain(value) for name, value in row.items()}
+
+
+def first_rows(sources: Any, heading: str, row: Callable[[int], str]) -> str:
+    """The head of a table for people: a line for each of the first sources, and how many follow.
+
+    >>> print(first_rows(["a", "b"], "place", lambda i: f"{i + 1:5}"))
+    source  place
+    a           1
+    b           2
+    """
+    names = [str(name)[:_WIDEST] for name in sources[:_SHOWN]]
+    width = max([6, *map(len, names)])
+    lines = [f"{'source':{width}}  {heading}"]
+    lines += [f"{name:{width}}  {row(i)}" for i, name in enumerate(names)]
+    if len(names) < len(sources):
+        lines.append(f"… and {len(sources) - len(names):,} more")
+    return "\n".join(lines)
 
 
 def _arrow(column: Any) -> pa.Array:

@@ -18,6 +18,7 @@ __all__ = [
     "counted",
     "format_duration",
     "format_rate",
+    "format_share",
     "parse_budget",
     "parse_duration",
     "parse_rate",
@@ -123,7 +124,12 @@ def parse_budget(text: str | float, sources: int | None = None) -> float:
             if sources is None:
                 raise UnitError(f"here a budget is for all sources together: {text!r}")
             return sources * parse_budget(squeezed.replace(each, "", 1))
-    budget = parse_rate(text)
+    try:
+        budget = parse_rate(text)
+    except UnitError as error:
+        raise UnitError(
+            f"this is not a budget: {text!r}; write for example 1000/day or 2/s"
+        ) from error
     if budget == 0:
         raise UnitError(f"a budget must be more than zero: {text!r}")
     return budget
@@ -168,6 +174,15 @@ def format_rate(per_day: float) -> str:
     if per_day >= 1:
         return f"{_three_digits(per_day)}/d"
     return f"1/{format_duration(1 / per_day)}"
+
+
+def format_share(share: float, digits: int = 1) -> str:
+    """Write a share in hundredths.
+
+    >>> format_share(0.7512), format_share(0.05, 0), format_share(float("nan"))
+    ('75.1 %', '5 %', '?')
+    """
+    return "?" if math.isnan(share) else f"{100 * share:.{digits}f} %"
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

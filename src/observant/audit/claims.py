@@ -22,6 +22,7 @@ __all__ = ["COLUMNS", "Claims", "Entries"]
 Array: TypeAlias = NDArray[np.float64]
 
 COLUMNS = ("source", "claimed_modified", "actual_modified", "checked_at")
+"""The columns of a file of claims; each row is an entry of the index that was looked at."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -148,6 +148,7 @@ class Audit(Table):
     )
 
     grace_days: Array
+    """β: how late an entry may be and still count as current."""
     alpha: Array
     """Share of entries that are current within the grace, corrected for aliasing."""
     low: Array

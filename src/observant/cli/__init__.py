@@ -6,50 +6,68 @@ Only click is loaded to print help; a command's own module is imported when it r
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
 import click
 
+from observant.cli.groups import Group
+
 __all__ = ["main"]
 
-COMMANDS = {
-    "demo": "See it work: a synthetic web, watched for a minute by the real observer.",
-    "add": "Watch these addresses, a list of them, a feed, or the pages of a sitemap.",
-    "run": "Watch all sources within a budget, until you stop it.",
-    "serve": "Watch the sources, and show them in a browser.",
-    "list": "Which sources are watched, how often do they change, when are they due?",
-    "show": "Everything about one source.",
-    "check": "Visit a source now.",
-    "diff": "What changed between two versions of a source?",
-    "pause": "Stop visiting sources for a while.",
-    "resume": "Go on visiting them.",
-    "remove": "Stop watching sources.",
-    "query": "Standing queries: lists whose results are tracked.",
-    "subscribe": "Be told of changes: by webhook, e-mail, or Apprise.",
-    "subscriptions": "Who is told of what?",
-    "notifications": "What was told, and what could not be?",
-    "settings": "Budget, objective and grace; everything entered, out and in.",
-    "user": "Who may sign in?",
-    "token": "Which programs may use the API?",
-    "import": "Take in visits that other tools have kept: archives, crawlers, watchers, feeds.",
-    "export": "Write visits, changes or sources to a file, while visits go on.",
-    "backup": "Write the whole store to one file, while visits go on.",
-    "restore": "Fill a store from a backup.",
-    "doctor": "Is the store sound?",
-    "estimate": "How often does each source change? From a log of visits.",
-    "intervals": "How long between updates? The whole distribution, not only the rate.",
-    "trend": "Is it changing more, or less, than it did? Windows, drift, seasons.",
-    "design": "How often, and how many times, must I look to know a rate?",
-    "currency": "How current is a copy that is refreshed every so often?",
-    "population": "How are the rates of a whole collection distributed?",
-    "plan": "Whom to visit how often, for a budget?",
-    "audit": "How current is an index that somebody else keeps?",
-    "trace": "Real update times: from a git repository, a release list, a process.",
-    "simulate": "What would a policy have achieved on these updates?",
-    "reproduce": "Rebuild the tables and figures of the papers.",
+SECTIONS = {
+    "Watch": {
+        "add": "Watch these addresses, a list of them, a feed, or a sitemap's pages.",
+        "serve": "Watch the sources, and show them in a browser.",
+        "run": "Watch the sources within a budget, without a browser.",
+        "list": "Which sources are watched, how often do they change?",
+        "show": "Everything about one source.",
+        "check": "Visit a source now.",
+        "diff": "What changed between two versions of a source?",
+        "pause": "Stop visiting sources for a while.",
+        "resume": "Go on visiting them.",
+        "remove": "Stop watching sources.",
+        "query": "Standing queries: lists whose results are tracked.",
+    },
+    "Tell": {
+        "subscribe": "Be told of changes: by webhook, e-mail, or Apprise.",
+        "subscriptions": "Who is told of what?",
+        "notifications": "What was told, and what could not be?",
+    },
+    "Keep": {
+        "settings": "Budget, objective and grace; everything entered, out and in.",
+        "user": "Who may sign in?",
+        "token": "Which programs may use the API?",
+        "import": "Take in visits of archives, crawlers, watchers, feeds.",
+        "export": "Write visits, changes or sources to a file.",
+        "backup": "Write the whole store to one file.",
+        "restore": "Fill a store from a backup.",
+        "doctor": "Is the store sound?",
+    },
+    "Estimate": {
+        "estimate": "How often does each source change?",
+        "intervals": "How long between updates? The whole distribution.",
+        "trend": "Is it changing more, or less, than it did?",
+        "population": "How are the rates of a whole collection distributed?",
+        "design": "How often must I look to know a rate?",
+    },
+    "Plan": {
+        "currency": "How current is a copy that is refreshed every so often?",
+        "plan": "Whom to visit how often, for a budget?",
+        "audit": "How current is an index that somebody else keeps?",
+    },
+    "Study": {
+        "demo": "See it work: a synthetic web, watched for a minute.",
+        "trace": "Real update times: from your visits, git, release lists.",
+        "simulate": "What would a policy have achieved on these updates?",
+        "reproduce": "Rebuild the tables and figures of the papers.",
+    },
 }
-"""The commands in the order in which they are listed, and what each answers."""
+"""The commands by what one wants of them, in the order in which they are listed."""
+
+COMMANDS = {name: answers for section in SECTIONS.values() for name, answers in section.items()}
+"""All of them, and what each answers."""
 
 _TOGETHER = {
     "add": "adding:add",
@@ -77,8 +95,8 @@ _TOGETHER = {
 """Commands that share a module. Any other has one of its own name."""
 
 
-class _Commands(click.Group):
-    """Lists commands without importing them."""
+class _Commands(Group):
+    """Lists commands without importing them, in sections."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -95,24 +113,20 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        import difflib
-
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else " See 'observant --help'."
-            ctx.fail(f"There is no command '{args[0]}'.{hint}")
-        return super().resolve_command(ctx, args)
+        width = max(map(len, COMMANDS))
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(f"{name:<{width}}", told) for name, told in commands.items()])
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="observant", message="observant %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Know how often your sources change, how current your copy is, and when to look again.
 
     \b
@@ -122,34 +136,68 @@ def cli() -> None:
       observant serve                     ... and all others, in your browser
       observant estimate visits.csv       how often does each source change?
 
-    A visit log is a table with the columns source, time and changed (or digest, or
-    last_modified), in Parquet, CSV or JSON Lines. Commands that answer take --json, and
-    --plot where there is a picture.
+    A visit log is a table with the columns source, time and changed (or digest, or last_modified),
+    in Parquet, CSV or JSON Lines. Commands that answer take --json, and --plot where there is a
+    picture. `observant` alone says what to do next.
     """
+    if ctx.invoked_subcommand is None:
+        from observant.cli.first import what_next
+
+        click.echo(what_next())
 
 
 def main() -> Any:
     """Run the command line; a user's mistake is one line on standard error, never a traceback."""
     from observant.errors import ObservantError
 
+    output = sys.stdout
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that knows no α shows a ?
     try:
         return cli.main(standalone_mode=False, prog_name="observant")
     except ObservantError as error:
         _complain(str(error))
-        sys.exit(2)
-    except click.exceptions.Abort:
-        _complain("interrupted")
-        sys.exit(130)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
     except click.exceptions.Exit as leaving:
         sys.exit(leaving.exit_code)
+    except click.exceptions.Abort:
+        click.echo("Stopped.", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        _complain(_one_line(error))
+    except SystemExit as leaving:
+        # click meets a closed pipe by wrapping the stream, and leaves with 1.
+        sys.exit(leaving.code if sys.stdout is output else 0)
     except BrokenPipeError:
         # The reader of our output has had enough (`| head`): leave quietly.
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(0)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _complain(f"{os.fsdecode(error.filename)}: cannot be used: {error.strerror}")
+    except MemoryError:
+        _complain(
+            "this needs more memory than there is: ask for less, or where a command has it "
+            "work with --engine disk"
+        )
+    sys.exit(2)
+
+
+def _one_line(error: click.ClickException) -> str:
+    """What click complains of, with the option in front and where to read on behind."""
+    context = getattr(error, "ctx", None)
+    told = error.format_message()
+    if isinstance(error, click.NoSuchOption):
+        near = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
+        told = f"there is no option {error.option_name}{near}"
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        param = error.param
+        name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
+        missing = isinstance(error, click.MissingParameter)
+        told = f"{name} is missing" if missing else f"{name}: {error.message}"
+    return f"{told.rstrip('.')} (see {context.command_path} --help)" if context else told
 
 
 def _complain(message: str) -> None:
-    click.echo(f"{click.style('Error:', fg='red')} {message}", err=True)
+    click.echo(f"{click.style('Error:', fg='red')} {' '.join(message.split())}", err=True)

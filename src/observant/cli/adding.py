@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.store_options import opened, store_options
+from observant.cli.options import max_period_option, min_period_option, robots_option
+from observant.cli.store_options import opened, place, store_options
+from observant.cli.values import ZONE, Choice, Integer, Number
 
 if TYPE_CHECKING:
     from observant.observer.config import Config
@@ -29,38 +31,56 @@ __all__ = ["add"]
 @click.option("--feed", metavar="URL", help="Watch the list of entries of this feed.")
 @click.option(
     "--kind",
+    metavar="NAME",
     default="http",
     show_default=True,
     help="What the addresses are: http, feed, sitemap, file, or a kind that a package adds.",
 )
-@click.option("--tag", "tags", multiple=True, help="Tag them; may be given several times.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="TAG", help="Tag what is added; may be given again."
+)
 @click.option(
     "--importance",
-    type=click.FloatRange(0),
+    type=Number(0),
     help="Their weight.  [default: that of their tags, or 1]",
 )
-@click.option("--name", help="A name of your own, for one address.")
-@click.option("--title", default="", help="What people call it.")
-@click.option("--min-period", metavar="DURATION", help="Never visit more often than this.")
-@click.option("--max-period", metavar="DURATION", help="Never wait longer than this.")
-@click.option("--active", multiple=True, metavar="HOURS", help="As in 'mon-fri 08:00-18:00'.")
-@click.option("--timezone", metavar="ZONE", help="Of the active hours.  [default: UTC]")
-@click.option("--css", help="Watch only what this CSS selector finds.")
-@click.option("--xpath", help="Watch only what this XPath finds.")
-@click.option("--jmespath", help="Watch only what this JMESPath finds.")
-@click.option("--jsonpath", help="Watch only what this JSONPath finds.")
-@click.option("--regex", help="Watch only what this regular expression finds.")
-@click.option("--drop", multiple=True, metavar="CSS", help="Leave these parts out.")
-@click.option("--ignore", multiple=True, metavar="REGEX", help="Leave this text out.")
+@click.option("--name", metavar="NAME", help="A name of your own, for one address.")
+@click.option("--title", metavar="TEXT", default="", help="What people call it.")
+@min_period_option
+@max_period_option
+@click.option(
+    "--active",
+    multiple=True,
+    metavar="HOURS",
+    help="Visit only then: 'mon-fri 08:00-18:00'; may be given again.",
+)
+@click.option("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]")
+@click.option("--css", metavar="RULE", help="Watch only what this CSS selector finds.")
+@click.option("--xpath", metavar="RULE", help="Watch only what this XPath finds.")
+@click.option("--jmespath", metavar="RULE", help="Watch only what this JMESPath finds.")
+@click.option("--jsonpath", metavar="RULE", help="Watch only what this JSONPath finds.")
+@click.option("--regex", metavar="RULE", help="Watch only what this regular expression finds.")
+@click.option(
+    "--drop", multiple=True, metavar="CSS", help="Leave these parts out; may be given again."
+)
+@click.option(
+    "--ignore", multiple=True, metavar="REGEX", help="Leave this text out; may be given again."
+)
 @click.option(
     "--change",
-    type=click.Choice(["bytes", "text", "structure", "magnitude"]),
+    type=Choice(["bytes", "text", "structure", "magnitude"]),
     help="What counts as a change.  [default: text]",
 )
-@click.option("--threshold", type=click.FloatRange(0, 1), help="Least magnitude that counts.")
-@click.option("--confirm", type=click.IntRange(0, 10), help="Further visits that must see it too.")
-@click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="Send this along.")
-@click.option("--no-robots", is_flag=True, help="Do not obey robots.txt (your own sites, say).")
+@click.option("--threshold", type=Number(0, 1), help="Least magnitude that counts.")
+@click.option("--confirm", type=Integer(0, 10), help="Further visits that must see it too.")
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME:VALUE",
+    help="Send this along; may be given again.",
+)
+@robots_option
 @store_options
 def add(
     addresses: tuple[str, ...],
@@ -77,9 +97,13 @@ def add(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Watch more sources. What is watched already stays as it is.
+    """Watch more sources: pages, lists of them, feeds, the pages of a sitemap.
+
+    What is watched already stays as it is. Nothing is visited yet: `observant serve` does that.
+    Prints how many are new.
 
     \b
+    Examples:
       observant add https://example.org/news --tag news --importance 3
       observant add --file addresses.txt --max-period 7d
       observant add --sitemap https://example.org/sitemap.xml --tag site
@@ -91,7 +115,7 @@ def add(
     from observant.units import counted
 
     if name and len(addresses) != 1:
-        raise InputError("--name goes with exactly one address")
+        raise click.UsageError("--name goes with exactly one address")
     if kind in {"command", "callable"}:
         raise InputError(
             f"a {kind} can only be named in a configuration file that nobody else can write: "
@@ -101,31 +125,31 @@ def add(
     if importance is not None:
         settings["importance"] = importance
     common: dict[str, Any] = {"importance": settings.get("importance", 1.0), "settings": settings}
+    sources = [
+        describe(address, kind=kind, name=name or "", title=title, tags=tags, **common)
+        for address in addresses
+    ]
+    if list_:
+        sources += _listed(list_, kind, tags, common)
+    if feed:
+        sources.append(describe(feed, kind="feed", title=title, tags=tags, **common))
+    if not sources and not sitemap:
+        raise click.UsageError("nothing to add: give addresses, --file, --sitemap or --feed")
     with opened(store, config, create=True) as (found, loaded):
-        sources = [
-            describe(address, kind=kind, name=name or "", title=title, tags=tags, **common)
-            for address in addresses
-        ]
-        if list_:
-            sources += _listed(list_, kind, tags, common)
-        if feed:
-            sources.append(describe(feed, kind="feed", title=title, tags=tags, **common))
         if sitemap:
             pages = asyncio.run(_pages(loaded, sitemap))
             sources += [describe(page, tags=tags, **common) for page in pages]
-        if not sources:
-            raise InputError("nothing to add: give addresses, --file, --sitemap or --feed")
         sources = list({source.name: source for source in sources}.values())
         added = add_sources(found, loaded, sources)
     if as_json:
         known = len(sources) - added
         print_json({"added": added, "known": known, "sources": [s.name for s in sources]})
         return
-    click.echo(f"{counted(added, 'source')} added to {loaded.store}", nl=False)
+    click.echo(f"{counted(added, 'source')} added to {place(loaded.store)}", nl=False)
     known = len(sources) - added
     click.echo(f", {known:,} watched already." if known else ".")
     if added:
-        click.echo("Next: observant run --budget 1000/day")
+        click.echo("Next: observant serve")
 
 
 def _listed(file: str, kind: str, tags: tuple[str, ...], common: dict[str, Any]) -> list[Source]:
@@ -137,8 +161,10 @@ def _listed(file: str, kind: str, tags: tuple[str, ...], common: dict[str, Any])
 
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", file=file) from error
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file) from error
+    except UnicodeDecodeError as error:
+        raise InputError("this is not text in UTF-8", file=file) from error
     sources = []
     for row, line in enumerate(text.splitlines(), 1):
         words = line.replace(",", " ").split()

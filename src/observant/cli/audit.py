@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import (
+from observant.cli.console import named_format, print_json
+from observant.cli.options import (
     confidence_option,
     format_option,
     plot_option,
-    print_json,
+    seed_option,
     time_unit_option,
+    weibull_option,
 )
-from observant.errors import InputError
-from observant.units import parse_duration
+from observant.cli.store_options import opened, store_options
+from observant.cli.values import DURATION, DURATIONS, Integer, Number
 
 if TYPE_CHECKING:
     from observant.audit import Claims
@@ -26,57 +28,50 @@ __all__ = ["audit"]
 @click.command("audit", short_help="How current is an index that somebody else keeps?")
 @click.argument("claims", metavar="[CLAIMS]", required=False)
 @click.option("--query", metavar="NAME", help="Audit the results of a standing query instead.")
-@click.option("--store", metavar="FILE|URL", help="The store of that query.")
-@click.option("--config", type=click.Path(dir_okay=False), help="Its configuration.")
 @click.option(
     "--grace",
+    type=DURATIONS,
     default="0d,1d,7d,30d",
     show_default=True,
-    metavar="DURATIONS",
-    help="How late an entry may be and still count as current; one or more, with commas.",
+    help="How late a copy may be and still count as current; one or more, with commas.",
 )
-@click.option(
-    "--skew",
-    default="1d",
-    show_default=True,
-    metavar="DURATION",
-    help="Dates that differ by no more are the same: clocks and rounding.",
-)
-@click.option(
-    "--weibull",
-    nargs=2,
-    metavar="SHAPE SCALE",
-    help="The population of sources, to tell the index's period: 1.4 152.2d. "
-    "Found from the claims when not given.",
-)
+@weibull_option
 @click.option(
     "--target",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Number(0, 1, min_open=True, max_open=True),
     default=0.95,
     show_default=True,
+    metavar="ALPHA",
     help="The currency whose grace tells the index's period.",
 )
 @confidence_option
 @click.option(
     "--resamples",
-    type=click.IntRange(1),
+    type=Integer(1),
     default=200,
     show_default=True,
     help="Bootstrap samples behind the intervals.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
+@seed_option()
 @format_option
 @time_unit_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--skew",
+    type=DURATION,
+    default="1d",
+    show_default=True,
+    help="Dates that differ by no more are the same: clocks and rounding.",
+)
 @plot_option("currency against the grace")
+@store_options
 def audit(
     claims: str | None,
     query: str | None,
     store: str | None,
     config: str | None,
-    grace: str,
-    skew: str,
-    weibull: tuple[str, str] | None,
+    grace: list[float],
+    skew: float,
+    weibull: tuple[float, float] | None,
     format_: str | None,
     time_unit: str,
     as_json: bool,
@@ -106,23 +101,23 @@ def audit(
     fast. The table shows the currency corrected for that, with its interval; the correction printed
     in Brewington's thesis (3.20), which is too strict; and the plain count, which is too kind.
 
-    The index's period is that of an index visiting at regular times with the same currency.
+    The index's period is that of an index visiting at regular times with the same currency; the
+    population of sources is found from the claims, unless --weibull tells it.
 
     With --query the index is a standing query whose results carry dates, and the truth is what the
     results tell themselves; they must be watched.
     """
     from observant.audit import audit_claims
 
-    graces = [parse_duration(part) for part in grace.split(",") if part.strip()]
     if (claims is None) == (query is None):
-        raise InputError("give a file of claims, or --query NAME")
+        raise click.UsageError("give either a file of claims, or --query NAME")
     answer = audit_claims(
         _read_claims(claims, format_, time_unit)
         if claims is not None
         else _query_claims(query or "", store, config),
-        graces,
-        skew=parse_duration(skew),
-        population=None if weibull is None else _population(*weibull),
+        grace,
+        skew=skew,
+        population=weibull,
         **options,
     )
     if plot is not None:
@@ -139,7 +134,6 @@ def audit(
 
 
 def _query_claims(name: str, store: str | None, config: str | None) -> Claims:
-    from observant.cli.store_options import opened
     from observant.observer.auditing import claims_of_query
 
     with opened(store, config) as (found, _):
@@ -150,16 +144,8 @@ def _read_claims(file: str, format_: str | None, time_unit: str) -> Claims:
     from observant.audit import COLUMNS, Claims
     from observant.formats import format_of, read_batches
 
-    if file == "-" and format_ is None:
-        raise InputError("say the format of standard input: --format csv, jsonl or parquet")
+    named_format([file], format_)
     if format_ is None:
         format_ = format_of(file)  # a bad name is better found before the file is looked for
     batches = read_batches(sys.stdin.buffer if file == "-" else file, COLUMNS, format_)
     return Claims.from_batches(batches, time_unit=time_unit, name=file)
-
-
-def _population(shape: str, scale: str) -> tuple[float, float]:
-    try:
-        return float(shape), parse_duration(scale)
-    except ValueError:
-        raise InputError(f"--weibull: the shape must be a number, not {shape!r}") from None

@@ -1,96 +1,54 @@
-"""What the commands share: reading visits with progress, tables, JSON, a histogram in text."""
+"""What the commands share: reading visits with progress, times, tables, JSON, a histogram."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import math
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
+    from rich.console import Console
 
     from observant.visits import VisitLog
 
 __all__ = [
-    "confidence_option",
-    "format_option",
     "histogram",
-    "plot_option",
+    "moment",
+    "named_format",
     "print_json",
+    "print_table",
     "progress_bar",
     "read_log",
-    "time_unit_option",
-    "visit_options",
+    "terminal",
+    "when",
     "wide_enough",
 ]
 
 _QUIET_SECONDS = 1.0
 """A bar that would vanish at once is not shown."""
 
-
-format_option = click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["parquet", "csv", "jsonl"]),
-    help="Format of the input, where the name does not tell (standard input, for one).",
-)
-time_unit_option = click.option(
-    "--time-unit",
-    type=click.Choice(["us", "ms", "s", "d"]),
-    default="s",
-    show_default=True,
-    help="Unit of times that are numbers, since 1970.",
-)
-confidence_option = click.option(
-    "--confidence",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Of the intervals.",
-)
+PIPE_WIDTH = 140
+"""Piped, a table may be as wide as it likes."""
 
 
-def plot_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the option --plot, saying what it draws."""
-    return click.option(
-        "--plot",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help=f"Draw {what}: SVG, PNG or HTML.",
-    )
+# -- reading --------------------------------------------------------------------------------------
 
 
-def visit_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument VISITS and the options that say how to read it."""
-    for option in reversed(
-        [
-            click.argument("visits", nargs=-1, required=True, metavar="VISITS..."),
-            format_option,
-            time_unit_option,
-            click.option(
-                "--skew",
-                default="1d",
-                show_default=True,
-                metavar="DURATION",
-                help="How far last_modified may lie after its visit before it is set aside.",
-            ),
-            click.option(
-                "--on-duplicate",
-                type=click.Choice(["error", "first", "last"]),
-                default="error",
-                show_default=True,
-                help="Two visits to one source at one time: stop, or keep the first or last.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+def named_format(files: Sequence[str], format_: str | None) -> None:
+    """Complain of standard input without a format, which no name tells."""
+    from observant.errors import InputError
+
+    if "-" in files and format_ is None:
+        raise InputError("say the format of standard input: --format csv, jsonl or parquet")
 
 
 def read_log(
@@ -98,29 +56,78 @@ def read_log(
     *,
     format_: str | None,
     time_unit: str,
-    skew: str,
+    skew: float,
     on_duplicate: str,
     group: str | None = None,
 ) -> VisitLog:
-    """Read the visit log that the options of `visit_options` name; ``-`` is standard input."""
-    from observant.errors import InputError
+    """Read the visit log that the options of `reading_options` name; ``-`` is standard input."""
     from observant.formats import read_visits
-    from observant.units import parse_duration
 
+    named_format(visits, format_)
     files: list[Any] = [sys.stdin.buffer if name == "-" else name for name in visits]
-    if "-" in visits and format_ is None:
-        raise InputError("say the format of standard input: --format csv, jsonl or parquet")
     with progress_bar("reading", "rows") as advance:
         return read_visits(
             *files,
             format=format_,
             time_unit=time_unit,
-            skew=parse_duration(skew),
+            skew=skew,
             on_duplicate=on_duplicate,
             group=group,
             evidence_only=True,
             progress=advance,
         )
+
+
+def moment(option: str, text: str, unit: str, within: tuple[float, float]) -> float:
+    """Days since 1970 of a time as people write it; `within` is what +90d and -1y count from.
+
+    >>> moment("--start", "1970-01-11", "s", (0, 0)), moment("--end", "-1d", "s", (0, 5))
+    (10.0, 4.0)
+    """
+    import re
+
+    import pyarrow as pa
+
+    from observant.errors import InputError, UnitError
+    from observant.units import MICROSECONDS_PER_DAY, parse_duration
+    from observant.visits.parsing import times_in
+
+    stripped = text.strip()
+    if stripped[:1] in {"+", "-"} and re.search(r"[a-z]", stripped):
+        try:
+            shift = parse_duration(stripped[1:])
+        except UnitError as error:
+            raise UnitError(f"{option}: {error}") from error
+        return within[0] + shift if stripped[0] == "+" else within[1] - shift
+    try:
+        micros = times_in(pa.array([stripped]), "time", unit=unit)
+    except InputError as error:
+        raise InputError(
+            f"{option}: this is not a time: {text!r}; write 2025-01-31, 2025-01-31T12:00Z, a "
+            "number as in the file, +90d (after the first update) or -1y (before the last)"
+        ) from error
+    return float(micros[0]) / MICROSECONDS_PER_DAY
+
+
+def when(option: str, text: str) -> dt.datetime:
+    """An instant as people write it: a date, a time, or a duration back from now.
+
+    >>> when("--since", "2026-01-31").isoformat()
+    '2026-01-31T00:00:00+00:00'
+    """
+    from observant.errors import InputError
+    from observant.units import parse_duration
+
+    with suppress(ValueError):
+        at = dt.datetime.fromisoformat(text.strip())
+        return at if at.tzinfo else at.replace(tzinfo=dt.UTC)
+    try:
+        return dt.datetime.now(dt.UTC) - dt.timedelta(days=parse_duration(text))
+    except (InputError, OverflowError):
+        raise InputError(
+            f"{option}: this is not a time: {text!r}; write 2026-01-31, 2026-01-31T12:00Z, or "
+            "30d for 30 days ago"
+        ) from None
 
 
 @contextmanager
@@ -166,6 +173,9 @@ def progress_bar(
             bar.stop()
 
 
+# -- telling --------------------------------------------------------------------------------------
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON; what JSON cannot say becomes null."""
     click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2, allow_nan=False))
@@ -176,11 +186,48 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, float):  # numpy.float64 is one too
+        return float(value) if math.isfinite(value) else None
+    if hasattr(value, "tolist"):  # of NumPy, which is not imported to look for it
         return _plain(value.tolist())
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
     return value
+
+
+def terminal(pipe_width: int = PIPE_WIDTH) -> Console:
+    """Where tables are printed: as wide as the terminal, or `pipe_width` columns in a pipe."""
+    from rich.console import Console
+
+    class Told(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # main leaves quietly
+
+    return Told(highlight=False, width=None if sys.stdout.isatty() else pipe_width)
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    words: Collection[str] = (),
+    dim: Collection[str] = (),
+    pipe_width: int = PIPE_WIDTH,
+) -> None:
+    """Print a table. The first column and `words` are flush left, numbers flush right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for place, name in enumerate(columns):
+        grid.add_column(
+            Text(name),
+            justify="left" if place == 0 or name in words else "right",
+            style="dim" if name in dim else None,
+            no_wrap=True,
+        )
+    for row in rows:
+        # Strangers wrote some of this: neither markup nor an escape sequence reaches the terminal.
+        grid.add_row(*(Text("".join(c if c.isprintable() else "�" for c in cell)) for cell in row))
+    terminal(pipe_width).print(grid)
 
 
 def wide_enough(text: str, width: int) -> str:
@@ -200,11 +247,14 @@ def histogram(
 ) -> list[str]:
     """Draw a histogram of positive values on a logarithmic axis, a line a bin.
 
+    >>> import numpy as np
     >>> for line in histogram(np.array([1.0, 1.1, 9.0]), "{:.1f}".format, bins=2, width=4):
     ...     print(line)
     1.0 to 3.0 ████ 2
     3.0 to 9.0 ██ 1
     """
+    import numpy as np
+
     positive = values[(values > 0) & np.isfinite(values)]
     if not len(positive):
         return []

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import plot_option, print_json
-from observant.errors import InputError, UnitError
-from observant.units import format_duration, format_rate, parse_duration, parse_rate
+from observant.cli.console import print_json
+from observant.cli.options import grace_option, json_option, plot_option, weibull_option
+from observant.cli.values import DURATION, RATE, SIZE, Number
+from observant.errors import InputError
+from observant.units import format_duration, format_rate, format_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,75 +22,74 @@ __all__ = ["currency"]
 
 
 @click.command("currency")
-@click.option("--rate", metavar="RATE", help="Updates per day of a Poisson source: 0.3, 1/7d.")
 @click.option(
-    "--weibull",
-    nargs=2,
-    metavar="SHAPE SCALE",
-    help="A population whose mean times between updates are Weibull: 1.4 152.2d.",
+    "--rate", type=RATE, help="How often the source changes: 1/7d, 2/week, 0.3 (per day)."
 )
-@click.option("--period", metavar="DURATION", help="Time between visits: 10d, 6h.")
+@weibull_option
+@click.option(
+    "--rates",
+    metavar="FILE",
+    help="A collection: what `observant estimate -o` writes, all visited with the same period.",
+)
+@click.option("--period", type=DURATION, help="Time between visits: 10d, 6h.")
 @click.option(
     "--target",
-    type=click.FloatRange(0.0, 1.0),
+    type=Number(0, 1),
     metavar="ALPHA",
     help="A wanted currency, 0 to 1, instead of a period: answers with the longest period.",
 )
-@click.option(
-    "--grace",
-    default="0d",
-    show_default=True,
-    metavar="DURATION",
-    help="How late the copy may be and still count as current.",
-)
+@grace_option(default="0d")
 @click.option(
     "--pages",
-    type=click.FloatRange(0.0, min_open=True),
-    metavar="NUMBER",
+    type=Number(0, min_open=True),
     help="Size of the collection: adds pages per day.",
 )
 @click.option(
     "--page-size",
-    metavar="SIZE",
+    type=SIZE,
     help="Mean size of a page: adds bits per second. 12kB is 12,000 bytes, 12KiB is 12,288.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @plot_option("currency against the period")
+@json_option
 def currency(
-    rate: str | None,
-    weibull: tuple[str, str] | None,
-    period: str | None,
+    rate: float | None,
+    weibull: tuple[float, float] | None,
+    rates: str | None,
+    period: float | None,
     target: float | None,
-    grace: str,
+    grace: float,
     pages: float | None,
-    page_size: str | None,
+    page_size: int | None,
     as_json: bool,
     plot: str | None,
 ) -> None:
     """Tell how current a copy is that is visited with a fixed period.
 
     A copy is current within a grace when every update it has missed is younger than the grace.
-    Its currency is the probability of that at a random moment. Say how the sources change (--rate
-    or --weibull) and how often you visit them (--period), or how current you want to be (--target).
+    Its currency is the probability of that at a random moment. Say how the sources change (--rate,
+    --weibull or --rates) and how often you visit them (--period), or how current you want to be
+    (--target). Prints the period, the currency, and what is missed meanwhile.
 
     \b
-    One source that changes every three days or so, visited every ten, two days late allowed:
+    Examples:
       observant currency --rate 0.3 --period 10d --grace 2d
-    \b
-    How often must the web be visited so that 95 % of it is at most a day late, at what cost?
-      observant currency --weibull 1.4 152.2d --grace 1d --target 0.95 \\
-          --pages 8e8 --page-size 12kB
+      observant currency --rates rates.parquet --period 1mo --grace 1w
+      observant currency --weibull 1.4 152.2d --grace 1d --target 0.95 --pages 8e8 --page-size 12kB
+
+    The first is one source that changes every three days or so, visited every ten, two days late
+    allowed. The second is a collection that is visited once a month. The third asks how often the
+    web must be visited so that 95 % of it is at most a day late, and at what cost.
     """
-    if (rate is None) == (weibull is None):
-        raise click.UsageError("say how the sources change: either --rate or --weibull")
+    if [rate, weibull, rates].count(None) != 2:
+        raise click.UsageError("say how the sources change: give one of --rate, --weibull, --rates")
     if (period is None) == (target is None):
         raise click.UsageError("give either --period or --target")
-    if page_size is not None and pages is None:
+    if page_size is not None and pages is None and rates is None:
         raise click.UsageError("--page-size needs --pages, the size of the collection")
-    model, about = _source(rate, weibull)
-    days = None if period is None else parse_duration(period)
-    size = None if page_size is None else _parse_size(page_size)
-    answer = {**_answer(model, parse_duration(grace), days, target, pages, size), **about}
+    model, about = _collection(rates) if rates else _source(rate, weibull)
+    if pages is None and rates:
+        pages = about["sources"]
+    answer = {**_answer(model, grace, period, target, pages, page_size), **about}
     if as_json:
         print_json(answer)
     else:
@@ -103,19 +103,15 @@ def currency(
 
 
 def _source(
-    rate: str | None, weibull: tuple[str, str] | None
-) -> tuple[AgeModel, dict[str, float | str]]:
+    rate: float | None, weibull: tuple[float, float] | None
+) -> tuple[AgeModel, dict[str, Any]]:
     from observant.currency import PoissonRates, WeibullPopulation
 
     if weibull is None:
-        per_day = parse_rate(rate or "")
-        about: dict[str, float | str] = {"method": "one Poisson source, Brewington (2.40)"}
+        per_day = rate or 0.0
+        about: dict[str, Any] = {"method": "one Poisson source, Brewington (2.40)"}
         return PoissonRates(per_day), {"rate_per_day": per_day, **about}
-    shape, scale = weibull
-    try:
-        population = WeibullPopulation(float(shape), parse_duration(scale))
-    except ValueError:
-        raise InputError(f"--weibull: the shape must be a number, not {shape!r}") from None
+    population = WeibullPopulation(*weibull)
     return population, {
         "weibull_shape": population.shape,
         "weibull_scale_days": population.scale,
@@ -123,6 +119,18 @@ def _source(
         "median_time_days": population.median,
         "most_common_time_days": population.mode,
         "method": "mean over a Weibull population of Poisson sources, Brewington (3.17)",
+    }
+
+
+def _collection(file: str) -> tuple[AgeModel, dict[str, Any]]:
+    """The sources of a file, of which one is asked for at random, by importance."""
+    from observant.cli.rate_tables import read_rates
+    from observant.currency import RateMixture
+
+    table = read_rates(file)
+    return RateMixture(table["rate_per_day"], table.get("importance")), {
+        "sources": len(table["source"]),
+        "method": "mean over Poisson sources, Brewington (2.40)",
     }
 
 
@@ -147,6 +155,7 @@ def _answer(
         "stale_probability": float(of.stale_probability(model, period, grace)),
         "mean_staleness_days": float(of.mean_staleness(model, period)),
         "mean_missed_updates": float(of.mean_missed_updates(model, period)),
+        "hidden_share": float(of.hidden_share(model, period)),
     }
     if pages is not None:
         cost = of.bandwidth(pages, period, page_bytes or 0.0)
@@ -196,6 +205,8 @@ _LABELS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "stale_probability": ("not current", "{:.3g}".format),
     "mean_staleness_days": ("mean age of the oldest missed update", format_duration),
     "mean_missed_updates": ("mean number of missed updates", "{:.3g}".format),
+    "hidden_share": ("updates that no visit ever sees", format_share),
+    "sources": ("sources", "{:,}".format),
     "pages_per_day": ("pages per day", _count),
     "bits_per_second": ("bandwidth", _bits),
     "rate_per_day": ("rate", format_rate),
@@ -204,17 +215,3 @@ _LABELS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "most_common_time_days": ("time between updates, most common", format_duration),
     "method": ("method", str),
 }
-
-_BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
-
-
-def _parse_size(text: str) -> float:
-    """Bytes in a size; a kilobyte is 1000 bytes.
-
-    >>> _parse_size("12kB"), _parse_size("1.5 MiB"), _parse_size("800")
-    (12000.0, 1572864.0, 800.0)
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmg]?i?)b?\s*", text, re.IGNORECASE)
-    if match is None or match[2].lower() not in _BYTES or float(match[1]) == 0.0:
-        raise UnitError(f"this is not a size: {text!r}; write for example 800B, 12kB or 1.5MiB")
-    return float(match[1]) * _BYTES[match[2].lower()]

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from observant.cli.store_options import json_option
+from observant.cli.console import print_json, print_table
+from observant.cli.options import json_option, seed_option
+from observant.cli.values import Integer, Number
+from observant.units import format_share
 
 if TYPE_CHECKING:
     from observant.observer.synthetic.run import Judgement
@@ -17,15 +20,22 @@ __all__ = ["demo"]
 
 
 @click.command("demo", short_help="See it work on a synthetic web.")
-@click.option("--pages", type=click.IntRange(50, 20_000), default=2000, show_default=True)
 @click.option(
-    "--seconds", type=click.FloatRange(2), default=60.0, show_default=True, help="How long it runs."
+    "--pages",
+    type=Integer(50, 20_000),
+    default=2000,
+    show_default=True,
+    help="How many pages the web has.",
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option(
+    "--seconds", type=Number(2), default=60.0, show_default=True, help="How long it runs."
+)
+@seed_option()
 @click.option(
     "--directory",
     "-d",
     type=click.Path(file_okay=False),
+    metavar="FOLDER",
     default="demo",
     show_default=True,
     help="Where the files go.",
@@ -39,10 +49,14 @@ def demo(pages: int, seconds: float, seed: int, directory: str, as_json: bool) -
     estimated rates are compared with the true ones, and the currency of the copies with what the
     observer predicted, with uniform visits, and with somebody who knows all rates.
 
-    Writes the store (observant.db), the visit log (visits.parquet), the rates (rates.parquet) and
-    a picture (observer.svg, .png).
+    Prints how it went, and writes the store (observant.db), the visit log (visits.parquet), the
+    rates (rates.parquet) and a picture (observer.svg, .png).
+
+    \b
+    Examples:
+      observant demo
+      observant demo --pages 200 --seconds 10 -d small
     """
-    from observant.cli.console import print_json
     from observant.cli.running import live
     from observant.errors import InputError
     from observant.estimation.rates import estimate_rates
@@ -87,8 +101,6 @@ def demo(pages: int, seconds: float, seed: int, directory: str, as_json: bool) -
 
 def _print(result: Judgement) -> None:
     import numpy as np
-    from rich.console import Console
-    from rich.table import Table
 
     click.echo(
         f"\n{result.visits:,} visits ({result.visits / result.seconds:,.0f} a second), "
@@ -96,27 +108,28 @@ def _print(result: Judgement) -> None:
         f"{result.failures:,} failed; at most {result.peak} downloaders.\n"
         f"The budget was {result.budget:,.0f} visits a day, {result.spent:,.0f} were made.\n"
     )
-    table = Table(box=None, pad_edge=False)
-    table.add_column("share of copies that are fresh, second half of the time")
-    table.add_column("", justify="right")
-    for label, value in (
-        ("the observer achieved, by the truth", result.achieved),
-        ("the observer predicted", result.predicted),
-        ("uniform visits, same budget", result.uniform),
-        ("clairvoyant, same budget", result.clairvoyant),
-    ):
-        table.add_row(label, f"{value:.1%}")
-    table.add_row(
-        "the observer, of the clairvoyant's", f"{result.achieved / result.clairvoyant:.1%}"
+    print_table(
+        ("share of copies that are fresh, second half of the time", ""),
+        [
+            ("the observer achieved, by the truth", format_share(result.achieved)),
+            ("the observer predicted", format_share(result.predicted)),
+            ("uniform visits, same budget", format_share(result.uniform)),
+            ("clairvoyant, same budget", format_share(result.clairvoyant)),
+            (
+                "the observer, of the clairvoyant's",
+                format_share(result.achieved / result.clairvoyant),
+            ),
+        ],
     )
-    Console(highlight=False).print(table)
     kinds = np.array(result.world.kinds)
     inside = (result.rate_low <= result.truth) & (result.truth <= result.rate_high)
     off = np.exp(np.sqrt(np.mean(np.log(result.rate / result.truth) ** 2)))
     click.echo(
-        f"\nTrue rates in their 95 % intervals: {result.covered_poisson:.0%} of the Poisson pages, "
-        f"{result.covered:.0%} of all\n("
-        + ", ".join(f"{kind} {inside[kinds == kind].mean():.0%}" for kind in sorted(set(kinds)))
+        f"\nTrue rates in their 95 % intervals: {format_share(result.covered_poisson, 0)} of the "
+        f"Poisson pages, {format_share(result.covered, 0)} of all\n("
+        + ", ".join(
+            f"{kind} {format_share(inside[kinds == kind].mean(), 0)}" for kind in sorted(set(kinds))
+        )
         + f"). A typical estimate is off by a factor of {off:.2f}."
     )
     if result.lies:

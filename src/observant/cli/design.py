@@ -7,91 +7,55 @@ from typing import TYPE_CHECKING
 import click
 
 from observant.cli.console import print_json
-from observant.errors import UnitError
-from observant.units import parse_duration, parse_rate
+from observant.cli.options import json_option
+from observant.cli.values import DURATION, RATE, SHARE, Choice, Integer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from observant.estimation.laws import Method
 
 __all__ = ["design"]
-
-
-def _rate(text: str) -> float:
-    return _above_zero(parse_rate, text)
-
-
-def _duration(text: str) -> float:
-    return _above_zero(parse_duration, text)
-
-
-def _above_zero(parse: Callable[[str], float], text: str) -> float:
-    try:
-        quantity = parse(text)
-    except UnitError as error:
-        raise click.BadParameter(str(error)) from error
-    if quantity == 0:
-        raise click.BadParameter(f"must be more than zero: {text!r}")
-    return quantity
-
-
-def _share(text: str) -> float:
-    """Read 0.35 or 35%. A bare 35 could be either, so it is refused."""
-    percent = text.strip().endswith("%")
-    try:
-        share = float(text.strip().removesuffix("%")) / (100 if percent else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 < share < float("inf") or (share > 1 and not percent):
-        raise click.BadParameter(f"this is not a share: {text!r}; write for example 35% or 0.35")
-    return share
 
 
 @click.command("design")
 @click.option(
     "--rate",
     required=True,
-    type=_rate,
-    metavar="RATE",
-    help="How often you think the source changes: 1/7d, 2/week, 0.3 (per day).",
+    type=RATE.above_zero(),
+    help="How often the source changes: 1/7d, 2/week, 0.3 (per day).",
 )
 @click.option(
     "--visits",
-    type=click.IntRange(min=1),
+    type=Integer(1),
     help="How many visits you can make, not counting the first look.",
 )
 @click.option(
-    "--interval",
-    type=_duration,
-    metavar="DURATION",
-    help="Time between visits: 10d, 6h. The best one, if you do not say.",
+    "--period",
+    type=DURATION.above_zero(),
+    help="Time between visits: 10d, 6h.  [default: the best one]",
 )
 @click.option(
     "--precision",
-    type=_share,
-    metavar="SHARE",
+    type=SHARE,
     help="How close the estimated rate must come to the true one: 35% or 0.35.",
 )
 @click.option(
     "--probability",
-    type=_share,
-    metavar="SHARE",
+    type=SHARE,
     help="How surely it must come that close: 75% or 0.75.  [default: 95%]",
 )
 @click.option(
     "--method",
-    type=click.Choice(["improved", "naive", "bayes-beta"]),
+    type=Choice(["improved", "naive", "bayes-beta"]),
     default="improved",
     show_default=True,
-    help="The estimator that will be used.",
+    help="How to estimate; see above.",
 )
 @click.option("--dated", is_flag=True, help="Each visit reports when the source was last modified.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def design(
     rate: float,
     visits: int | None,
-    interval: float | None,
+    period: float | None,
     precision: float | None,
     probability: float | None,
     method: Method,
@@ -113,16 +77,23 @@ def design(
 
     \b
     I visit 10 times, every 10 days. Is that good enough?
-      observant design --rate 1/7d --visits 10 --interval 10d --precision 35%
+      observant design --rate 1/7d --visits 10 --period 10d --precision 35%
 
     \b
     The server sends Last-Modified. What do I gain?
       observant design --rate 1/7d --visits 10 --dated
 
+    Prints what these visits will tell: bias, spread, and the best period.
+
+    \b
+    Methods:
+      improved    Cho's -log((n-X+0.5)/(n+0.5)); what `observant estimate` gives, too
+      naive       changes over time; misses what happened twice between visits
+      bayes-beta  Cho's Bayesian form, from a Beta prior
+
     The rate is your guess before you look. Visiting twice too often costs some precision; visiting
     much too rarely makes the estimate too low, unless the visits are dated. The first look, which
-    has nothing to compare with, is not counted as a visit. The default estimator of `observant
-    estimate` gives the same numbers as `improved` when visits are regular and undated.
+    has nothing to compare with, is not counted as a visit.
 
     With --json, `visits_needed` is the number of visits that reach `precision` with
     `wanted_probability` at this interval, and stay there with every further visit. What is
@@ -142,7 +113,7 @@ def design(
         visits=visits,
         precision=precision,
         probability=probability,
-        interval=interval,
+        interval=period,
         method=method,
         dated=dated,
     )

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import progress_bar, read_log
+from observant.cli.console import named_format, progress_bar, read_log
+from observant.cli.options import together
+from observant.cli.values import SIZE, Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,42 +23,36 @@ def engine_options(
     *engines: str, spill: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add --engine and --memory, and --spill for commands that can go on after an interruption."""
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        options = [
+    options = [
+        click.option(
+            "--engine",
+            type=Choice(engines),
+            help="Where to work.  [default: memory when it fits, else disk]",
+        ),
+        click.option(
+            "--memory",
+            type=SIZE,
+            help="The most memory to use: 4GB.  [default: most of what is free]",
+        ),
+    ]
+    if spill:
+        options.append(
             click.option(
-                "--engine",
-                type=click.Choice(engines),
-                help="Where to work.  [default: memory when it fits, else disk]",
-            ),
-            click.option(
-                "--memory",
-                metavar="SIZE",
-                help="The most memory to use: 4GB.  [default: most of what is free]",
-            ),
-        ]
-        if spill:
-            options.append(
-                click.option(
-                    "--spill",
-                    type=click.Path(file_okay=False),
-                    metavar="FOLDER",
-                    help="For --engine disk: where visits wait. An interrupted run goes on there.  "
-                    "[default: OUTPUT.spill]",
-                )
+                "--spill",
+                type=click.Path(file_okay=False),
+                metavar="FOLDER",
+                help="For --engine disk: where visits wait. An interrupted run goes on there.  "
+                "[default: OUTPUT.spill]",
             )
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
+        )
+    return together(*options)
 
 
 def read_within(
     visits: tuple[str, ...],
     *,
     engine: str | None,
-    memory: str | None,
+    memory: int | None,
     source: str | None = None,
     group: str | None = None,
     **reading: Any,
@@ -69,11 +65,11 @@ def read_within(
     import sys
 
     from observant.scale import choose_engine, expected_memory, sample_visits
-    from observant.units import parse_duration
 
     format_ = reading["format_"]
+    named_format(visits, format_)
     engine, limit = choose_engine(engine, memory, expected_memory(visits, format_))
-    if engine == "memory" or ("-" in visits and format_ is None):
+    if engine == "memory":
         return read_log(visits, group=group, **reading)
     with progress_bar("reading", "rows") as advance:
         return sample_visits(
@@ -83,7 +79,7 @@ def read_within(
             format=format_,
             group=group,
             time_unit=reading["time_unit"],
-            skew=parse_duration(reading["skew"]),
+            skew=reading["skew"],
             on_duplicate=reading["on_duplicate"],
             progress=advance,
         )

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from observant.cli.console import (
-    confidence_option,
     histogram,
-    plot_option,
+    named_format,
     print_json,
+    print_table,
     progress_bar,
     read_log,
-    visit_options,
+    terminal,
     wide_enough,
 )
 from observant.cli.engine import engine_options, progress_bars
+from observant.cli.options import (
+    confidence_option,
+    group_option,
+    json_option,
+    output_option,
+    plot_option,
+    reading_options,
+    rows_option,
+    visits_argument,
+)
+from observant.cli.values import Choice
 from observant.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from observant.estimation.rates import RateTable
     from observant.scale import RateFile
 
@@ -42,18 +56,14 @@ _ORDERS = ("source", "rate", "visits", "changes")
 
 
 @click.command("estimate", short_help="How often does each source change?")
-@visit_options
+@visits_argument
 @click.option(
     "--method",
     "-m",
-    type=click.Choice(_METHODS),
+    type=Choice(_METHODS),
     help="How to estimate; see above.  [default: bias-reduced, with --group: pooled]",
 )
-@click.option(
-    "--group",
-    metavar="COLUMN",
-    help="Pool within the groups of this column; 'host' takes the host of URLs.",
-)
+@group_option()
 @confidence_option
 @click.option(
     "--use-first-age",
@@ -65,24 +75,19 @@ _ORDERS = ("source", "rate", "visits", "changes")
     is_flag=True,
     help="Sources that never changed were left out of the log (pooled methods).",
 )
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write all rates to FILE: Parquet, CSV or JSON Lines by its ending.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print all rates as a JSON list.")
+@reading_options
+@engine_options("memory", "disk", "spark", spill=True)
 @click.option(
     "--sort",
-    type=click.Choice(_ORDERS),
+    type=Choice(_ORDERS),
     default="source",
     show_default=True,
-    help="Order of the printed table.",
+    help="Order of the rows.",
 )
-@click.option("--rows", type=click.IntRange(0), default=20, show_default=True, help="Rows printed.")
+@rows_option
+@output_option("all rates")
 @plot_option("the rates")
-@engine_options("memory", "disk", "spark", spill=True)
+@json_option
 def estimate(
     visits: tuple[str, ...],
     method: str | None,
@@ -96,7 +101,7 @@ def estimate(
     rows: int,
     plot: str | None,
     engine: str | None,
-    memory: str | None,
+    memory: int | None,
     spill: str | None,
     **reading: Any,
 ) -> None:
@@ -105,15 +110,14 @@ def estimate(
     VISITS are Parquet, CSV or JSON Lines files (also .gz, .zst), or - for standard input. Columns:
     source and time; and changed, or digest, or last_modified. Failed visits (a status outside
     200 to 399) observe nothing. Keep visits that found no change: without them there is no rate.
+    Prints a rate with its interval for each source, and the collection in a few lines.
 
     \b
     Examples:
       observant estimate visits.csv
-      observant estimate visits.csv --method mle --json
       observant estimate crawl-*.parquet --method pooled --group host -o rates.parquet
       observant estimate - --format jsonl -o rates.parquet < visits.jsonl
       observant estimate crawl.parquet --engine disk --memory 4GB -o rates.parquet
-      observant estimate crawl/ --format parquet --engine spark -o rates.parquet
 
     \b
     Methods:
@@ -204,7 +208,6 @@ def _on_disk(
     whole: bool,
     options: dict[str, Any],
     format_: str | None,
-    skew: str,
     **reading: Any,
 ) -> RateTable | RateFile:
     """Estimate in partitions on disk; the whole table is read back only where it is shown."""
@@ -212,17 +215,18 @@ def _on_disk(
     from pathlib import Path
 
     from observant.scale import estimate_rates
-    from observant.units import parse_duration
 
-    if "-" in visits and format_ is None:
-        raise InputError("say the format of standard input: --format csv, jsonl or parquet")
+    named_format(visits, format_)
     steps = dict.fromkeys(("grouping", "estimating", "writing"), "sources") | {"reading": "rows"}
-    with tempfile.TemporaryDirectory() as nowhere, progress_bars(steps) as tell:
+    with (
+        tempfile.TemporaryDirectory() as nowhere,
+        _going_on(output or spill),
+        progress_bars(steps) as tell,
+    ):
         found = estimate_rates(
             *(sys.stdin.buffer if name == "-" else name for name in visits),
             output=output or Path(nowhere) / "rates.parquet",
             format=format_,
-            skew=parse_duration(skew),
             memory=limit,
             spill=spill,
             progress=tell,
@@ -232,12 +236,23 @@ def _on_disk(
         return found.table() if whole else found
 
 
+@contextmanager
+def _going_on(kept: str | None) -> Iterator[None]:
+    """Say on Ctrl-C that what was done so far is `kept`."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if kept:
+            click.echo("\nThe same command goes on where this one stopped.", err=True)
+        raise
+
+
 def _on_spark(
     visits: tuple[str, ...],
     output: str | None,
     options: dict[str, Any],
     format_: str | None,
-    skew: str,
+    skew: float,
     on_duplicate: str,
     time_unit: str,
 ) -> RateTable | None:
@@ -245,7 +260,6 @@ def _on_spark(
     from observant import spark
     from observant.scale import rate_table_of, read_rates
     from observant.spark.session import errors_told
-    from observant.units import parse_duration
 
     if "-" in visits:
         raise InputError("Spark reads files, not standard input")
@@ -253,7 +267,7 @@ def _on_spark(
         raise InputError("--on-duplicate needs rows in order, which Spark does not keep")
     session = spark.session()
     df = spark.read_visits(session, *visits, format=format_)
-    rates = spark.estimate_rates(df, time_unit=time_unit, skew=parse_duration(skew), **options)
+    rates = spark.estimate_rates(df, time_unit=time_unit, skew=skew, **options)
     method, confidence = options["method"], options["confidence"]
     if output is None:
         with errors_told():
@@ -269,10 +283,11 @@ def _is_folder(output: str, engine: str | None) -> bool:
 def print_rows(table: RateTable, sort: str, rows: int) -> None:
     """Print the first rows of a table of rates, in the order asked for."""
     import numpy as np
-    from rich.console import Console
-    from rich.table import Table
 
-    from observant.units import format_duration, format_rate
+    from observant.units import counted, format_duration, format_rate
+
+    if not rows:
+        return
 
     keys = {
         "rate": -np.nan_to_num(table.rate_per_day, nan=-1.0),
@@ -280,33 +295,29 @@ def print_rows(table: RateTable, sort: str, rows: int) -> None:
         "changes": -table.changes,
     }
     order = np.argsort(keys[sort], kind="stable") if sort in keys else np.arange(len(table))
-    # Piped, a table may be as wide as it likes.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
-    width = max(console.width - 70, 16)
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    grid.add_column("source", no_wrap=True)
-    for name in ("visits", "changes", "observed", "rate", f"{100 * table.confidence:g} % interval"):
-        grid.add_column(name, justify="right", no_wrap=True)
-    grid.add_column("", style="dim", no_wrap=True)
-    for i in order[:rows]:
-        evidence = str(table.evidence[i])
-        grid.add_row(
-            wide_enough(table.source[int(i)].as_py(), width),
-            f"{table.visits[i]:,}",
-            f"{table.changes[i]:,}",
-            format_duration(table.exposure_days[i]),
-            format_rate(table.rate_per_day[i]),
-            f"{format_rate(table.rate_low[i])} to {format_rate(table.rate_high[i])}",
-            "" if evidence == "ok" else evidence,
-        )
-    if rows:
-        console.print(grid)
-        if len(table) > rows:
-            console.print(
-                f"… and {len(table) - rows:,} more sources (--rows, --sort, or -o FILE for all)",
-                style="dim",
+    width = max(terminal().width - 70, 16)
+    interval = f"{100 * table.confidence:g} % interval"
+    print_table(
+        ("source", "visits", "changes", "observed", "rate", interval, ""),
+        [
+            (
+                wide_enough(table.source[int(i)].as_py(), width),
+                f"{table.visits[i]:,}",
+                f"{table.changes[i]:,}",
+                format_duration(table.exposure_days[i]),
+                format_rate(table.rate_per_day[i]),
+                f"{format_rate(table.rate_low[i])} to {format_rate(table.rate_high[i])}",
+                str(table.evidence[i]).removeprefix("ok"),
             )
-        console.print()
+            for i in order[:rows]
+        ],
+        words={""},
+        dim={""},
+    )
+    if len(table) > rows:
+        more = counted(len(table) - rows, "more source")
+        click.echo(f"… and {more} (--rows, --sort, or -o FILE for all)")
+    click.echo()
 
 
 def print_summary(table: RateTable) -> None:
@@ -322,11 +333,17 @@ def print_summary(table: RateTable) -> None:
         f"{summary['never_changed']:,} never changed, {summary['always_changed']:,} changed at "
         f"every visit, {summary['too_few']:,} have too few visits to compare"
     )
-    click.echo(
-        f"median rate {format_rate(summary['median_rate_per_day'])} "
-        f"({100 * table.confidence:g} % interval {format_rate(summary['median_rate_low'])} to "
-        f"{format_rate(summary['median_rate_high'])})"
-    )
+    known = summary["sources"] - summary["too_few"]
+    if known:
+        # The extremes of n rates hold their median with probability 1 - 2^(1-n), and no more.
+        sure = 1 - 2.0 ** (1 - known) >= table.confidence
+        interval = (
+            f" ({100 * table.confidence:g} % interval {format_rate(summary['median_rate_low'])} to "
+            f"{format_rate(summary['median_rate_high'])})"
+            if sure
+            else ""
+        )
+        click.echo(f"median rate {format_rate(summary['median_rate_per_day'])}{interval}")
     bars = histogram(table.rate_per_day, format_rate)
     if len(table) > 1 and bars:
         click.echo("\nsources by rate")

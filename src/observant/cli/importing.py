@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import print_json, progress_bar
+from observant.cli.console import print_json, print_table, progress_bar, when
+from observant.cli.options import (
+    json_option,
+    list_option,
+    output_option,
+    since_option,
+    until_option,
+)
+from observant.cli.values import ZONE, Choice
 from observant.units import counted
 
 if TYPE_CHECKING:
@@ -17,40 +25,33 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from observant.formats.imports import ImportOptions, Report
+    from observant.formats.imports import ImportOptions, Report, SourceDescription
+    from observant.store import Source
     from observant.visits import VisitLog
 
 __all__ = ["import_"]
 
+_SAMPLES = 5
+"""Refusals that are told."""
+
 
 @click.command("import", short_help="Take in visits that other tools have kept.")
-@click.argument("files", nargs=-1, metavar="FILE...")
+@click.argument("files", nargs=-1, metavar="[FILES]...")
 @click.option(
     "--format", "format_", metavar="NAME", help="The format.  [default: found by looking]"
 )
-@click.option("--list", "list_", is_flag=True, help="List the formats, and what each supports.")
+@list_option()
 @click.option("--dry-run", is_flag=True, help="Read everything, write nothing, report.")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the visits to FILE: Parquet, CSV, JSON Lines or CDXJ by its ending.",
-)
-@click.option(
-    "--store",
-    metavar="FILE|URL",
-    help="Watch the sources that the files describe or have visits to, in this store.",
-)
 @click.option(
     "--accept",
     multiple=True,
     metavar="NAME",
-    help="Accept an assumption that the evidence needs; a refusal and --dry-run name it.",
+    help="Accept an assumption that the evidence needs; a refusal and --dry-run name it. May be "
+    "given again.",
 )
 @click.option(
     "--on-bad",
-    type=click.Choice(["skip", "fail"]),
+    type=Choice(["skip", "fail"]),
     default="skip",
     show_default=True,
     help="A malformed row: leave it out and count it, or stop.",
@@ -60,19 +61,30 @@ __all__ = ["import_"]
     "mapping",
     multiple=True,
     metavar="COLUMN=NAME",
-    help="Which name in the file a column of the visit log has: --map source=url.",
+    help="Which name in the file a column of the visit log has: --map source=url. May be given "
+    "again.",
 )
 @click.option(
     "--key",
-    type=click.Choice(["url", "surt"]),
+    type=Choice(["url", "surt"]),
     default="url",
     show_default=True,
-    help="Name sources by URL, or by the key of the index (http and https are one).",
+    help="Name sources by URL, or by the key of an index (http and https are one).",
 )
-@click.option("--zone", metavar="ZONE", help="Time zone of times that name none, or only a short.")
-@click.option("--since", metavar="TIME", help="Leave out visits before this time.")
-@click.option("--until", metavar="TIME", help="Leave out visits from this time on.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option(
+    "--zone",
+    type=ZONE,
+    help="Time zone of times that name none (UTC without this), or only an abbreviation.",
+)
+@since_option
+@until_option
+@output_option("the visits", more="CDXJ")
+@click.option(
+    "--store",
+    metavar="FILE|URL",
+    help="Watch the sources that the files describe or have visits to, in this store.",
+)
+@json_option
 def import_(
     files: tuple[str, ...],
     format_: str | None,
@@ -93,12 +105,9 @@ def import_(
     Examples:
       observant import --list
       observant import crawl.cdxj.gz --dry-run
-      observant import 'cdx-*.gz' -o visits.parquet
-      observant import crawl.log -o visits.parquet --since 2026-01-01
+      observant import 'cdx-*.gz' -o visits.parquet --since 2026-01-01
       observant import backup.zip --store observant.db
-      observant import log.csv --format table --map source=page --map time=at -o visits.parquet
     """
-    from observant.errors import InputError
     from observant.formats import format_of
     from observant.formats.imports import examine
 
@@ -106,9 +115,11 @@ def import_(
         _print_formats(as_json=as_json)
         return
     if not files:
-        raise InputError("no file to import; --list shows the formats")
+        raise click.UsageError("give the files to import; --list shows the formats")
     if not dry_run and not output and not store:
-        raise InputError("say where the visits go (-o FILE or --store STORE), or --dry-run")
+        raise click.UsageError("say where the visits go (-o FILE or --store STORE), or --dry-run")
+    if store and said["key"] == "surt":
+        raise click.UsageError("a store names sources by their URLs: --key surt needs -o FILE")
     if output:
         format_of(output)  # a bad name is better found before the work than after
     options = _options(**said)
@@ -127,11 +138,18 @@ def import_(
     _print_report(report, dry_run=dry_run)
     if output and not dry_run:
         click.echo(f"written to {output}")
-    if told:
+    if store and told:
+        from observant.cli.store_options import place
+
         click.echo(
-            f"{counted(told['sources_added'], 'source')} added to {store}, "
+            f"{counted(told['sources_added'], 'source')} added to {place(store)}, "
             f"{counted(told['visits_recorded'], 'visit')} recorded"
         )
+        if told["sources_refused"]:
+            number = counted(told["sources_refused"], "source")
+            click.echo(f"note: {number} cannot be watched, for example")
+        for reason in told["refusals"]:
+            click.echo(f"  {reason}")
 
 
 def _import(
@@ -181,35 +199,31 @@ def _watch(
     format_: str | None,
     options: ImportOptions,
     log: VisitLog | None,
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Watch the sources that the files describe or have visits to, and record the visits."""
-    import msgspec
-
     from observant.cli.store_options import opened
     from observant.errors import InputError
-    from observant.formats.imports import describe_sources
+    from observant.formats.imports import SourceDescription, describe_sources
     from observant.observer.histories import take_in
-    from observant.observer.running import add_sources, describe
+    from observant.observer.running import add_sources
 
-    found = {}
-    for told in describe_sources(*files, format=format_, options=options):
-        source = describe(
-            told.address,
-            kind=told.kind,
-            title=told.title,
-            tags=told.tags,
-            importance=told.importance,
-            settings=dict(told.settings),
-        )
-        if told.paused:
-            source = msgspec.structs.replace(source, state="paused")
-        found[told.address] = source
-    for name in [] if log is None else log.sources.to_pylist():
-        try:
-            found.setdefault(name, describe(name))
-        except InputError:
-            continue  # no address of the web: the numbers of the Bing histories, files in git
+    found: dict[str, Source] = {}
+    refused: dict[str, str] = {}
     with opened(store, None, create=True) as (opened_store, config):
+
+        def take(told: SourceDescription) -> None:
+            try:
+                source = _source(told)
+                config.settings_of(source.tags, source.config, source.name)
+                found[told.address] = source
+            except InputError as error:
+                refused[told.address] = str(error)
+
+        for told in describe_sources(*files, format=format_, options=options):
+            take(told)
+        for name in [] if log is None else log.sources.to_pylist():
+            if name not in found and name not in refused:
+                take(SourceDescription(address=name))
         added = add_sources(
             opened_store, config, list({source.name: source for source in found.values()}.values())
         )
@@ -218,7 +232,28 @@ def _watch(
             names = {given: source.name for given, source in found.items()}
             with progress_bar("recording", "visits", total=len(log)) as advance:
                 recorded = take_in(opened_store, log, names, advance)
-    return {"sources_added": added, "visits_recorded": recorded}
+    return {
+        "sources_added": added,
+        "visits_recorded": recorded,
+        "sources_refused": len(refused),
+        "refusals": list(refused.values())[:_SAMPLES],
+    }
+
+
+def _source(told: SourceDescription) -> Source:
+    import msgspec
+
+    from observant.observer.running import describe
+
+    source = describe(
+        told.address,
+        kind=told.kind,
+        title=told.title,
+        tags=told.tags,
+        importance=told.importance,
+        settings=dict(told.settings),
+    )
+    return msgspec.structs.replace(source, state="paused") if told.paused else source
 
 
 def _options(
@@ -249,27 +284,12 @@ def _options(
         accept=frozenset(accept),
         on_bad=on_bad,
         mapping=pairs,
-        earliest=_instant(since),
-        latest=_instant(until),
+        earliest=None if since is None else when("--since", since),
+        latest=None if until is None else when("--until", until),
     )
 
 
-def _instant(text: str | None) -> dt.datetime | None:
-    from observant.errors import InputError
-
-    if text is None:
-        return None
-    try:
-        at = dt.datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InputError(f"not a time in ISO 8601: {text!r}") from error
-    return at if at.tzinfo else at.replace(tzinfo=dt.UTC)
-
-
 def _print_formats(*, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from observant.formats.imports import EVIDENCE, importers
 
     known = importers().values()
@@ -287,12 +307,15 @@ def _print_formats(*, as_json: bool) -> None:
             ]
         )
         return
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("format", "", "evidence", "--accept"):
-        grid.add_column(column, no_wrap=True)
-    for importer in known:
-        grid.add_row(importer.name, importer.title, importer.evidence, importer.assumption)
-    Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(grid)
+    print_table(
+        ("format", "", "evidence", "--accept"),
+        [
+            (importer.name, importer.title, importer.evidence, importer.assumption)
+            for importer in known
+        ],
+        words={"", "evidence", "--accept"},
+        pipe_width=120,
+    )
     click.echo()
     for letter, meaning in EVIDENCE.items():
         click.echo(f"{letter}  {meaning}")

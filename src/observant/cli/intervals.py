@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import (
-    confidence_option,
-    plot_option,
-    print_json,
-    visit_options,
-    wide_enough,
-)
+from observant.cli.console import print_json, print_table, wide_enough
 from observant.cli.engine import engine_options, read_within
-from observant.units import counted, format_duration, parse_duration
+from observant.cli.options import (
+    confidence_option,
+    group_option,
+    json_option,
+    output_option,
+    plot_option,
+    reading_options,
+    seed_option,
+    visits_argument,
+)
+from observant.cli.values import DURATION, Choice, Integer
+from observant.units import counted, format_duration
 
 if TYPE_CHECKING:
     from observant.estimation.intervals import Diagnostics, IntervalEstimate, PooledIntervals
@@ -49,46 +53,39 @@ _KINDS = {
 
 
 @click.command("intervals", short_help="How long between updates?")
-@visit_options
-@click.option("--source", "-s", metavar="SOURCE", help="Which source; without one, all are pooled.")
+@visits_argument
+@click.option(
+    "--source", "-s", metavar="NAME", help="Only this source; without one, all are pooled."
+)
 @click.option(
     "--method",
     "-m",
-    type=click.Choice(_METHODS),
+    type=Choice(_METHODS),
     default="auto",
     show_default=True,
     help="How to estimate; see above.",
 )
-@click.option("--step", metavar="DURATION", help="Distance of the points; bins of m6.")
-@click.option("--max", "maximum", metavar="DURATION", help="Longest interval looked at.")
-@click.option(
-    "--group",
-    metavar="COLUMN",
-    help="Pool within the groups of this column; 'host' takes the host of URLs.",
-)
+@click.option("--step", type=DURATION.above_zero(), help="Distance of the points; bins of m6.")
+@click.option("--max", "maximum", type=DURATION.above_zero(), help="Longest interval looked at.")
+@group_option()
 @click.option(
     "--bands",
-    type=click.IntRange(0),
+    type=Integer(0),
     help="Bootstrap samples for the bands; 0 for none.  [default: 100, fewer for long logs]",
 )
 @confidence_option
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the bootstrap.")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the curves (or the pooled sources) to FILE: Parquet, CSV or JSON Lines.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@plot_option("the distributions")
+@seed_option()
+@reading_options
 @engine_options("memory", "disk")
+@output_option("the curves (or the pooled sources)")
+@plot_option("the distributions")
+@json_option
 def intervals(
     visits: tuple[str, ...],
     source: str | None,
     method: str,
-    step: str | None,
-    maximum: str | None,
+    step: float | None,
+    maximum: float | None,
     group: str | None,
     bands: int | None,
     confidence: float,
@@ -103,7 +100,7 @@ def intervals(
     VISITS are Parquet, CSV or JSON Lines files (also .gz, .zst), or - for standard input; columns
     as for `observant estimate`. A rate describes a source only if it is Poisson, and few are.
     F is the distribution of the time between updates, G that of the age at a random moment; G is
-    all that currency and planning need.
+    all that currency and planning need. Prints quantiles of both, and what kind of source it is.
 
     \b
     Examples:
@@ -133,8 +130,8 @@ def intervals(
         log,
         source,
         method,
-        step=None if step is None else parse_duration(step),
-        maximum=None if maximum is None else parse_duration(maximum),
+        step=step,
+        maximum=maximum,
         bands=bands,
         confidence=confidence,
         seed=seed,
@@ -151,6 +148,10 @@ def intervals(
         _print_pooled(answer)
     elif answer.diagnostics is not None:
         _print_one(answer, answer.diagnostics)
+    if not as_json:
+        for written in (output, plot):
+            if written:
+                click.echo(f"written to {written}")
 
 
 def _print_one(answer: IntervalEstimate, found: Diagnostics) -> None:
@@ -183,49 +184,42 @@ def _print_one(answer: IntervalEstimate, found: Diagnostics) -> None:
 
 def _print_curves(answer: IntervalEstimate) -> None:
     import numpy as np
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 100)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("share", justify="right")
-    if answer.identified:
-        table.add_column("intervals up to", justify="right")
-    table.add_column("ages up to", justify="right")
+    columns = ["share", *(["intervals up to"] if answer.identified else []), "ages up to"]
     ages = np.interp(
         _SHARES, np.maximum.accumulate(answer.age_cdf(answer.x_days)), answer.x_days, left=np.nan
     )
+    rows = []
     for share, age in zip(_SHARES, ages, strict=True):
         cells = [f"{100 * share:g} %"]
         if answer.identified:
             cells.append(format_duration(float(answer.quantile(share))))
-        table.add_row(*cells, format_duration(float(age)))
-    console.print(table)
+        rows.append([*cells, format_duration(float(age))])
+    click.echo()
+    print_table(columns, rows)
+    click.echo()
 
 
 def _print_pooled(answer: PooledIntervals) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(width=None if sys.stdout.isatty() else 100)
     click.echo(
         f"{counted(len(answer), 'source')}, {counted(int(answer.visits.sum()), 'visit')}, "
-        f"{counted(int(answer.changes.sum()), 'change')}, method {answer.method}"
+        f"{counted(int(answer.changes.sum()), 'change')}, method {answer.method}\n"
     )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("group", "sources", "median mean", "shortest half", "longest tenth", "kind"):
-        table.add_column(name, justify="left" if name in {"group", "kind"} else "right")
-    for row in answer.group_rows():
-        table.add_row(
-            wide_enough(row["group"], 40),
-            f"{row['sources']:,}",
-            format_duration(row["median_mean_days"]),
-            f"≤ {row['median_interval_in_means']:.2g} means",
-            f"≥ {row['upper_interval_in_means']:.2g} means",
-            row["ageing"],
-        )
-    console.print(table)
+    print_table(
+        ("group", "sources", "median mean", "shortest half", "longest tenth", "kind"),
+        [
+            (
+                wide_enough(row["group"], 40),
+                f"{row['sources']:,}",
+                format_duration(row["median_mean_days"]),
+                f"≤ {row['median_interval_in_means']:.2g} means",
+                f"≥ {row['upper_interval_in_means']:.2g} means",
+                row["ageing"] or "",
+            )
+            for row in answer.group_rows()
+        ],
+        words={"kind"},
+    )
+    click.echo()
     for note in answer.notes:
         click.echo(f"note: {note}")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from observant.cli.store_options import opened, store_options
+from observant.cli.options import since_option
+from observant.cli.store_options import opened, place, store_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,30 +20,32 @@ __all__ = ["backup", "doctor", "export", "restore"]
 
 @click.command("export", short_help="Write the visit log to a file.")
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option("--since", metavar="DURATION", help="Only the visits of the last 30d, say.")
+@since_option
 @store_options
 def export(
     file: str, since: str | None, store: str | None, config: str | None, as_json: bool
 ) -> None:
-    """Write the visit log to FILE (Parquet, CSV, JSON Lines or CDXJ by its ending), while visits
-    go on. An ending of .atom writes the newest changes as a feed, .opml the sources as a list for
-    feed readers.
+    """Write the visit log to FILE: Parquet, CSV, JSON Lines or CDXJ by its ending.
+
+    An ending of .atom writes the newest changes as a feed, .opml the sources as a list for feed
+    readers. Visits may go on meanwhile.
 
     \b
+    Examples:
       observant export visits.parquet
+      observant export last-month.csv --since 30d
       observant export changes.atom
       observant export sources.opml
     """
-    import time
     from pathlib import Path
 
-    from observant.cli.console import print_json, progress_bar
+    from observant.cli.console import print_json, progress_bar, when
     from observant.formats import write_lines
     from observant.formats.atom import atom_lines
     from observant.formats.opml import opml_lines
-    from observant.units import counted, parse_duration
+    from observant.units import counted
 
-    begin = None if since is None else time.time() - parse_duration(since) * 86_400
+    begin = None if since is None else when("--since", since).timestamp()
     ending = Path(file).suffix.lower()
     with opened(store, config) as (found, _), progress_bar("writing", "visits") as advance:
         if ending == ".opml":
@@ -74,7 +77,13 @@ def _all_sources(store: Store) -> Iterator[StoredSource]:
 @click.argument("file", type=click.Path(dir_okay=False))
 @store_options
 def backup(file: str, store: str | None, config: str | None, as_json: bool) -> None:
-    """Write the whole store to a new FILE, while visits go on. A backup is a store itself."""
+    """Write the whole store to a new FILE, while visits go on. A backup is a store itself.
+
+    \b
+    Examples:
+      observant backup copy.db
+      observant list --store copy.db
+    """
     from observant.cli.console import print_json
 
     with opened(store, config) as (found, _):
@@ -86,20 +95,26 @@ def backup(file: str, store: str | None, config: str | None, as_json: bool) -> N
 
 
 @click.command("restore", short_help="Fill a store from a backup.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--replace", is_flag=True, help="Although the store is not empty.")
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--replace", is_flag=True, help="Replace what is in a store that is not empty.")
 @store_options
 def restore(file: str, replace: bool, store: str | None, config: str | None, as_json: bool) -> None:
-    """Fill the store from a backup of either engine. A bad file changes nothing."""
+    """Fill the store from FILE, a backup of either engine. A bad file changes nothing.
+
+    \b
+    Examples:
+      observant restore copy.db --store new.db
+      observant restore copy.db --replace
+    """
     from observant.cli.console import print_json
     from observant.units import counted
 
     with opened(store, config, create=True) as (found, loaded):
         visits = found.restore(file, replace=replace)
     if as_json:
-        print_json({"store": loaded.store, "visits": visits})
+        print_json({"store": place(loaded.store), "visits": visits})
     else:
-        click.echo(f"{loaded.store} now holds {counted(visits, 'visit')}.")
+        click.echo(f"{place(loaded.store)} now holds {counted(visits, 'visit')}.")
 
 
 @click.command("doctor", short_help="Is the store sound?")
@@ -108,7 +123,12 @@ def restore(file: str, replace: bool, store: str | None, config: str | None, as_
 def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -> None:
     """Look for trouble in a store: damage, missing or orphaned snapshots, leaps of the clock.
 
-    Exits with 1 if there are errors that were not mended.
+    Prints what was found. Exits with 1 if there are errors that were not mended.
+
+    \b
+    Examples:
+      observant doctor
+      observant doctor --repair
     """
     import msgspec
 
@@ -119,7 +139,7 @@ def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -
     if as_json:
         print_json([msgspec.to_builtins(finding) for finding in findings])
     elif not findings:
-        click.echo(f"{loaded.store} is sound.")
+        click.echo(f"{place(loaded.store)} is sound.")
     else:
         for finding in findings:
             mended = " (mended)" if finding.repaired else ""

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from observant.cli.console import print_json, print_table, wide_enough
+from observant.cli.groups import Group
+from observant.cli.options import allow_option, limit_option, together
 from observant.cli.store_options import ago, instant, opened, store_options
+from observant.cli.values import DURATION, ZONE, Choice, Number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from observant.store import Delivery, StoredSubscription
 
-__all__ = ["notifications", "print_rows", "subscribe", "subscriptions"]
+__all__ = ["notifications", "subscribe", "subscriptions"]
 
 TOPICS = [
     "changed", "gone", "vanished", "back", "failing", "recovered", "overdue", "new-result",
@@ -24,41 +28,59 @@ TOPICS = [
 ]  # fmt: skip
 
 
-def _what(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say who is told of what, when, and how."""
-    for option in reversed(
-        [
-            click.option(
-                "--topic",
-                "topics",
-                multiple=True,
-                type=click.Choice(TOPICS),
-                metavar="TOPIC",
-                help=f"Only these: {', '.join(TOPICS)}.",
-            ),
-            click.option("--tag", "tags", multiple=True, help="Only sources with one of these."),
-            click.option(
-                "--host", "hosts", multiple=True, help="Only this host; .example.org is all below."
-            ),
-            click.option("--source", "sources", multiple=True, help="Only these sources."),
-            click.option(
-                "--term", "terms", multiple=True, help="Only if this stands in the changed text."
-            ),
-            click.option(
-                "--magnitude", type=click.FloatRange(0, 1), help="Only if so much changed, 0 to 1."
-            ),
-            click.option("--subject", help="Template of the subject."),
-            click.option("--template", help="Template of the text; @FILE reads it from a file."),
-            click.option("--digest", metavar="DURATION", help="Collect, as in 1h or 1d."),
-            click.option(
-                "--quiet", multiple=True, metavar="HOURS", help="Send nothing then: '22:00-07:00'."
-            ),
-            click.option("--timezone", metavar="ZONE", help="Of digests and quiet hours."),
-            click.option("--secret", help="Signs what a webhook gets; made up unless given."),
-        ]
-    ):
-        command = option(command)
-    return command
+_what = together(
+    click.option(
+        "--topic",
+        "topics",
+        multiple=True,
+        type=Choice(TOPICS),
+        metavar="TOPIC",
+        help=f"Only these, may be given again: {', '.join(TOPICS)}.",
+    ),
+    click.option(
+        "--tag",
+        "tags",
+        multiple=True,
+        metavar="TAG",
+        help="Only sources with this tag; may be given again.",
+    ),
+    click.option(
+        "--host",
+        "hosts",
+        multiple=True,
+        metavar="HOST",
+        help="Only sources of this host, .example.org is all below; may be given again.",
+    ),
+    click.option(
+        "--source",
+        "sources",
+        multiple=True,
+        metavar="NAME",
+        help="Only this source; may be given again.",
+    ),
+    click.option(
+        "--term",
+        "terms",
+        multiple=True,
+        metavar="TERM",
+        help="Only if this stands in the changed text; may be given again.",
+    ),
+    click.option("--magnitude", type=Number(0, 1), help="Only if so much changed, 0 to 1."),
+    click.option("--subject", metavar="TEXT", help="Template of the subject."),
+    click.option(
+        "--template", metavar="TEXT", help="Template of the text; @FILE reads it from a file."
+    ),
+    click.option("--digest", type=DURATION.kept(), help="Collect for so long, as in 1h or 1d."),
+    click.option(
+        "--quiet",
+        multiple=True,
+        metavar="HOURS",
+        help="Send nothing then: '22:00-07:00'; may be given again.",
+    ),
+    click.option("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]"),
+    click.option("--secret", metavar="TEXT", help="Signs what a webhook gets.  [default: made up]"),
+)
+"""Add the options that say who is told of what, when, and how."""
 
 
 @click.command("subscribe", short_help="Be told of changes.")
@@ -79,9 +101,10 @@ def subscribe(
     A channel is a webhook (https://…), e-mail (mailto:me@example.org; the server is notify.mail in
     the configuration), or any address of Apprise; - reads it from standard input, since it often
     holds a secret. Events are delivered while observant run or observant serve is at work, at
-    least once each.
+    least once each. The secret of a webhook is printed once.
 
     \b
+    Examples:
       observant subscribe ops https://example.org/hook --topic failing --topic recovered
       observant subscribe me mailto:me@example.org --tag news --digest 1d --quiet 22:00-07:00
       observant subscribe law https://example.org/hook --term 'data protection' --magnitude 0.1
@@ -99,16 +122,26 @@ def subscribe(
     _tell(kept, "" if kept.secret == given.get("secret", "") else kept.secret, as_json)
 
 
-@click.group("subscriptions", short_help="Who is told of what?")
+@click.group("subscriptions", cls=Group, short_help="Who is told of what?")
 def subscriptions() -> None:
-    """See who is told of what, try a channel, or stop telling."""
+    """See who is told of what, try a channel, or stop telling.
+
+    \b
+    Examples:
+      observant subscriptions list
+      observant subscriptions test ops
+    """
 
 
 @subscriptions.command("list")
 @store_options
 def list_(store: str | None, config: str | None, as_json: bool) -> None:
-    """List subscriptions, and how their deliveries go. Secrets are not shown."""
-    from observant.cli.console import print_json
+    """List subscriptions, and how their deliveries go. Secrets are not shown.
+
+    \b
+    Examples:
+      observant subscriptions list
+    """
     from observant.notifications import shown
 
     with opened(store, config) as (found, _):
@@ -127,12 +160,14 @@ def list_(store: str | None, config: str | None, as_json: bool) -> None:
         )
         for row in rows
     ]
-    print_rows(("name", "channel", "told of", "waiting", "sent", "dead", "state"), table)
+    _print_rows(("name", "channel", "told of", "waiting", "sent", "dead", "state"), table)
 
 
 @subscriptions.command("change")
 @click.argument("name")
-@click.option("--channel", help="Another address. On another host it gets a new secret.")
+@click.option(
+    "--channel", metavar="CHANNEL", help="Another address. On another host it gets a new secret."
+)
 @click.option("--pause/--resume", "paused", default=None, help="Tell nothing for a while.")
 @_what
 @store_options
@@ -145,9 +180,10 @@ def change(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Change a subscription: what is given takes the place of what was there.
+    """Change a subscription: what is given replaces what was there.
 
     \b
+    Examples:
       observant subscriptions change ops --digest 1h --topic failing --topic gone
       observant subscriptions change ops --pause
     """
@@ -173,8 +209,12 @@ def change(
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @store_options
 def remove(names: tuple[str, ...], store: str | None, config: str | None, as_json: bool) -> None:
-    """Stop telling. What waits for these subscribers is dropped."""
-    from observant.cli.console import print_json
+    """Stop telling these subscribers. What waits for them is dropped.
+
+    \b
+    Examples:
+      observant subscriptions remove ops
+    """
     from observant.errors import InputError
 
     with opened(store, config) as (found, _):
@@ -189,13 +229,19 @@ def remove(names: tuple[str, ...], store: str | None, config: str | None, as_jso
 
 @subscriptions.command("test")
 @click.argument("name")
-@click.option("--allow", multiple=True, metavar="NETWORK", help="A private network to send to.")
+@allow_option
 @store_options
 def try_out(
     name: str, allow: tuple[str, ...], store: str | None, config: str | None, as_json: bool
 ) -> None:
-    """Send one test message now, and say what became of it."""
-    from observant.cli.console import print_json
+    """Send one test message now, and say what became of it.
+
+    Exits with 1 if it was not taken.
+
+    \b
+    Examples:
+      observant subscriptions test ops
+    """
     from observant.notifications import Deliverer
 
     with opened(store, config, allow=allow or None) as (found, loaded):
@@ -218,15 +264,26 @@ def try_out(
         sys.exit(1)
 
 
-@click.group("notifications", short_help="What was told, and what could not be?")
+@click.group("notifications", cls=Group, short_help="What was told, and what could not be?")
 def notifications() -> None:
-    """See what was told to whom, and have what could not be told tried again."""
+    """See what was told to whom, and have what could not be told tried again.
+
+    \b
+    Examples:
+      observant notifications log
+      observant notifications retry --all
+    """
+
+
+_subscription_option = click.option(
+    "--subscription", metavar="NAME", help="Only those of this subscription."
+)
 
 
 @notifications.command("log")
-@click.option("--subscription", help="Only this one's.")
-@click.option("--state", type=click.Choice(["waiting", "sent", "dead"]), help="Only these.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@_subscription_option
+@click.option("--state", type=Choice(["waiting", "sent", "dead"]), help="Only those in this state.")
+@limit_option
 @store_options
 def log(
     subscription: str | None,
@@ -236,24 +293,34 @@ def log(
     config: str | None,
     as_json: bool,
 ) -> None:
-    """Show the delivery log, newest first."""
+    """Show the delivery log, newest first.
+
+    \b
+    Examples:
+      observant notifications log --subscription ops --state waiting
+    """
     _show(store, config, as_json, subscription=subscription, state=state, limit=limit)
 
 
 @notifications.command("dead")
-@click.option("--subscription", help="Only this one's.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@_subscription_option
+@limit_option
 @store_options
 def dead(
     subscription: str | None, limit: int, store: str | None, config: str | None, as_json: bool
 ) -> None:
-    """Show dead letters: what no receiver would take."""
+    """Show dead letters: what no receiver would take.
+
+    \b
+    Examples:
+      observant notifications dead
+    """
     _show(store, config, as_json, subscription=subscription, state="dead", limit=limit)
 
 
-@notifications.command("retry")
+@notifications.command("retry", short_help="Have dead letters tried again.")
 @click.argument("ids", nargs=-1, type=int, metavar="[ID]...")
-@click.option("--subscription", help="All dead letters of this one.")
+@_subscription_option
 @click.option("--all", "all_", is_flag=True, help="All dead letters.")
 @store_options
 def retry(
@@ -264,14 +331,20 @@ def retry(
     config: str | None,
     as_json: bool,
 ) -> None:
-    """Have dead letters tried again, by their ids, of one subscription, or all."""
-    from observant.cli.console import print_json
-    from observant.errors import InputError
+    """Have dead letters tried again, by their ids, of one subscription, or all.
+
+    \b
+    Examples:
+      observant notifications retry 17 18
+      observant notifications retry --subscription ops
+    """
     from observant.units import counted
 
     if sum((bool(ids), bool(subscription), all_)) != 1:
-        raise InputError("say which: ids, --subscription NAME, or --all")
+        raise click.UsageError("say which: ids, --subscription NAME, or --all")
     with opened(store, config) as (found, _):
+        if subscription:
+            found.subscription(subscription)  # complains if there is none
         number = found.retry_deliveries(ids or None, subscription=subscription)
     if as_json:
         print_json({"queued": number})
@@ -291,7 +364,6 @@ def _asked(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _tell(kept: StoredSubscription, secret: str, as_json: bool) -> None:
     """Show a subscription, and a secret that was made up just now."""
-    from observant.cli.console import print_json
     from observant.notifications import shown
 
     if as_json:
@@ -305,9 +377,10 @@ def _tell(kept: StoredSubscription, secret: str, as_json: bool) -> None:
 
 
 def _show(store: str | None, config: str | None, as_json: bool, **which: Any) -> None:
-    from observant.cli.console import print_json
 
     with opened(store, config) as (found, _):
+        if which["subscription"]:
+            found.subscription(which["subscription"])  # complains if there is none
         rows = found.deliveries(**which)
     if as_json:
         print_json([_delivery_json(row) for row in rows])
@@ -327,7 +400,7 @@ def _show(store: str | None, config: str | None, as_json: bool, **which: Any) ->
         for row in rows
     ]
     headings = ("id", "subscription", "topic", "source", "state", "attempts", "when", "error")
-    print_rows(headings, table)
+    _print_rows(headings, table)
 
 
 def _delivery_json(row: Delivery) -> dict[str, Any]:
@@ -362,7 +435,9 @@ def _filter_words(row: StoredSubscription) -> str:
     parts = [*wanted.topics, *(f"#{tag}" for tag in wanted.tags), *wanted.hosts, *wanted.sources]
     parts += [f"“{term}”" for term in wanted.terms]
     if wanted.magnitude:
-        parts.append(f"≥ {wanted.magnitude:.0%}")
+        from observant.units import format_share
+
+        parts.append(f"≥ {format_share(wanted.magnitude, 0)}")
     return " ".join(parts) or "everything"
 
 
@@ -382,24 +457,11 @@ def _read(template: str) -> str:
     try:
         return Path(template[1:]).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", file=template[1:]) from error
+        told = error.strerror if isinstance(error, OSError) else "this is not text in UTF-8"
+        raise InputError(f"cannot be read: {told}", file=template[1:]) from error
 
 
-def print_rows(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A plain table, wide enough for a pipe."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from observant.cli.console import wide_enough
-
-    table = Table(box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, no_wrap=True)
-    for row in rows:
-        # Strangers wrote some of this: no escape sequence reaches the terminal.
-        cells = ("".join(c if c.isprintable() else "�" for c in cell) for cell in row)
-        table.add_row(*(Text(wide_enough(cell, 60)) for cell in cells))
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=200)
-    console.print(table)
+def _print_rows(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    cells = [tuple(wide_enough(cell, 60) for cell in row) for row in rows]
+    numbers = {"waiting", "sent", "dead", "attempts"}
+    print_table(headings, cells, words=set(headings) - numbers, pipe_width=200)

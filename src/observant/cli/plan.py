@@ -3,75 +3,94 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import format_option, plot_option, print_json, wide_enough
+from observant.cli.console import (
+    named_format,
+    print_json,
+    print_table,
+    read_log,
+    terminal,
+    wide_enough,
+)
 from observant.cli.engine import engine_options
-from observant.errors import InputError, UnitError
+from observant.cli.options import (
+    budget_option,
+    format_option,
+    grace_option,
+    json_option,
+    max_period_option,
+    min_period_option,
+    objective_option,
+    output_option,
+    plot_option,
+    rows_option,
+)
+from observant.cli.rate_tables import read_rates
+from observant.cli.values import BUDGET, DURATIONS, Choice, Number
+from observant.errors import InputError
 from observant.units import counted, format_duration, format_rate, parse_budget, parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
+    from observant.estimation.rates import RateTable
     from observant.planning import Plan
     from observant.scale import PlanFile
 
 __all__ = ["plan"]
 
-_NUMBERS = ("rate_per_day", "importance", "cost")
+_SEEN = "planned on all that the visits tell of each rate, not on one number"
 
 
 @click.command("plan", short_help="Whom to visit how often, for a budget?")
 @click.argument("rates", metavar="RATES")
-@click.option("--budget", metavar="BUDGET", help="Visits for all sources: 1000/day, 2/s.")
+@budget_option()
 @click.option(
     "--target",
-    type=float,
+    type=Number(0, 1, min_open=True, max_open=True),
     metavar="ALPHA",
-    help="A wanted currency, 0 to 1: answers with the smallest budget that reaches it.",
+    help="A wanted currency, 0 to 1, instead of a budget: answers with the smallest budget.",
 )
+@objective_option(default="freshness")
+@grace_option(default="0d")
 @click.option(
-    "--objective",
-    type=click.Choice(["freshness", "currency", "harmonic", "age", "delay", "detected"]),
-    default="freshness",
-    show_default=True,
-    help="What is to be as good as it can be.",
+    "--importance",
+    metavar="COLUMN",
+    help="The column that weighs the sources.  [default: importance, if there is one]",
 )
+@click.option("--host-cap", type=BUDGET, help="The most visits to any one host: 100/day.")
+@min_period_option
+@max_period_option
 @click.option(
-    "--grace",
-    default="0d",
-    show_default=True,
-    metavar="DURATION",
-    help="How late the copy may be and still count as current.",
-)
-@click.option("--importance", metavar="COLUMN", help="Weight of each source [importance].")
-@click.option("--host-cap", metavar="BUDGET", help="The most for any one host: 100/day.")
-@click.option("--min-period", default="0d", metavar="DURATION", help="No source more often.")
-@click.option("--max-period", metavar="DURATION", help="No source less often.")
-@format_option
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="PLAN", help="Write the plan."
+    "--paces",
+    type=DURATIONS,
+    help="Move every period to the nearest of these: 1d,1w,4w. --seeds -o writes a list for each.",
 )
 @click.option(
     "--seeds",
-    type=click.Choice(["nutch", "heritrix", "urlfrontier", "browsertrix", "scrapy", "plain"]),
+    type=Choice(["nutch", "heritrix", "urlfrontier", "browsertrix", "scrapy", "plain"]),
     help="Write (-o) or print the plan as a seed list for that crawler.",
 )
-@click.option("--rows", type=click.IntRange(0), default=20, show_default=True, help="To print.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@plot_option("what every budget would buy")
+@format_option
 @engine_options("memory", "disk")
+@rows_option
+@output_option("the plan")
+@plot_option("what every budget would buy")
+@json_option
 def plan(
     rates: str,
     output: str | None,
     seeds: str | None,
+    paces: list[float] | None,
     rows: int,
     as_json: bool,
     plot: str | None,
     engine: str | None,
-    memory: str | None,
+    memory: int | None,
     **options: Any,
 ) -> None:
     """Divide a visiting budget over sources, so that the copy is as good as it can be.
@@ -86,12 +105,18 @@ def plan(
       host          for --host-cap (optional; taken from the source's URL without it)
       cost          of a visit (optional; the budget is then in that unit)
 
+    A visit log will do too. Its rates are then estimated (pooled), and the plan takes all that is
+    known of each one, which is better than one number where visits are few.
+
+    A budget may also be for each source: 0.1/source/day. Prints how often to visit each, the
+    currency that this buys, and what other budgets would.
+
     \b
     Examples:
       observant plan rates.csv --budget 1000/day
       observant plan rates.csv --budget 1000/day --objective currency --grace 1d --host-cap 100/day
-      observant plan rates.csv --target 0.9 --json
-      observant plan rates.csv --budget 2/s --seeds nutch -o seeds.txt
+      observant plan visits.parquet --target 0.95 --objective currency --grace 1w
+      observant plan rates.csv --budget 50/day --paces 1w,4w --seeds browsertrix -o seeds.yaml
 
     \b
     Objectives, all exact for sources that change at random with a constant rate:
@@ -112,14 +137,22 @@ def plan(
     needed = expected_memory(files, options["format_"], BYTES_PER_SOURCE)
     engine, _ = choose_engine(engine, memory, needed)
     if engine == "disk":
-        if seeds or plot:
-            raise InputError("--seeds and --plot need the plan in memory: --engine memory")
+        if seeds or plot or paces:
+            raise InputError("--seeds, --paces and --plot need the plan in memory: --engine memory")
         _tell_stored(_solve_on_disk(rates, output, rows, **options), as_json)
         return
     answer = _solve(rates, **options)
+    if paces:
+        answer = answer.rounded(paces)
+    written = [output] if output else []
     if output and not seeds:
         write_table(answer, output)
-    if seeds:
+    if seeds and output and paces:
+        parts = dict(_by_pace(answer, output))
+        written = list(parts)
+        for file, part in parts.items():
+            _write_seeds(part, seeds, file)
+    elif seeds:
         _write_seeds(answer, seeds, output)
     if plot:
         from observant.figures import budget_figure, save
@@ -137,9 +170,8 @@ def plan(
         if not output:
             _print_rows(answer, rows)
         _print_summary(answer)
-        for written in (output, plot):
-            if written:
-                click.echo(f"written to {written}")
+        for name in (*written, *([plot] if plot else [])):
+            click.echo(f"written to {name}")
 
 
 def _solve(
@@ -147,39 +179,59 @@ def _solve(
     budget: str | None,
     target: float | None,
     objective: str,
-    grace: str,
+    grace: float,
     importance: str | None,
     host_cap: str | None,
-    min_period: str,
+    min_period: str | None,
     max_period: str | None,
     format_: str | None,
 ) -> Plan:
     from observant.planning import plan as optimal
 
-    if budget is None and target is None:
-        raise click.UsageError("give --budget, or --target for the smallest budget that reaches it")
-    table = _read(rates, importance, format_)
+    _refuse_neither(budget, target)
+    known = _seen(rates, importance, format_)
+    if known is not None:
+        table: dict[str, Any] = {"source": known.source.to_pylist()}
+    else:
+        table = read_rates(rates, importance, format_)
     hosts = None
     if host_cap is not None:
         hosts = table.get("host") or [_host_of(name) for name in table["source"]]
-    return optimal(
-        table["rate_per_day"],
-        budget=None
-        if budget is None
-        else _given("--budget", budget, lambda text: parse_budget(text, len(table["source"]))),
+    answer = optimal(
+        table["rate_per_day"] if known is None else known,
+        budget=None if budget is None else parse_budget(budget, len(table["source"])),
         target=target,
         objective=objective,
-        grace=_given("--grace", grace, parse_duration),
+        grace=grace,
         importance=table.get(importance or "importance"),
         cost=table.get("cost"),
         hosts=hosts,
-        host_caps=None if host_cap is None else _given("--host-cap", host_cap, parse_budget),
-        min_period=_given("--min-period", min_period, parse_duration),
-        max_period=_given("--max-period", max_period, parse_duration)
-        if max_period
-        else float("inf"),
+        host_caps=None if host_cap is None else parse_budget(host_cap),
+        min_period=parse_duration(min_period or 0.0),
+        max_period=parse_duration(max_period) if max_period else float("inf"),
         source=table["source"],
     )
+    return answer if known is None else replace(answer, notes=(*answer.notes, *known.notes, _SEEN))
+
+
+def _seen(file: str, importance: str | None, format_: str | None) -> RateTable | None:
+    """What visits tell of each rate; nothing where the file holds rates, not visits."""
+    from observant.estimation.rates import estimate_rates
+    from observant.formats import read_batches
+
+    if file == "-":
+        return None
+    first = next(iter(read_batches(file, ("source", "time", "rate_per_day"), format_)), None)
+    if first is None or "rate_per_day" in first.schema.names or "time" not in first.schema.names:
+        return None
+    if importance is not None:
+        raise InputError(
+            "a visit log has no importance; `observant estimate -o` makes a table of rates, which "
+            "takes such a column",
+            file=file,
+        )
+    log = read_log((file,), format_=format_, time_unit="s", skew=1.0, on_duplicate="error")
+    return estimate_rates(log, "pooled")
 
 
 def _solve_on_disk(
@@ -189,33 +241,29 @@ def _solve_on_disk(
     budget: str | None,
     target: float | None,
     objective: str,
-    grace: str,
+    grace: float,
     importance: str | None,
     host_cap: str | None,
-    min_period: str,
+    min_period: str | None,
     max_period: str | None,
     format_: str | None,
 ) -> PlanFile:
     from observant.scale import plan as optimal
 
-    if budget is None and target is None:
-        raise click.UsageError("give --budget, or --target for the smallest budget that reaches it")
+    _refuse_neither(budget, target)
     if host_cap is not None:
         raise InputError("--host-cap needs the plan in memory: --engine memory")
-    if rates == "-" and format_ is None:
-        raise InputError("say the format of standard input: --format csv, jsonl or parquet")
+    named_format([rates], format_)
     return optimal(
         sys.stdin.buffer if rates == "-" else rates,
         output=output,
-        budget=None if budget is None else _given("--budget", budget, parse_budget),
+        budget=None if budget is None else parse_budget(budget),
         target=target,
         objective=objective,
-        grace=_given("--grace", grace, parse_duration),
+        grace=grace,
         importance=importance,
-        min_period=_given("--min-period", min_period, parse_duration),
-        max_period=_given("--max-period", max_period, parse_duration)
-        if max_period
-        else float("inf"),
+        min_period=parse_duration(min_period or 0.0),
+        max_period=parse_duration(max_period) if max_period else float("inf"),
         format=format_,
         rows=0 if output else rows,
     )
@@ -226,14 +274,16 @@ def _tell_stored(answer: PlanFile, as_json: bool) -> None:
     if as_json:
         print_json({**answer.summary(), "output": answer.path, "sources_shown": answer.first})
         return
-    for row in answer.first:
-        click.echo(
-            f"{wide_enough(row['source'], 60):60}  {format_rate(row['visits_per_day']):>9}  "
-            f"{format_duration(row['period_days']):>7}  {row['alpha']:.4f}"
-        )
+    _print_visits(
+        [
+            (row["source"], row["visits_per_day"], row["period_days"], row["alpha"])
+            for row in answer.first
+        ],
+        answer.sources,
+    )
     click.echo(
-        f"{answer.sources:,} sources, {format_rate(answer.spent)} visits, objective "
-        f"{answer.objective}"
+        f"{counted(answer.sources, 'source')}, {format_rate(answer.spent)} visits, "
+        f"objective {answer.objective}"
     )
     click.echo(
         f"currency {answer.collection_alpha:.4f}; all visited alike it would be "
@@ -251,82 +301,11 @@ def _tell_stored(answer: PlanFile, as_json: bool) -> None:
         click.echo(f"written to {answer.path}")
 
 
-def _given(option: str, text: str, parse: Callable[[str], float]) -> float:
-    """Read the value of an option; what is wrong with it is told with the option's name."""
-    try:
-        return parse(text)
-    except UnitError as error:
-        raise UnitError(f"{option}: {error}") from error
-
-
-def _read(file: str, importance: str | None, format_: str | None) -> dict[str, Any]:
-    """Read the columns; every number is checked, and a bad one named with its source."""
-    import pyarrow as pa
-
-    from observant.formats import read_batches
-
-    if file == "-" and format_ is None:
-        raise InputError("say the format of standard input: --format csv, jsonl or parquet")
-    wanted = ("source", *_NUMBERS, "host", *([importance] if importance else []))
-    batches = list(read_batches(sys.stdin.buffer if file == "-" else file, wanted, format_))
-    table = pa.Table.from_batches(batches) if batches else pa.table({})
-    name = "standard input" if file == "-" else file
-    for column in ("source", "rate_per_day", *([importance] if importance else [])):
-        if column not in table.column_names:
-            raise InputError(
-                f"has no column {column!r}; its columns are {', '.join(table.column_names)}",
-                file=name,
-            )
-    if not table.num_rows:
-        raise InputError("has no sources", file=name)
-    columns: dict[str, Any] = {"source": [str(s) for s in table["source"].to_pylist()]}
-    _refuse_doubled(columns["source"], name)
-    for column in {*_NUMBERS, importance or "importance"} & set(table.column_names):
-        columns[column] = _numbers(table[column], column, columns["source"], name)
-    if "host" in table.column_names:
-        columns["host"] = [str(host or "") for host in table["host"].to_pylist()]
-    return columns
-
-
-def _refuse_doubled(sources: list[str], file: str) -> None:
-    if len(set(sources)) < len(sources):
-        seen: set[str] = set()
-        for row, source in enumerate(sources, 1):
-            if source in seen:
-                raise InputError("is there twice", file=file, row=row, source=source)
-            seen.add(source)
-
-
-def _numbers(column: Any, name: str, sources: list[str], file: str) -> Any:
-    import numpy as np
-    import pyarrow as pa
-
-    try:
-        values = column.cast(pa.float64()).to_numpy()
-        good = np.isfinite(values)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        values = np.array([_number(cell) for cell in column.to_pylist()])
-        good = np.isfinite(values)
-    good &= values >= 0.0
-    if not good.all():
-        at = int(np.argmin(good))
-        unknown = name == "rate_per_day" and not np.isfinite(values[at])
-        hint = "; `observant estimate --method pooled` gives every source a rate" if unknown else ""
-        raise InputError(
-            f"must be a finite number, not negative, and is {column[at].as_py()!r}{hint}",
-            file=file,
-            row=at + 1,
-            column=name,
-            source=sources[at],
+def _refuse_neither(budget: str | None, target: float | None) -> None:
+    if (budget is None) == (target is None):
+        raise click.UsageError(
+            "give either --budget, or --target for the smallest budget that reaches it"
         )
-    return values
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return float("nan")
 
 
 def _host_of(source: str) -> str:
@@ -336,6 +315,26 @@ def _host_of(source: str) -> str:
     if host is None:
         raise InputError("--host-cap needs a column host, or sources that are URLs", source=source)
     return host
+
+
+def _by_pace(answer: Plan, output: str) -> Iterator[tuple[str, Plan]]:
+    """The sources of each pace, with a file of its own: seeds-7d.yaml."""
+    import numpy as np
+
+    folder, _, name = output.rpartition("/")
+    stem, dot, ending = name.partition(".")
+    for pace in np.unique(answer.period_days[~answer.starved]):
+        some = answer.period_days == pace
+        part = replace(
+            answer,
+            source=answer.source[some],
+            visits_per_day=answer.visits_per_day[some],
+            period_days=answer.period_days[some],
+            alpha=answer.alpha[some],
+            spent=float(answer.visits_per_day[some].sum()),
+        )
+        own = f"{stem}-{format_duration(pace)}{dot}{ending}"
+        yield (f"{folder}/{own}" if folder else own), part
 
 
 def _write_seeds(answer: Plan, seeds: str, output: str | None) -> None:
@@ -354,33 +353,43 @@ def _write_seeds(answer: Plan, seeds: str, output: str | None) -> None:
 
 def _print_rows(answer: Plan, rows: int) -> None:
     import numpy as np
-    from rich.console import Console
-    from rich.table import Table
 
-    if not rows:
+    _print_visits(
+        [
+            (
+                str(answer.source[i]),
+                answer.visits_per_day[i],
+                answer.period_days[i],
+                answer.alpha[i],
+            )
+            for i in np.argsort(-answer.visits_per_day, kind="stable")[:rows].tolist()
+        ],
+        len(answer),
+    )
+
+
+def _print_visits(first: list[tuple[str, float, float, float]], sources: int) -> None:
+    """Print the sources that are visited most."""
+    if not first:
         return
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
-    width = max(console.width - 40, 16)
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    grid.add_column("source", no_wrap=True)
-    for name in ("visits", "every", "currency"):
-        grid.add_column(name, justify="right", no_wrap=True)
-    for i in np.argsort(-answer.visits_per_day, kind="stable")[:rows].tolist():
-        grid.add_row(
-            wide_enough(str(answer.source[i]), width),
-            format_rate(answer.visits_per_day[i]),
-            format_duration(answer.period_days[i]),
-            f"{answer.alpha[i]:.4f}",
-        )
-    console.print(grid)
-    if len(answer) > rows:
-        console.print(f"… and {len(answer) - rows:,} more (--rows, or -o FILE for all)")
-    console.print()
+    width = max(terminal().width - 40, 16)
+    print_table(
+        ("source", "visits", "every", "currency"),
+        [
+            (wide_enough(name, width), format_rate(visits), format_duration(period), f"{alpha:.4f}")
+            for name, visits, period, alpha in first
+        ],
+    )
+    if sources > len(first):
+        more = counted(sources - len(first), "more source")
+        click.echo(f"… and {more} (--rows, or -o FILE for all)")
+    click.echo()
 
 
 def _print_summary(answer: Plan) -> None:
     click.echo(
-        f"{len(answer):,} sources, {format_rate(answer.spent)} visits, objective {answer.objective}"
+        f"{counted(len(answer), 'source')}, {format_rate(answer.spent)} visits, "
+        f"objective {answer.objective}"
     )
     click.echo(
         f"currency {answer.collection_alpha:.4f}; all visited alike it would be "

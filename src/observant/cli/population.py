@@ -6,23 +6,26 @@ from typing import Any
 
 import click
 
-from observant.cli.console import (
-    confidence_option,
-    plot_option,
-    print_json,
-    visit_options,
-)
+from observant.cli.console import print_json
 from observant.cli.engine import engine_options, read_within
+from observant.cli.options import (
+    confidence_option,
+    json_option,
+    plot_option,
+    reading_options,
+    visits_argument,
+)
 
 __all__ = ["population"]
 
 
 @click.command("population", short_help="How are the rates of a whole collection distributed?")
-@visit_options
+@visits_argument
 @confidence_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, curves included.")
-@plot_option("mean times, ages, lifetimes and the week")
+@reading_options
 @engine_options("memory", "disk")
+@plot_option("mean times, ages, lifetimes and the week")
+@json_option
 def population(
     visits: tuple[str, ...], confidence: float, as_json: bool, plot: str | None, **reading: Any
 ) -> None:
@@ -31,6 +34,8 @@ def population(
     VISITS are Parquet, CSV or JSON Lines files (also .gz, .zst), or - for standard input. Columns:
     source and time; and changed, or digest, or last_modified. Dates of modification (last_modified)
     tell the most.
+
+    Prints a fit for each kind of evidence; --json tells the curves too.
 
     \b
     Examples:

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.store_options import ago, instant, opened, source_json, store_options
+from observant.cli.console import print_json, print_table, wide_enough
+from observant.cli.groups import Group
+from observant.cli.options import max_period_option, robots_option
+from observant.cli.store_options import ago, due, instant, opened, source_json, store_options
+from observant.cli.values import Choice, Integer, Number
 
 if TYPE_CHECKING:
     from observant.store import Store, StoredMember, StoredSource
@@ -15,11 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["query"]
 
 
-@click.group("query", short_help="Standing queries: lists whose results are tracked.")
+@click.group("query", cls=Group, short_help="Standing queries: lists whose results are tracked.")
 def query() -> None:
     """Track the results of a list: a search page, a feed, a sitemap, an answer in JSON.
 
     A new result, a changed one and a dropped one are events. The results can be watched in turn.
+
+    \b
+    Examples:
+      observant query add bees 'https://example.org/search?q=bees' --items '.result'
+      observant query show bees
     """
 
 
@@ -28,7 +37,7 @@ def query() -> None:
 @click.argument("url")
 @click.option(
     "--form",
-    type=click.Choice(["auto", "html", "feed", "sitemap", "json"]),
+    type=Choice(["auto", "html", "feed", "sitemap", "json"]),
     default="auto",
     show_default=True,
     help="What the list is.",
@@ -39,22 +48,34 @@ def query() -> None:
 @click.option("--link", default="", metavar="RULE", help="Their address, inside an item.")
 @click.option("--title", default="", metavar="RULE", help="Their title, inside an item.")
 @click.option("--date", default="", metavar="RULE", help="Their date, inside an item.")
-@click.option("--top", type=click.IntRange(1, 1000), default=10, show_default=True)
 @click.option(
-    "--term", "terms", multiple=True, metavar="TERM[=WEIGHT]", help="What matters in them."
+    "--top",
+    type=Integer(1, 1000),
+    default=10,
+    show_default=True,
+    help="How many results are tracked, from the first.",
+)
+@click.option(
+    "--term",
+    "terms",
+    multiple=True,
+    metavar="TERM[=WEIGHT]",
+    help="What matters in them; may be given again.",
 )
 @click.option("--watch", is_flag=True, help="Watch the results themselves, while they are results.")
 @click.option(
     "--share",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=Number(0, 1, min_open=True),
     default=0.1,
     show_default=True,
     help="At most this part of the budget goes to the results.",
 )
 @click.option("--may-be-empty", is_flag=True, help="No result at all is an answer, not a failure.")
-@click.option("--tag", "tags", multiple=True, help="Tag the query.")
-@click.option("--max-period", metavar="DURATION", help="Never wait longer than this.")
-@click.option("--no-robots", is_flag=True, help="Do not obey robots.txt (your own sites, say).")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="TAG", help="Tag what is added; may be given again."
+)
+@max_period_option
+@robots_option
 @store_options
 def add(
     name: str,
@@ -71,11 +92,11 @@ def add(
     """Track the results of the list at URL, under a NAME of your choice.
 
     \b
+    Examples:
       observant query add bees 'https://example.org/search?q=bees' --items '.result' --watch
       observant query add papers https://example.org/feed.atom --top 25 --term 'change rate=3'
       observant query add api https://example.org/api --items 'results[*]' --link url --date date
     """
-    from observant.cli.console import print_json
     from observant.errors import InputError
     from observant.observer.running import add_sources, describe
 
@@ -100,10 +121,12 @@ def add(
 @query.command("list")
 @store_options
 def list_(store: str | None, config: str | None, as_json: bool) -> None:
-    """List standing queries."""
-    from observant.cli.console import print_json
-    from observant.cli.notifying import print_rows
+    """List the standing queries, and how many results each has.
 
+    \b
+    Examples:
+      observant query list
+    """
     with opened(store, config) as (found, _):
         rows = _queries(found)
         members = {row.name: found.members(row.name) for row in rows}
@@ -111,7 +134,7 @@ def list_(store: str | None, config: str | None, as_json: bool) -> None:
         print_json([source_json(row) | {"results": len(members[row.name])} for row in rows])
         return
     now = time.time()
-    print_rows(
+    _print(
         ("query", "results", "last visit", "last change", "next visit", "state"),
         [
             (
@@ -119,7 +142,7 @@ def list_(store: str | None, config: str | None, as_json: bool) -> None:
                 f"{len(members[row.name]):,}",
                 ago(row.visited_at, now),
                 ago(row.changed_at, now),
-                ago(row.due_at, now),
+                due(row.due_at, now),
                 f"{row.error} ×{row.failed_in_row}" if row.failed_in_row else row.state,
             )
             for row in rows
@@ -132,10 +155,12 @@ def list_(store: str | None, config: str | None, as_json: bool) -> None:
 @click.option("--dropped", is_flag=True, help="Those that were results once, too.")
 @store_options
 def show(name: str, dropped: bool, store: str | None, config: str | None, as_json: bool) -> None:
-    """Show the results of a standing query by rank."""
-    from observant.cli.console import print_json
-    from observant.cli.notifying import print_rows
+    """Show the results of a standing query by rank.
 
+    \b
+    Examples:
+      observant query show bees --dropped
+    """
     with opened(store, config) as (found, _):
         row = _one(found, name)
         members = found.members(row.name, left=dropped)
@@ -143,7 +168,7 @@ def show(name: str, dropped: bool, store: str | None, config: str | None, as_jso
         print_json(source_json(row) | {"results": [_member_json(member) for member in members]})
         return
     now = time.time()
-    print_rows(
+    _print(
         ("rank", "title", "address", "dated", "result since", "dropped"),
         [
             (
@@ -163,8 +188,12 @@ def show(name: str, dropped: bool, store: str | None, config: str | None, as_jso
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @store_options
 def remove(names: tuple[str, ...], store: str | None, config: str | None, as_json: bool) -> None:
-    """Stop tracking. Results that were watched for the query are not watched any more."""
-    from observant.cli.console import print_json
+    """Stop tracking queries. Results that were watched for them are not watched any more.
+
+    \b
+    Examples:
+      observant query remove bees
+    """
     from observant.observer.members import retire_members
     from observant.observer.watching import touch
     from observant.units import counted
@@ -181,6 +210,11 @@ def remove(names: tuple[str, ...], store: str | None, config: str | None, as_jso
         return
     click.echo(f"removed: {', '.join(row.name for row in rows)}", nl=False)
     click.echo(f", with {counted(retired, 'watched result')}" if retired else "")
+
+
+def _print(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    cells = [tuple(wide_enough(cell, 60) for cell in row) for row in rows]
+    print_table(columns, cells, words=set(columns) - {"rank", "results"}, pipe_width=200)
 
 
 def _one(store: Store, name: str) -> StoredSource:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import print_json, progress_bar
+from observant.cli.console import print_json, progress_bar, terminal
+from observant.cli.options import json_option, list_option, seed_option
+from observant.cli.values import Integer
 from observant.errors import InputError
 from observant.units import counted
 
@@ -26,14 +27,13 @@ __all__ = ["MARKS", "number", "reproduce"]
 
 @click.command("reproduce", short_help="Rebuild the tables and figures of the papers.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--list", "only_list", is_flag=True, help="Say what can be reproduced.")
+@list_option("only_list")
 @click.option(
     "--runs",
-    type=click.IntRange(1),
-    metavar="N",
+    type=Integer(1),
     help="How much is simulated (runs, sources or steps); each has a good number of its own.",
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of chance.")
+@seed_option()
 @click.option(
     "--traces",
     type=click.Path(exists=True, file_okay=False),
@@ -41,9 +41,12 @@ __all__ = ["MARKS", "number", "reproduce"]
     help="Real update times too: Parquet files with source_id and t.",
 )
 @click.option(
-    "--plot", type=click.Path(file_okay=False), metavar="FOLDER", help="Draw figures there, as SVG."
+    "--plot",
+    type=click.Path(file_okay=False),
+    metavar="FOLDER",
+    help="Draw every figure into FOLDER, as SVG.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, one object each.")
+@json_option
 def reproduce(
     names: tuple[str, ...],
     only_list: bool,
@@ -183,11 +186,10 @@ def _print_list(chosen: Sequence[Experiment], as_json: bool) -> None:
 
 
 def _print_one(result: Reproduction) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    console = terminal(120)
     console.print(f"[bold]{result.name}[/bold]  {escape(result.title)}")
     if result.checks:
         grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")

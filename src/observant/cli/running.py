@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.store_options import ago, instant, opened, store_options
+from observant.cli.options import (
+    allow_option,
+    budget_option,
+    contact_option,
+    grace_option,
+    log_option,
+    objective_option,
+    verbose_option,
+)
+from observant.cli.store_options import due, instant, opened, place, store_options
+from observant.cli.values import DURATION, Integer
+from observant.units import counted, format_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,23 +36,19 @@ FOUND_CHANGES = 10
 
 
 @click.command("run", short_help="Watch all sources within a budget.")
-@click.option("--budget", metavar="RATE", help="As in 5000/day or 2/s.  [default: 1000/day]")
-@click.option("--for", "for_", metavar="DURATION", help="Stop after this time, as in 10m.")
-@click.option("--visits", type=click.IntRange(1), help="Stop after so many visits.")
-@click.option(
-    "--objective",
-    type=click.Choice(["freshness", "currency", "harmonic", "age", "delay", "detected"]),
-    help="What the budget is spent for.  [default: freshness]",
-)
-@click.option("--grace", metavar="DURATION", help="How late a copy may be (with currency).")
-@click.option("--allow", multiple=True, metavar="NETWORK", help="A private network to visit.")
-@click.option("--contact", help="Your address, for the people whose servers are visited.")
+@budget_option("1000/day")
+@objective_option(shown="freshness")
+@grace_option(text=True, shown="0d")
+@click.option("--for", "for_", type=DURATION, help="Stop after this time, as in 10min.")
+@click.option("--visits", type=Integer(1), help="Stop after so many visits.")
+@allow_option
+@contact_option
 @click.option("--metrics", metavar="FILE|PORT", help="OpenMetrics: a file, or a port of loopback.")
-@click.option("--log", type=click.Choice(["text", "json"]), help="Form of the log on stderr.")
-@click.option("--verbose", "-v", is_flag=True, help="Log every visit.")
+@log_option
+@verbose_option
 @store_options
 def run(
-    for_: str | None,
+    for_: float | None,
     visits: int | None,
     verbose: bool,
     store: str | None,
@@ -53,29 +60,35 @@ def run(
 
     How often each source is visited follows from how often it changes, how important it is, and
     the budget. Everything is committed visit by visit: stop it, or kill it, and run it again.
+    Logs to standard error, and prints at the end what was done.
 
     \b
+    Examples:
       observant run --budget 5000/day
-      observant run --budget 2/s --for 10m --metrics 9187
+      observant run --budget 2/s --for 10min --metrics 9187
     """
     import logging
 
     from observant.cli.console import print_json
     from observant.errors import InputError
     from observant.notifications import notifying
+    from observant.observer.config import load_config
     from observant.observer.loop import Observer
     from observant.observer.running import run_observer, set_up_logging, take_up_config
     from observant.observer.settings import give_way
-    from observant.units import parse_duration
 
     flags["allow"] = flags["allow"] or None
-    seconds = None if for_ is None else parse_duration(for_) * 86_400
-    with opened(store, config, create=True, **flags) as (found, loaded):
+    seconds = None if for_ is None else for_ * 86_400
+    # A configuration may name sources; without any, an empty store would help nobody.
+    named = bool(load_config(config).sources)
+    with opened(store, config, create=named, **flags) as (found, loaded):
         set_up_logging(loaded.log, logging.DEBUG if verbose else logging.INFO)
         take_up_config(found, loaded)
         give_way(found, flags)
         if not found.count(state="active"):
-            raise InputError("there is nothing to watch: observant add URL", file=loaded.store)
+            raise InputError(
+                "there is nothing to watch: observant add URL", file=place(loaded.store)
+            )
 
         async def observe() -> Status:
             observer = Observer(found, loaded)
@@ -92,7 +105,7 @@ def run(
 
 @click.command("check", short_help="Visit a source now.")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@click.option("--allow", multiple=True, metavar="NETWORK", help="A private network to visit.")
+@allow_option
 @click.option("--exit-code", is_flag=True, help=f"Exit with {FOUND_CHANGES} if something changed.")
 @store_options
 def check(
@@ -103,10 +116,14 @@ def check(
     config: str | None,
     as_json: bool,
 ) -> None:
-    """Visit sources now, due or not. Give a name, or a part of one that only it has.
+    """Visit sources now, due or not, and say what was found.
+
+    SOURCE is the name of one, or a part of the name that only it has.
 
     \b
+    Examples:
       observant check example.org/news
+      observant check example.org/news --exit-code || mail -s changed me@example.org
     """
     from observant.cli.console import print_json, wide_enough
     from observant.observer.loop import Observer
@@ -124,6 +141,12 @@ def check(
         for visit in visits:
             reason = visit.comparison.reason if visit.comparison else (visit.error or "")
             click.echo(f"{visit.outcome:>11}  {wide_enough(visit.source, 60)}  {reason}")
+        if any(visit.error == "refused-address" for visit in visits):
+            click.echo(
+                "Networks that are not public are visited only if you allow them: "
+                "--allow NETWORK, or `allow` in observant.toml.",
+                err=True,
+            )
     if exit_code and any(visit.changed for visit in visits):
         sys.exit(FOUND_CHANGES)
 
@@ -149,14 +172,16 @@ def visit_json(visit: Visit) -> dict[str, Any]:
 
 def line_of(status: Status, now: float) -> str:
     """The state of an observer in one line."""
-    spread = 100 * (status.alpha_high - status.alpha_low) / 2
-    alpha = "α ?" if status.alpha != status.alpha else f"α {status.alpha:.1%} ± {spread:.1f}"
+    spread = (status.alpha_high - status.alpha_low) / 2
+    alpha = f"α {format_share(status.alpha)} ± {format_share(spread)}"
     outage = "  NETWORK OUT" if status.outage else ""
-    due = "" if status.next_due_at == float("inf") else f"  next {ago(status.next_due_at, now)}"
+    following = (
+        "" if status.next_due_at == float("inf") else f"  next {due(status.next_due_at, now)}"
+    )
     return (
-        f"{status.sources:,} sources  {status.visits:,} visits  "
-        f"{status.visits_per_second:.1f}/s  {status.changes:,} changes  "
-        f"{status.failures:,} failed  {alpha}{due}{outage}"
+        f"{counted(status.sources, 'source')}  {counted(status.visits, 'visit')}  "
+        f"{status.visits_per_second:.1f}/s  {counted(status.changes, 'change')}  "
+        f"{status.failures:,} failed  {alpha}{following}{outage}"
     )
 
 

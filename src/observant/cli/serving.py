@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from observant.cli.groups import Group
+from observant.cli.options import (
+    allow_option,
+    budget_option,
+    contact_option,
+    grace_option,
+    log_option,
+    objective_option,
+    verbose_option,
+)
 from observant.cli.store_options import instant, opened, store_options
+from observant.cli.values import Choice, Integer, Number
 
 if TYPE_CHECKING:
     from observant.store import Store
@@ -17,26 +28,35 @@ __all__ = ["serve", "token", "user"]
 
 
 @click.command("serve", short_help="Watch the sources, and show them in a browser.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=8321, show_default=True)
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where to listen; others can reach 0.0.0.0.",
+)
+@click.option(
+    "--port",
+    type=Integer(0, 65_535),
+    default=8321,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
 @click.option("--prefix", default="", metavar="PATH", help="Path below which it is served.")
 @click.option(
     "--proxy-headers",
     multiple=True,
     metavar="ADDRESS",
-    help="A reverse proxy whose X-Forwarded headers are believed.",
+    help="A reverse proxy whose X-Forwarded headers are believed; may be given again.",
 )
 @click.option("--no-observer", is_flag=True, help="Only show; another process visits.")
-@click.option("--budget", metavar="RATE", help="As in 5000/day or 2/s.")
-@click.option(
-    "--objective",
-    type=click.Choice(["freshness", "currency", "harmonic", "age", "delay", "detected"]),
-    help="What the budget is spent for.",
-)
-@click.option("--grace", metavar="DURATION", help="How late a copy may be (with currency).")
-@click.option("--allow", multiple=True, metavar="NETWORK", help="A private network to visit.")
-@click.option("--contact", help="Your address, for the people whose servers are visited.")
-@click.option("--log", type=click.Choice(["text", "json"]), help="Form of the log on stderr.")
+@budget_option("1000/day")
+@objective_option(shown="freshness")
+@grace_option(text=True, shown="0d")
+@allow_option
+@contact_option
+@log_option
+@verbose_option
 @store_options
 def serve(
     host: str,
@@ -44,6 +64,7 @@ def serve(
     prefix: str,
     proxy_headers: tuple[str, ...],
     no_observer: bool,
+    verbose: bool,
     store: str | None,
     config: str | None,
     as_json: bool,
@@ -52,13 +73,17 @@ def serve(
     """Watch all sources and serve dashboard, API and feeds, until Ctrl-C.
 
     Nobody gets in without an account or a token. The first run makes an account and prints its
-    password, once. It listens on loopback unless told otherwise.
+    password, once. It listens on loopback unless told otherwise. Prints its address to standard
+    error, with --json to standard output.
 
     \b
+    Examples:
       observant serve
       observant serve --host 0.0.0.0 --prefix /observant --proxy-headers 10.0.0.1
       observant serve --no-observer --store postgresql://…
     """
+    import logging
+
     from observant.observer.loop import Observer
     from observant.observer.running import set_up_logging, take_up_config
     from observant.observer.settings import give_way
@@ -91,7 +116,7 @@ def serve(
             )
 
     with opened(store, config, create=True, **flags) as (found, loaded):
-        set_up_logging(loaded.log)
+        set_up_logging(loaded.log, logging.DEBUG if verbose else logging.INFO)
         take_up_config(found, loaded)
         give_way(found, flags)
 
@@ -102,11 +127,12 @@ def serve(
         asyncio.run(main())
 
 
-@click.group("user", short_help="Who may sign in?")
+@click.group("user", cls=Group, short_help="Who may sign in?")
 def user() -> None:
-    """Accounts of the service: owners administer, editors change, viewers look.
+    """Keep the accounts of the service: owners administer, editors change, viewers look.
 
     \b
+    Examples:
       observant user add mary --role editor
       observant user password mary
     """
@@ -115,11 +141,23 @@ def user() -> None:
 @user.command("add")
 @click.argument("name")
 @click.option(
-    "--role", type=click.Choice(["viewer", "editor", "owner"]), default="viewer", show_default=True
+    "--role",
+    type=Choice(["viewer", "editor", "owner"]),
+    default="viewer",
+    show_default=True,
+    help="What the account may do.",
 )
 @store_options
 def user_add(name: str, role: str, store: str | None, config: str | None, as_json: bool) -> None:
-    """Add an account. The password is asked for, or read as a line from standard input."""
+    """Add an account.
+
+    The password is asked for, or read as a line from standard input.
+
+    \b
+    Examples:
+      observant user add mary --role editor
+      observant user add robot < password.txt
+    """
     from observant.cli.console import print_json
 
     password = _password()
@@ -134,7 +172,12 @@ def user_add(name: str, role: str, store: str | None, config: str | None, as_jso
 @user.command("list")
 @store_options
 def user_list(store: str | None, config: str | None, as_json: bool) -> None:
-    """List accounts."""
+    """List the accounts, and when each last signed in.
+
+    \b
+    Examples:
+      observant user list
+    """
     from observant.cli.console import print_json
 
     with opened(store, config) as (found, _):
@@ -161,7 +204,12 @@ def user_list(store: str | None, config: str | None, as_json: bool) -> None:
 @click.argument("name")
 @store_options
 def user_remove(name: str, store: str | None, config: str | None, as_json: bool) -> None:
-    """Remove an account, with its sessions and tokens."""
+    """Remove an account, with its sessions and tokens.
+
+    \b
+    Examples:
+      observant user remove mary
+    """
     from observant.cli.console import print_json
 
     with opened(store, config) as (found, _):
@@ -176,7 +224,14 @@ def user_remove(name: str, store: str | None, config: str | None, as_json: bool)
 @click.argument("name")
 @store_options
 def user_password(name: str, store: str | None, config: str | None, as_json: bool) -> None:
-    """Set a new password, and end all sessions of the account."""
+    """Set a new password, and end all sessions of the account.
+
+    The password is asked for, or read as a line from standard input.
+
+    \b
+    Examples:
+      observant user password mary
+    """
     from observant.cli.console import print_json
 
     password = _password()
@@ -188,13 +243,14 @@ def user_password(name: str, store: str | None, config: str | None, as_json: boo
         click.echo(f"{name} has a new password; all its sessions have ended.")
 
 
-@click.group("token", short_help="Which programs may use the API?")
+@click.group("token", cls=Group, short_help="Which programs may use the API?")
 def token() -> None:
-    """Tokens for programs, who send them as `Authorization: Bearer obs_…`.
+    """Keep the tokens of programs, who send them as `Authorization: Bearer obs_…`.
 
     A token may read, write (add, change and visit sources) or administer.
 
     \b
+    Examples:
       observant token create backup --scope read --days 90
     """
 
@@ -202,9 +258,15 @@ def token() -> None:
 @token.command("create")
 @click.argument("name")
 @click.option(
-    "--scope", type=click.Choice(["read", "write", "admin"]), default="read", show_default=True
+    "--scope",
+    type=Choice(["read", "write", "admin"]),
+    default="read",
+    show_default=True,
+    help="What the token may do.",
 )
-@click.option("--days", type=click.FloatRange(0, min_open=True), help="How long it is valid.")
+@click.option(
+    "--days", type=Number(0, min_open=True), help="How long it is valid.  [default: for ever]"
+)
 @store_options
 def token_create(
     name: str,
@@ -214,7 +276,12 @@ def token_create(
     config: str | None,
     as_json: bool,
 ) -> None:
-    """Make a token. Its secret is printed once, and cannot be read again."""
+    """Make a token, and print its secret, which cannot be read again.
+
+    \b
+    Examples:
+      observant token create backup --scope read --days 90
+    """
     from observant.cli.console import print_json
 
     with opened(store, config, create=True) as (found, _):
@@ -229,7 +296,12 @@ def token_create(
 @token.command("list")
 @store_options
 def token_list(store: str | None, config: str | None, as_json: bool) -> None:
-    """List tokens, without their secrets."""
+    """List the tokens, without their secrets.
+
+    \b
+    Examples:
+      observant token list
+    """
     from observant.cli.console import print_json
 
     with opened(store, config) as (found, _):
@@ -259,7 +331,12 @@ def token_list(store: str | None, config: str | None, as_json: bool) -> None:
 @click.argument("number", type=int)
 @store_options
 def token_revoke(number: int, store: str | None, config: str | None, as_json: bool) -> None:
-    """Take a token back, by the number that the list shows."""
+    """Take a token back, by the number that the list shows.
+
+    \b
+    Examples:
+      observant token revoke 3
+    """
     from observant.cli.console import print_json
     from observant.errors import InputError
 

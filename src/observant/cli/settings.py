@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from observant.cli.groups import Group
+from observant.cli.options import budget_option, grace_option, objective_option
 from observant.cli.store_options import opened, store_options
 
 if TYPE_CHECKING:
@@ -20,15 +22,30 @@ if TYPE_CHECKING:
 __all__ = ["settings"]
 
 
-@click.group("settings", short_help="Budget, objective and grace; everything entered, out and in.")
+@click.group(
+    "settings",
+    cls=Group,
+    short_help="Budget, objective and grace; everything entered, out and in.",
+)
 def settings() -> None:
-    """Settings that are kept in the store, and everything that was entered as one document."""
+    """Change settings that are kept in the store; take everything entered out, and in again.
+
+    \b
+    Examples:
+      observant settings change --budget 5000/day
+      observant settings export mine.json
+    """
 
 
 @settings.command("show")
 @store_options
 def show(store: str | None, config: str | None, as_json: bool) -> None:
-    """Show the settings in force. Those marked were changed while it ran, and are kept."""
+    """Show the settings in force. Those marked were changed while it ran, and are kept.
+
+    \b
+    Examples:
+      observant settings show
+    """
     import msgspec
 
     from observant.cli.console import print_json
@@ -44,12 +61,9 @@ def show(store: str | None, config: str | None, as_json: bool) -> None:
 
 
 @settings.command("change")
-@click.option("--budget", metavar="RATE", help="As in 5000/day or 2/s.")
-@click.option(
-    "--objective",
-    type=click.Choice(["freshness", "currency", "harmonic", "age", "delay", "detected"]),
-)
-@click.option("--grace", metavar="DURATION", help="How late a copy may be, as in 6h.")
+@budget_option()
+@objective_option()
+@grace_option(text=True)
 @click.option("--forget", is_flag=True, help="Go back to what the configuration file says.")
 @store_options
 def change(
@@ -63,7 +77,10 @@ def change(
 ) -> None:
     """Change settings; running observers take them up within seconds.
 
+    Prints the settings then in force.
+
     \b
+    Examples:
       observant settings change --budget 5000/day --grace 6h
     """
     import msgspec
@@ -72,6 +89,8 @@ def change(
     from observant.observer.settings import SettingsChanges
 
     given = {"budget": budget, "objective": objective, "grace": grace}
+    if not forget and not any(given.values()):
+        raise click.UsageError("give --budget, --objective, --grace or --forget")
     told: dict[str, str | None] = dict.fromkeys((*given, "retention")) if forget else {}
     told |= {name: value for name, value in given.items() if value is not None}
     with _collection(store, config) as collection:
@@ -82,14 +101,20 @@ def change(
         click.echo(f"budget {view.budget}, objective {view.objective}, grace {view.grace}")
 
 
-@settings.command("export")
+@settings.command("export", short_help="Write everything that was entered to one JSON file.")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--mask", is_flag=True, help="Leave out passwords, headers and channels.")
 @store_options
 def export(file: str, mask: bool, store: str | None, config: str | None, as_json: bool) -> None:
-    """Write sources with their settings, subscriptions and settings to one JSON file.
+    """Write everything that was entered to one JSON FILE; - is standard output.
 
-    The file may hold secrets, so only you can read it. ``-`` is standard output.
+    That is the sources with their settings, the subscriptions and the settings. The file may hold
+    secrets, so only you can read it.
+
+    \b
+    Examples:
+      observant settings export mine.json
+      observant settings export - --mask
     """
     import msgspec
 
@@ -121,9 +146,14 @@ def export(file: str, mask: bool, store: str | None, config: str | None, as_json
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
 @store_options
 def import_(file: str, store: str | None, config: str | None, as_json: bool) -> None:
-    """Take in what was exported: new sources are added, known ones described anew.
+    """Take in a FILE that was exported, or - for standard input.
 
-    Doing it twice is the same as doing it once.
+    New sources are added, known ones described anew. Doing it twice is the same as doing it once.
+    Prints how many of each.
+
+    \b
+    Examples:
+      observant settings import mine.json
     """
     import msgspec
 

@@ -8,15 +8,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.console import (
-    format_option,
-    plot_option,
+    moment,
+    named_format,
     print_json,
+    print_table,
     progress_bar,
-    time_unit_option,
     wide_enough,
 )
-from observant.errors import InputError, UnitError
-from observant.units import counted, format_duration, format_rate, parse_budget, parse_duration
+from observant.cli.options import (
+    budget_option,
+    end_option,
+    format_option,
+    grace_option,
+    json_option,
+    list_option,
+    objective_option,
+    output_option,
+    plot_option,
+    seed_option,
+    start_option,
+    time_unit_option,
+)
+from observant.cli.values import DURATION, Choice, Integer, Number
+from observant.units import counted, format_duration, format_rate, parse_budget
 
 if TYPE_CHECKING:
     from observant.simulation import Comparison
@@ -25,10 +39,11 @@ if TYPE_CHECKING:
 __all__ = ["simulate"]
 
 _SEEDS = 3
+_OBJECTIVES = ("freshness", "currency", "age", "delay", "detected")
 
 
 @click.command("simulate", short_help="What would a policy have achieved on these updates?")
-@click.argument("trace", metavar="TRACE", required=False)
+@click.argument("trace", metavar="[TRACE]", required=False)
 @click.option(
     "--policy",
     "-p",
@@ -37,44 +52,31 @@ _SEEDS = 3
     metavar="NAME",
     help="A policy by name, or module:name of your own; may be given again.",
 )
-@click.option(
-    "--budget",
-    metavar="BUDGET",
-    help="Visits: 0.1/source/day, or for all sources 1000/day, 2/s.",
-)
-@click.option(
-    "--objective",
-    type=click.Choice(["freshness", "detected", "currency", "age", "delay"]),
-    default="freshness",
-    show_default=True,
-    help="What policies that optimise optimise, and what the gap is measured by.",
-)
+@budget_option()
+@objective_option(default="freshness", among=_OBJECTIVES)
+@grace_option(multiple=True)
 @click.option(
     "--evidence",
-    type=click.Choice(["existence", "dated", "mixed"]),
+    type=Choice(["existence", "dated", "mixed"]),
     default="existence",
     show_default=True,
     help="What a visit tells: changed or not; also the age; the age of some sources.",
 )
 @click.option(
-    "--dated-share", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="For mixed."
+    "--dated-share",
+    type=Number(0, 1),
+    default=0.5,
+    show_default=True,
+    help="For --evidence mixed: the share of sources whose visits are dated.",
 )
-@click.option("--start", metavar="TIME", help="Begin of the replay.  [default: of the trace]")
-@click.option("--end", metavar="TIME", help="End of the replay.  [default: of the trace]")
+@start_option
+@end_option
 @click.option(
     "--score-from",
     metavar="TIME",
     default="start",
     show_default=True,
     help="Count from here on: start, half, or a time. What is before is for learning.",
-)
-@click.option(
-    "--beta",
-    "graces",
-    multiple=True,
-    metavar="DURATION",
-    help="Report the currency for this grace; may be given again. The first is that of "
-    "--objective currency.",
 )
 @click.option(
     "--group",
@@ -87,39 +89,48 @@ _SEEDS = 3
 @click.option("--by-group", is_flag=True, help="Print the results of every group, too.")
 @click.option(
     "--first-visit",
-    type=click.Choice(["known", "counted"]),
+    type=Choice(["known", "counted"]),
     default="known",
     show_default=True,
-    help="known: all copies are fresh at the start. counted: there is nothing yet.",
+    help="Begin with copies that are all fresh (known), or with none at all (counted).",
 )
-@click.option("--failures", default=0.0, metavar="SHARE", help="Share of visits that fail.")
 @click.option(
-    "--latency", default="0d", metavar="DURATION", help="From a visit until its copy is in place."
+    "--failures",
+    type=Number(0, 1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="Share of visits that fail.",
+)
+@click.option(
+    "--latency",
+    type=DURATION,
+    default="0d",
+    show_default=True,
+    help="From a visit until its copy is in place.",
 )
 @click.option(
     "--queue",
-    type=click.Choice(["due", "share"]),
+    type=Choice(["due", "share"]),
     default="due",
     show_default=True,
     help="Whom a rule visits when it asks for more or less than the budget: who is due first, or "
     "of whose wait the largest share has passed.",
 )
 @click.option("--as-asked", is_flag=True, help="Rules spend what they ask for, not the budget.")
-@click.option("--seed", type=click.IntRange(0), help="The (first) seed.  [default: 1]")
+@seed_option(None, shown="1")
 @click.option(
     "--seeds",
-    type=click.IntRange(1),
-    help=f"How many seeds, for the standard errors.  [default: {_SEEDS}; with --seed: 1]",
+    type=Integer(1),
+    help="How many seeds from --seed on, for the standard errors.  "
+    f"[default: {_SEEDS}; with --seed: 1]",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Policies at a time.  [default: all cores]")
+@click.option("--jobs", type=Integer(1), help="Policies at a time.  [default: all cores]")
+@list_option()
 @format_option
 @time_unit_option
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write every source."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, a policy an entry.")
+@output_option("every source under every policy")
 @plot_option("what each policy achieved, and how it learned")
-@click.option("--list", "list_", is_flag=True, help="List the policies that have names, and stop.")
+@json_option
 def simulate(
     trace: str | None,
     policies: tuple[str, ...],
@@ -152,9 +163,13 @@ def simulate(
       observant simulate trace.parquet -p mine:Policy --budget 0.1/source/day --evidence dated
       observant simulate trace.parquet --budget 2/s --start 2025-01-01 --score-from half --json
 
-    A TIME is a date (2025-01-31, 2025-01-31T12:00Z), a number as in the trace, +90d (after its
-    first update), or -1y (before its last). Uniform and clairvoyant (who knows every rate) always
-    run: gap closed is 0 for the one and 1 for the other. Every policy spends the same visits.
+    A budget may also be for each source: 0.1/source/day. Every policy spends the same visits.
+    Uniform and clairvoyant (who knows every rate) always run: gap closed is 0 for the one and 1
+    for the other, measured by the objective. --grace may be given again: the currency is printed
+    for each, and the first is that of --objective currency.
+
+    A TIME is a date (2025-01-31, 2025-01-31T12:00Z), a number as in the file, +90d (after the
+    first update), or -1y (before the last).
     """
     if list_:
         _print_names()
@@ -191,8 +206,7 @@ def simulate(
 def _read(file: str, group: str, format_: str | None, time_unit: str) -> Trace:
     from observant.traces import read_trace
 
-    if file == "-" and format_ is None:
-        raise InputError("say the format of standard input: --format csv, jsonl or parquet")
+    named_format([file], format_)
     with progress_bar("reading", "rows") as advance:
         return read_trace(
             sys.stdin.buffer if file == "-" else file,
@@ -211,9 +225,8 @@ def _run(
     start: str | None,
     end: str | None,
     score_from: str,
-    graces: tuple[str, ...],
+    grace: tuple[float, ...],
     failures: float,
-    latency: str,
     seed: int | None,
     seeds: int | None,
     time_unit: str,
@@ -223,64 +236,25 @@ def _run(
 
     first = 1 if seed is None else seed
     count = seeds or (_SEEDS if seed is None else 1)
-    betas = [_days("--beta", text) for text in graces]
+    within = (trace.start, trace.end)
     total = count * len({*policies, "uniform", "clairvoyant"})
     with progress_bar("replaying", "replays", total=total) as advance:
         return replayed(
             trace,
             policies,
-            budget=_budget(budget, len(trace)),
-            start=None if start is None else _time("--start", start, trace, time_unit),
-            end=None if end is None else _time("--end", end, trace, time_unit),
+            budget=parse_budget(budget, len(trace)),
+            start=None if start is None else moment("--start", start, time_unit, within),
+            end=None if end is None else moment("--end", end, time_unit, within),
             score_from=score_from
             if score_from in {"start", "half"}
-            else _time("--score-from", score_from, trace, time_unit),
-            graces=betas,
-            grace=betas[0] if betas and options["objective"] == "currency" else 0.0,
+            else moment("--score-from", score_from, time_unit, within),
+            graces=list(grace),
+            grace=grace[0] if grace and options["objective"] == "currency" else 0.0,
             failure=failures,
-            latency=_days("--latency", latency),
             seeds=range(first, first + count),
             progress=advance,
             **options,
         )
-
-
-def _budget(text: str, sources: int) -> float:
-    """Visits a day for all sources; `0.1/source/day` is for each."""
-    try:
-        return parse_budget(text, sources)
-    except UnitError as error:
-        raise UnitError(f"--budget: {error}") from error
-
-
-def _days(option: str, text: str) -> float:
-    try:
-        return parse_duration(text)
-    except UnitError as error:
-        raise UnitError(f"{option}: {error}") from error
-
-
-def _time(option: str, text: str, trace: Trace, unit: str) -> float:
-    """A moment in days since 1970."""
-    import re
-
-    import pyarrow as pa
-
-    from observant.units import MICROSECONDS_PER_DAY
-    from observant.visits.parsing import times_in
-
-    stripped = text.strip()
-    if stripped[:1] in {"+", "-"} and re.search(r"[a-z]", stripped):
-        shift = _days(option, stripped[1:])
-        return trace.start + shift if stripped[0] == "+" else trace.end - shift
-    try:
-        micros = times_in(pa.array([stripped]), "time", unit=unit)
-    except InputError as error:
-        raise InputError(
-            f"{option}: this is not a time: {text!r}; write 2025-01-31, 2025-01-31T12:00Z, a "
-            "number as in the trace, +90d or -1y"
-        ) from error
-    return float(micros[0]) / MICROSECONDS_PER_DAY
 
 
 def _json_rows(answer: Comparison, *, by_group: bool) -> list[dict[str, Any]]:
@@ -324,49 +298,32 @@ def _print_names() -> None:
         click.echo(name)
 
 
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
-
-
-def _grid(*columns: str) -> Any:
-    from rich.table import Table
-
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    grid.add_column(columns[0], no_wrap=True)
-    for name in columns[1:]:
-        grid.add_column(name, justify="right", no_wrap=True)
-    return grid
-
-
 def _print_table(answer: Comparison) -> None:
     graces = list(answer.results[0].metrics["currency"])
-    grid = _grid(
-        "policy",
-        "freshness",
-        *(f"α({format_duration(grace)})" for grace in graces),
-        "detected",
-        "delay",
-        "precision",
-        "longest wait",
-        "gap closed",
-    )
+    rows = []
     for result in answer.results:
         m, errors = result.metrics, result.errors
-        grid.add_row(
-            result.policy,
-            _shown(m["freshness"], errors["freshness"]),
-            *(f"{m['currency'][grace]:.4f}" for grace in graces),
-            _shown(m["detected_share"], errors["detected_share"]),
-            format_duration(m["mean_delay_days"]),
-            f"{m['precision']:.4f}",
-            format_duration(m["longest_wait_days"]),
-            _shown(result.gap_closed, result.gap_closed_error, digits=3),
+        rows.append(
+            (
+                result.policy,
+                _shown(m["freshness"], errors["freshness"]),
+                *(f"{m['currency'][grace]:.4f}" for grace in graces),
+                _shown(m["detected_share"], errors["detected_share"]),
+                format_duration(m["mean_delay_days"]),
+                f"{m['precision']:.4f}",
+                format_duration(m["longest_wait_days"]),
+                _shown(result.gap_closed, result.gap_closed_error, digits=3),
+            )
         )
-    console = _console()
-    console.print(grid)
-    console.print()
+    currencies = [f"α({format_duration(grace)})" for grace in graces]
+    print_table(
+        (
+            *("policy", "freshness", *currencies, "detected", "delay", "precision"),
+            *("longest wait", "gap closed"),
+        ),
+        rows,
+    )
+    click.echo()
 
 
 def _shown(value: float, error: float, digits: int = 4) -> str:
@@ -376,22 +333,23 @@ def _shown(value: float, error: float, digits: int = 4) -> str:
 
 
 def _print_groups(answer: Comparison) -> None:
-    grid = _grid("group", "policy", "sources", "freshness", "detected", "visits")
     parts = [result.scores[0].by_group() for result in answer.results]
+    rows = []
     for row in range(len(parts[0])):
         for result, groups in zip(answer.results, parts, strict=True):
             part = groups[row]
-            grid.add_row(
-                wide_enough(answer.group_name(part["group"]), 48),
-                result.policy,
-                f"{part['sources']:,}",
-                f"{part['freshness']:.4f}",
-                _shown(part["detected_share"], float("nan")),
-                f"{part['visits']:,}",
+            rows.append(
+                (
+                    wide_enough(answer.group_name(part["group"]), 48),
+                    result.policy,
+                    f"{part['sources']:,}",
+                    f"{part['freshness']:.4f}",
+                    _shown(part["detected_share"], float("nan")),
+                    f"{part['visits']:,}",
+                )
             )
-    console = _console()
-    console.print(grid)
-    console.print()
+    print_table(("group", "policy", "sources", "freshness", "detected", "visits"), rows)
+    click.echo()
 
 
 def _print_summary(answer: Comparison, trace: Trace) -> None:
@@ -410,7 +368,7 @@ def _print_summary(answer: Comparison, trace: Trace) -> None:
     )
     for result in answer.results:
         starved = result.metrics["starved"]
-        if starved:
+        if starved >= 0.5:  # a mean over seeds
             click.echo(f"{result.policy}: {starved:,.0f} sources had no visit in that time")
     for note in (*trace.notes, *answer.notes):
         click.echo(f"note: {note}")

@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from observant.cli.options import json_option, together
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from observant.observer.config import Config
     from observant.store import Store, StoredSource
 
-__all__ = ["ago", "instant", "json_option", "opened", "source_json", "store_options"]
+__all__ = ["ago", "due", "instant", "opened", "place", "source_json", "store_options"]
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options --store, --config and --json."""
-    for option in reversed(
-        [
-            click.option(
-                "--store",
-                metavar="FILE|URL",
-                help="The store: a file, or postgresql://…  [default: observant.db]",
-            ),
-            click.option(
-                "--config",
-                type=click.Path(dir_okay=False),
-                help="Configuration.  [default: observant.toml, if there is one]",
-            ),
-            json_option,
-        ]
-    ):
-        command = option(command)
-    return command
+store_options = together(
+    click.option(
+        "--store",
+        metavar="FILE|URL",
+        help="The store: a file, or postgresql://…  [default: observant.db]",
+    ),
+    click.option(
+        "--config",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Configuration.  [default: observant.toml, if there is one]",
+    ),
+    json_option,
+)
+"""Add the options --store, --config and --json."""
 
 
 @contextmanager
@@ -77,6 +73,27 @@ def ago(at: float | None, now: float) -> str:
     if at >= now:
         return f"in {format_duration((at - now) / 86_400)}"
     return f"{format_duration((now - at) / 86_400)} ago"
+
+
+def due(at: float | None, now: float) -> str:
+    """Write when something is due, for people.
+
+    >>> due(0.0, 7200.0), due(7200.0, 0.0), due(None, 0.0)
+    ('now', 'in 2h', 'never')
+    """
+    return "now" if at is not None and at <= now else ago(at, now)
+
+
+def place(store: str) -> str:
+    """The name of a store as it may be printed: without a password.
+
+    >>> place("postgresql://me:secret@db.example/watch"), place("observant.db")
+    ('postgresql://me@db.example/watch', 'observant.db')
+    """
+    if "://" not in store:
+        return store
+    without = re.sub(r"://([^/?#:]*):[^/?#]*@", r"://\1@", store)
+    return re.sub(r"([?&]password=)[^&]*", r"\1•••", without)
 
 
 def source_json(source: StoredSource) -> dict[str, Any]:

@@ -7,25 +7,39 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.console import print_json, progress_bar
-from observant.errors import InputError, UnitError
-from observant.units import counted, format_duration, parse_duration, parse_rate
+from observant.cli.engine import engine_options, read_within
+from observant.cli.groups import Group
+from observant.cli.options import (
+    json_option,
+    output_option,
+    reading_options,
+    seed_option,
+    together,
+    visits_argument,
+)
+from observant.cli.values import DURATION, RATES, Choice, Integer, Number
+from observant.errors import InputError
+from observant.units import counted, format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from observant.traces import Trace
+    from observant.visits import VisitLog
 
 __all__ = ["trace"]
 
 
-@click.group("trace", short_help="Real update times: from a git repository, a list, a process.")
+@click.group(
+    "trace",
+    cls=Group,
+    short_help="Real update times: from visits, a git repository, a list, a process.",
+)
 def trace() -> None:
     """Make a trace: a file that says when every source was really updated.
 
     \b
     Examples:
+      observant trace visits visits.parquet -o history.parquet
       observant trace git ~/src/website -o website.parquet
-      observant trace releases left-pad.json requests.json -o packages.parquet
       observant trace sample --rates 0.02,0.2 --sources 1000 --horizon 1y -o made.parquet
       observant trace show website.parquet
 
@@ -33,30 +47,88 @@ def trace() -> None:
     """
 
 
-def _written(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON."),
-        click.option(
-            "-o",
-            "--output",
-            type=click.Path(dir_okay=False),
-            default="trace.parquet",
-            show_default=True,
-            metavar="FILE",
-            help="Parquet, CSV or JSON Lines by its ending.",
-        ),
-    ):
-        command = option(command)
-    return command
+_written = together(
+    output_option("the trace", default="trace.parquet", show_default=True), json_option
+)
+_PROCESSES = (
+    "poisson", "weibull", "pareto", "gamma", "lognormal", "uniform", "constant", "seasonal",
+    "bursts",
+)  # fmt: skip
 
 
-@trace.command("git")
+@trace.command("visits", short_help="The updates that your own visits have found.")
+@visits_argument
+@click.option(
+    "--sources",
+    type=Integer(1),
+    help="How many sources, taken evenly.  [default: all]",
+)
+@click.option(
+    "--hidden",
+    is_flag=True,
+    help="Draw the updates that no visit could see, too, from the rates of the sources.",
+)
+@seed_option()
+@reading_options
+@engine_options("memory", "disk")
+@_written
+def visits(
+    visits: tuple[str, ...],
+    sources: int | None,
+    hidden: bool,
+    seed: int,
+    output: str,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Make a trace of the updates that your own visits have found, to try policies on.
+
+    VISITS are files as `observant estimate` reads them. A change with a date of modification
+    is an update at that date, one without in the middle of the gap in which it was found.
+
+    Of several updates between two visits only one was seen, so that every copy looks fresher than
+    it was. With --hidden the others are drawn, and their times: as sources would have made them
+    that change at random, each at the rate that was estimated for it, in accord with all visits.
+
+    \b
+    Examples:
+      observant trace visits visits.parquet -o history.parquet
+      observant trace visits visits.parquet --hidden --sources 10000 -o history.parquet
+    """
+    from dataclasses import replace
+
+    import numpy as np
+
+    from observant.formats import format_of
+    from observant.traces import trace_of_visits
+
+    format_of(output)
+    log = read_within(visits, **reading)
+    if sources is not None and len(log.sources) > sources:
+        every = np.arange(sources) * len(log.sources) // sources
+        log = log.select(np.isin(np.arange(len(log.sources)), every))
+    made = trace_of_visits(log, rates=_rates(log) if hidden else None, seed=seed)
+    spent = f"{len(log) / made.span:.4g}/day" if made.span else "0/day"
+    told = f"these sources had {spent} visits: `observant simulate --budget {spent}` spends as much"
+    _finish(replace(made, notes=(*log.notes, *made.notes, told)), output, as_json=as_json)
+
+
+def _rates(log: VisitLog) -> Any:
+    from observant.estimation.rates import estimate_rates
+
+    with progress_bar("estimating", "sources", total=len(log.sources)) as advance:
+        return estimate_rates(log, "auto", progress=advance).rate_per_day
+
+
+@trace.command("git", short_help="The files of a git repository, and their commits.")
 @click.argument("path", type=click.Path())
-@click.option("--branch", default="HEAD", show_default=True, help="Whose history.")
+@click.option(
+    "--branch", metavar="NAME", default="HEAD", show_default=True, help="Whose history it is."
+)
 @click.option("--under", metavar="FOLDER", help="Only files below this folder.")
 @click.option(
     "--largest-commit",
-    type=click.IntRange(1),
+    type=Integer(1),
     metavar="FILES",
     help="Leave out commits that touch more files than this.",
 )
@@ -69,10 +141,16 @@ def git(
     output: str,
     as_json: bool,
 ) -> None:
-    """Every file of the repository at PATH is a source, every commit that touched it an update.
+    """Make a trace of the git repository at PATH: its files, and the commits that touched them.
 
-    Commits are those of the branch's first-parent line, so a merged branch counts once, when it
-    landed. Deletions are no updates. The folder of a file is its group.
+    Every file is a source, every commit that touched it an update. Commits are those of the
+    branch's first-parent line, so a merged branch counts once, when it landed. Deletions are no
+    updates. The folder of a file is its group.
+
+    \b
+    Examples:
+      observant trace git ~/src/website -o website.parquet
+      observant trace git . --under docs --largest-commit 100
     """
     from observant.formats import format_of
     from observant.traces import trace_of_git
@@ -85,59 +163,87 @@ def git(
     _finish(made, output, as_json=as_json)
 
 
-@trace.command("releases")
+@trace.command("releases", short_help="Releases of packages, feeds, lists of times.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILES...")
 @_written
 def releases(files: tuple[str, ...], output: str, as_json: bool) -> None:
-    """Every file is a source: a package's releases, a feed, or a list of times.
+    """Make a trace of what registries and sites say of themselves: each file is a source.
 
     \b
-    FILES are what a registry or a site says of itself:
+    FILES are a package's releases, a feed, or a list of times:
       {"time": {"1.0.0": "2020-01-31T12:00:00Z", …}}
       {"releases": {"1.0": [{"upload_time_iso_8601": "2020-01-31T12:00:00Z"}], …}}
       a JSON list of times, or of objects with a time; an RSS, Atom or JSON feed
       a text with a time a line
+
+    \b
+    Examples:
+      observant trace releases left-pad.json requests.json -o packages.parquet
     """
     from observant.formats import format_of
     from observant.traces import read_releases
 
     format_of(output)
-    _finish(read_releases(files), output, as_json=as_json)
+    made = read_releases(files)
+    if not made.summary()["updates"]:
+        raise InputError("there is no time of an update in it", file=files[0])
+    _finish(made, output, as_json=as_json)
 
 
-@trace.command("sample")
+@trace.command("sample", short_help="Made-up sources that change by a process.")
 @click.option(
     "--process",
     "model",
+    type=Choice(_PROCESSES),
     default="poisson",
     show_default=True,
-    help="poisson, weibull, pareto, gamma, lognormal, uniform, constant.",
+    help="How the sources change.",
 )
-@click.option("--shape", type=float, help="Shape of the process, where it has one.")
+@click.option(
+    "--shape",
+    type=Number(0, min_open=True),
+    help="Shape of the process, where it has one.",
+)
 @click.option(
     "--rates",
+    type=RATES,
     default="0.01,0.1,1",
     show_default=True,
-    metavar="RATES",
-    help="Updates a day (0.1, 1/7d), with commas between; the sources take turns.",
+    help="How often they change (0.1, 1/7d), with commas between; the sources take turns.",
 )
-@click.option("--sources", type=click.IntRange(1), default=1000, show_default=True)
-@click.option("--horizon", default="1y", show_default=True, metavar="DURATION")
-@click.option("--groups", type=click.IntRange(0), default=0, help="Shared out at random.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option(
+    "--sources", type=Integer(1), default=1000, show_default=True, help="How many sources."
+)
+@click.option(
+    "--horizon",
+    type=DURATION.above_zero(),
+    default="1y",
+    show_default=True,
+    help="For how long they are followed.",
+)
+@click.option(
+    "--groups", type=Integer(0), default=0, help="How many groups share the sources, at random."
+)
+@seed_option()
 @_written
 def sample(
     model: str,
     shape: float | None,
-    rates: str,
+    rates: list[float],
     sources: int,
-    horizon: str,
+    horizon: float,
     groups: int,
     seed: int,
     output: str,
     as_json: bool,
 ) -> None:
-    """Draw updates of made-up sources from a model of change."""
+    """Make a trace of made-up sources, whose updates are drawn from a model of change.
+
+    \b
+    Examples:
+      observant trace sample --rates 0.02,0.2 --sources 1000 --horizon 1y -o made.parquet
+      observant trace sample --process weibull --shape 0.5 --rates 1/7d -o bursty.parquet
+    """
     import numpy as np
 
     from observant.formats import format_of
@@ -145,9 +251,6 @@ def sample(
     from observant.traces import Trace
 
     format_of(output)
-    if model not in STATIONARY or not hasattr(STATIONARY[model], "with_mean"):
-        known = [name for name, kind in STATIONARY.items() if hasattr(kind, "with_mean")]
-        raise InputError(f"--process: choose one of {', '.join(known)}, not {model!r}")
     kind: Any = STATIONARY[model]
     try:
         process = kind.with_mean(1.0, **({} if shape is None else {"shape": shape}))
@@ -155,15 +258,10 @@ def sample(
         raise InputError(
             f"--shape: {model} {'has no shape' if shape is not None else 'needs a shape'}"
         ) from None
-    try:
-        each = np.array([parse_rate(part) for part in rates.split(",")])
-        span = parse_duration(horizon)
-    except UnitError as error:
-        raise UnitError(f"--rates or --horizon: {error}") from error
     made = Trace.sample(
         process,
-        each[np.arange(sources) % len(each)],
-        horizon=span,
+        np.array(rates)[np.arange(sources) % len(rates)],
+        horizon=horizon,
         seed=seed,
         groups=groups,
     )
@@ -172,9 +270,14 @@ def sample(
 
 @trace.command("show")
 @click.argument("file", metavar="TRACE")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@json_option
 def show(file: str, as_json: bool) -> None:
-    """What is in a trace?"""
+    """Show what is in a trace: sources, updates, from when to when.
+
+    \b
+    Examples:
+      observant trace show website.parquet
+    """
     from observant.traces import read_trace
 
     with progress_bar("reading", "rows") as advance:

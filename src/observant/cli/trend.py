@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import (
+from observant.cli.console import moment, named_format, print_json, progress_bar
+from observant.cli.options import (
     confidence_option,
+    end_option,
+    json_option,
+    output_option,
     plot_option,
-    print_json,
-    progress_bar,
-    visit_options,
+    reading_options,
+    rows_option,
+    start_option,
+    visits_argument,
 )
+from observant.cli.values import DURATION, Choice, Number
 
 if TYPE_CHECKING:
     from observant.cli.trend_tables import FromVisits
@@ -37,9 +43,14 @@ _ESTIMATORS = (
 
 
 @click.command("trend", short_help="Is it changing more, or less, than it did?")
-@visit_options
+@visits_argument
 @click.option(
-    "--source", "-s", "sources", multiple=True, metavar="ID", help="Only this source; repeatable."
+    "--source",
+    "-s",
+    "sources",
+    multiple=True,
+    metavar="NAME",
+    help="Only this source; may be given again.",
 )
 @click.option(
     "--window",
@@ -47,32 +58,33 @@ _ESTIMATORS = (
     "calendar",
     multiple=True,
     metavar="WINDOW",
-    help="Rate in 2026, 2026-01, 2026-01-15, 2026-01..2026-03, or *-01 (each year); repeatable.",
+    help="Rate in 2026, 2026-01, 2026-01-15, 2026-01..2026-03, or *-01 (each year); may be "
+    "given again.",
 )
 @click.option(
     "--threshold",
-    type=click.FloatRange(0),
+    type=Number(0),
     default=3.0,
     show_default=True,
     help="How much may contradict a window before the next one is opened.",
 )
 @click.option(
     "--limit",
-    type=click.Choice(["points", "each", "total"]),
+    type=Choice(["points", "each", "total"]),
     default="points",
     show_default=True,
     help="What the threshold limits: points, each discrepancy, or their sum in units.",
 )
 @click.option(
     "--measure",
-    type=click.Choice(["gap", "cumulative"]),
+    type=Choice(["gap", "cumulative"]),
     default="gap",
     show_default=True,
     help="Mean time between updates that is watched: the gap, or the window's mean.",
 )
 @click.option(
     "--unit",
-    metavar="DURATION",
+    type=DURATION.above_zero(),
     help="Unit of the threshold for each and total.  [default: the mean gap of the source]",
 )
 @click.option(
@@ -80,28 +92,20 @@ _ESTIMATORS = (
 )
 @click.option(
     "--estimator",
-    type=click.Choice(_ESTIMATORS),
+    type=Choice(_ESTIMATORS),
     default="weibull-corrected",
     show_default=True,
     help="Of the rate at the end of each window.",
 )
 @click.option(
     "--place",
-    type=click.Choice(["middle", "end", "random"]),
+    type=Choice(["middle", "end", "random"]),
     default="middle",
     show_default=True,
     help="Where in a visit gap a change without a date is put.",
 )
-@click.option(
-    "--start",
-    metavar="TIME",
-    help="When watching began, for a list of updates.  [default: the first update]",
-)
-@click.option(
-    "--until",
-    metavar="TIME",
-    help="When watching ended, for a list of updates.  [default: the last update]",
-)
+@start_option
+@end_option
 @click.option(
     "--drift/--no-drift",
     "with_drift",
@@ -110,20 +114,15 @@ _ESTIMATORS = (
 )
 @click.option(
     "--season",
-    type=click.Choice(["hour-of-day", "weekday", "hour-of-week"]),
+    type=Choice(["hour-of-day", "weekday", "hour-of-week"]),
     help="For visits: at which hours or days the sources change.",
 )
 @confidence_option
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write all windows (with --window: all rates) to FILE: Parquet, CSV or JSON Lines.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
-@click.option("--rows", type=click.IntRange(0), default=20, show_default=True, help="Rows printed.")
+@reading_options
+@rows_option
+@output_option("all windows (with --window: all rates)")
 @plot_option("windows over the count of updates, or the rates of the calendar")
+@json_option
 def trend(
     visits: tuple[str, ...],
     sources: tuple[str, ...],
@@ -134,7 +133,7 @@ def trend(
     rows: int,
     plot: str | None,
     start: str | None,
-    until: str | None,
+    end: str | None,
     place: str,
     estimator: str,
     with_drift: bool,
@@ -145,38 +144,39 @@ def trend(
     """Find out whether each source changes more, or less, than it did; and what comes next.
 
     VISITS are Parquet, CSV or JSON Lines files, or - for standard input. With the columns source
-    and time alone they are a list of updates. With changed, digest or last_modified they are a
-    log of visits.
+    and time alone they are a list of updates; --start and --end then say when you watched. With
+    changed, digest or last_modified they are a log of visits.
 
     The history of a source is cut into windows in which its rate rises, falls or stays (Singh).
     Each has the shape beta of a power law (above 1: rising), the rate at its end, and the time
-    at which the next update was due. The verdict on a whole history has a p-value.
+    at which the next update was due. The verdict on a whole history has a p-value. Prints the
+    windows of one source, or the latest window of each.
+
+    A TIME is a date (2025-01-31, 2025-01-31T12:00Z), a number as in the file, +90d (after the
+    first update), or -1y (before the last).
 
     \b
     Examples:
       observant trend updates.csv
-      observant trend updates.csv --json
       observant trend visits.csv --source https://example.org/ --plot trend.svg
       observant trend visits.csv --source https://example.org/ --window 2026-01 --json
-      observant trend visits.csv --window "*-01"          every January
+      observant trend visits.csv --window '*-01' --season weekday
     """
     from observant.formats import format_of
-    from observant.units import parse_duration
 
     if output:
         format_of(output)  # a bad name is better found before the work than after
     reading = {name: options.pop(name) for name in ("format_", "skew", "on_duplicate")}
-    history = _read(visits, sources, (start, until), time_unit, **reading)
+    history = _read(visits, sources, (start, end), time_unit, **reading)
     if calendar:
         _calendar(history, calendar, confidence, output, plot, rows, as_json=as_json)
         return
-    unit = options.pop("unit")
     cutting = {
         "threshold": options["threshold"],
         "measure": options["measure"],
         "limit": options["limit"],
         "direction": "backward" if options["backward"] else "forward",
-        "unit": None if unit is None else parse_duration(unit),
+        "unit": options["unit"],
     }
     from observant.cli.trend_tables import as_plain, print_sources, print_summary, print_windows
     from observant.estimation.local import local_rates, predict_next, update_points
@@ -245,7 +245,7 @@ def _read(
     time_unit: str,
     *,
     format_: str | None,
-    skew: str,
+    skew: float,
     on_duplicate: str,
 ) -> VisitLog | UpdatePoints:
     """Read visits, or updates where the columns say so."""
@@ -255,12 +255,11 @@ def _read(
     from observant.estimation.local.points import from_updates
     from observant.formats import read_batches
     from observant.processes.updates import Updates
-    from observant.units import MICROSECONDS_PER_DAY, parse_duration
+    from observant.units import MICROSECONDS_PER_DAY
     from observant.visits import LogReader
     from observant.visits.log import COLUMNS
 
-    if "-" in files and format_ is None:
-        raise InputError("say the format of standard input: --format csv, jsonl or parquet")
+    named_format(files, format_)
     unused = {"magnitude", "bytes"}
     reader, names = None, set()
     with progress_bar("reading", "rows") as advance:
@@ -269,7 +268,7 @@ def _read(
                 reader = LogReader(
                     name=name,
                     time_unit=time_unit,
-                    skew=parse_duration(skew),
+                    skew=skew,
                     on_duplicate=on_duplicate,
                 )
             else:
@@ -287,7 +286,7 @@ def _read(
         log = log.select(list(sources))
     if names & {"changed", "last_modified", "digest"}:
         if watched != (None, None):
-            raise InputError("--start and --until are for a list of updates, not for visits")
+            raise InputError("--start and --end are for a list of updates, not for visits")
         return log
     if names & {"status", *unused}:
         raise InputError(
@@ -295,14 +294,14 @@ def _read(
             "and time alone, visits also have changed, digest or last_modified",
             file=files[0],
         )
-    start, until = (
-        None if text is None else _moment(text, option, time_unit)
-        for text, option in zip(watched, ("--start", "--until"), strict=True)
-    )
     days = log.time / MICROSECONDS_PER_DAY
+    start, end = (
+        None if text is None else moment(option, text, time_unit, (days.min(), days.max()))
+        for text, option in zip(watched, ("--start", "--end"), strict=True)
+    )
     for told, outside in (
         ("was updated before --start", days < (-np.inf if start is None else start)),
-        ("was updated after --until", days > (np.inf if until is None else until)),
+        ("was updated after --end", days > (np.inf if end is None else end)),
     ):
         if outside.any():
             owner = np.searchsorted(log.offsets, int(np.argmax(outside)), side="right") - 1
@@ -310,21 +309,11 @@ def _read(
     return from_updates(
         Updates(days, log.offsets),
         start=start,
-        until=until,
+        until=end,
         ids=log.sources,
         calendar=True,
         notes=log.notes,
     )
-
-
-def _moment(text: str, option: str, time_unit: str) -> float:
-    """Days since 1970 of a time as the visit log reads it."""
-    import pyarrow as pa
-
-    from observant.units import MICROSECONDS_PER_DAY
-    from observant.visits.parsing import times_in
-
-    return float(times_in(pa.array([text]), option, unit=time_unit)[0]) / MICROSECONDS_PER_DAY
 
 
 # -- the calendar ---------------------------------------------------------------------------------

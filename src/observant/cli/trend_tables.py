@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import wide_enough
+from observant.cli.console import print_table, terminal, wide_enough
 
 if TYPE_CHECKING:
     from observant.estimation.drift import DriftTable
@@ -84,20 +83,7 @@ def _text(value: Any) -> Any:
     return value
 
 
-def _console() -> Any:
-    from rich.console import Console
-
-    # Piped, a table may be as wide as it likes.
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 150)
-
-
-def _grid(*columns: str) -> Any:
-    from rich.table import Table
-
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for place, name in enumerate(columns):
-        grid.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
-    return grid
+_PIPE_WIDTH = 150
 
 
 def _day(value: Any) -> str:
@@ -113,64 +99,69 @@ def print_windows(answer: LocalRates, rows: int) -> None:
     """All windows of one source."""
     from observant.units import counted, format_rate
 
+    if not rows or not len(answer):
+        return
     percent = f"{100 * answer.confidence:g} % interval"
-    grid = _grid(
-        "window", "from", "to", "updates", "state", "beta", "p-value", "rate at the end", percent
-    )
     start, end, state = answer.start, answer.end, answer.state
     first = max(len(answer) - rows, 0)
-    for i in range(first, len(answer)):
-        grid.add_row(
-            str(i + 1),
-            _day(start[i]),
-            _day(end[i]),
-            f"{answer.points[i]:,}",
-            str(state[i]),
-            f"{answer.beta[i]:.2f}".replace("nan", "?"),
-            _probability(answer.p_value[i]),
-            format_rate(answer.rate_at_end[i]),
-            f"{format_rate(answer.rate_low[i])} to {format_rate(answer.rate_high[i])}",
-        )
-    if rows and len(answer):
-        console = _console()
-        console.print(grid)
-        if first:
-            earlier = counted(first, "earlier window")
-            console.print(f"… and {earlier} (--rows, or -o FILE)", style="dim")
-        console.print()
+    print_table(
+        ("window", "from", "to", "updates", "state", "beta", "p-value", "rate at the end", percent),
+        [
+            (
+                str(i + 1),
+                _day(start[i]),
+                _day(end[i]),
+                f"{answer.points[i]:,}",
+                str(state[i]),
+                f"{answer.beta[i]:.2f}".replace("nan", "?"),
+                _probability(answer.p_value[i]),
+                format_rate(answer.rate_at_end[i]),
+                f"{format_rate(answer.rate_low[i])} to {format_rate(answer.rate_high[i])}",
+            )
+            for i in range(first, len(answer))
+        ],
+        pipe_width=_PIPE_WIDTH,
+    )
+    _print_more(counted(first, "earlier window") if first else "")
 
 
 def print_sources(answer: LocalRates, due: Predictions, rows: int) -> None:
     """The latest window of each source, and the verdict on its whole history."""
     import numpy as np
 
-    from observant.units import format_rate
+    from observant.units import counted, format_rate
 
-    console = _console()
-    grid = _grid(
-        "source", "updates", "windows", "trend", "p-value", "now", "rate now", "next update"
-    )
     latest = np.flatnonzero(answer.latest)
+    if not rows or not len(latest):
+        return
     window, state, verdict = answer.window, answer.state, answer.overall.trend
     when = due.next_update
-    for k, w in enumerate(latest[:rows]):
-        owner = int(answer.windows.owner[w])
-        grid.add_row(
-            wide_enough(str(answer.source[int(w)]), max(console.width - 90, 16)),
-            f"{answer.overall.points[k]:,}",
-            f"{window[w]:,}",
-            str(verdict[k]),
-            _probability(answer.overall.p_value[k]),
-            str(state[w]),
-            format_rate(answer.rate_at_end[w]),
-            _day(when[owner]),
-        )
-    if rows and len(latest):
-        console.print(grid)
-        if len(latest) > rows:
-            more = len(latest) - rows
-            console.print(f"… and {more:,} more sources (--rows, or -o FILE)", style="dim")
-        console.print()
+    width = max(terminal(_PIPE_WIDTH).width - 90, 16)
+    print_table(
+        ("source", "updates", "windows", "trend", "p-value", "now", "rate now", "next update"),
+        [
+            (
+                wide_enough(str(answer.source[int(w)]), width),
+                f"{answer.overall.points[k]:,}",
+                f"{window[w]:,}",
+                str(verdict[k]),
+                _probability(answer.overall.p_value[k]),
+                str(state[w]),
+                format_rate(answer.rate_at_end[w]),
+                _day(when[int(answer.windows.owner[w])]),
+            )
+            for k, w in enumerate(latest[:rows])
+        ],
+        pipe_width=_PIPE_WIDTH,
+    )
+    more = len(latest) - rows
+    _print_more(counted(more, "more source") if more > 0 else "")
+
+
+def _print_more(what: str) -> None:
+    if what:
+        click.echo(f"… and {what} (--rows, or -o FILE for all)")
+    click.echo()
 
 
 def print_summary(answer: LocalRates, due: Predictions, seen: FromVisits) -> None:
@@ -251,27 +242,32 @@ def print_calendar(answer: CalendarRates, rows: int) -> None:
     """Print the rates of stretches of the calendar."""
     import itertools
 
-    from observant.units import format_duration, format_rate
+    from observant.units import counted, format_duration, format_rate
 
-    console = _console()
-    percent = f"{100 * answer.confidence:g} % interval"
-    grid = _grid("source", "window", "observed", "changes", "rate", percent, "")
+    if not rows:
+        return
+    width = max(terminal(_PIPE_WIDTH).width - 80, 16)
+    told = []
     for row in itertools.islice(answer.rows(), rows):
         low, high = row["rate_low"] or 0.0, row["rate_high"]
         interval = f"{format_rate(low)} to {'∞' if high is None else format_rate(high)}"
         known = row["rate_per_day"] is not None
-        grid.add_row(
-            wide_enough(row["source"], max(console.width - 80, 16)),
-            row["window"],
-            format_duration(row["observed_days"]),
-            f"{row['changes']:.3g}",
-            format_rate(row["rate_per_day"]) if known else "?",
-            interval if known else "",
-            "" if row["evidence"] == "ok" else row["evidence"],
+        told.append(
+            (
+                wide_enough(row["source"], width),
+                row["window"],
+                format_duration(row["observed_days"]),
+                f"{row['changes']:.3g}",
+                format_rate(row["rate_per_day"]) if known else "?",
+                interval if known else "",
+                "" if row["evidence"] == "ok" else row["evidence"],
+            )
         )
-    if rows:
-        console.print(grid)
-        if len(answer) > rows:
-            more = len(answer) - rows
-            console.print(f"… and {more:,} more rows (--rows, or -o FILE)", style="dim")
-        console.print()
+    percent = f"{100 * answer.confidence:g} % interval"
+    print_table(
+        ("source", "window", "observed", "changes", "rate", percent, ""),
+        told,
+        pipe_width=_PIPE_WIDTH,
+    )
+    more = len(answer) - rows
+    _print_more(counted(more, "more row") if more > 0 else "")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.store_options import ago, instant, opened, source_json, store_options
+from observant.cli.options import limit_option
+from observant.cli.store_options import ago, due, instant, opened, source_json, store_options
+from observant.cli.values import Choice, Integer
 
 if TYPE_CHECKING:
     from observant.store import Store, StoredSource
@@ -20,14 +24,22 @@ _SORTS = [
 ]  # fmt: skip
 
 
+_tag_option = click.option("--tag", metavar="TAG", help="Only sources with this tag.")
+_all_option = click.option("--tag", metavar="TAG", help="All sources with this tag.")
+
+
 @click.command("list", short_help="Which sources are watched?")
 @click.argument("search", required=False)
-@click.option("--tag", help="Only those with this tag.")
-@click.option("--host", help="Only those of this host.")
-@click.option("--state", type=click.Choice(["active", "paused", "gone"]), help="Only these.")
-@click.option("--sort", type=click.Choice(_SORTS), default="name", show_default=True)
+@_tag_option
+@click.option("--host", metavar="HOST", help="Only sources of this host.")
+@click.option(
+    "--state", type=Choice(["active", "paused", "gone"]), help="Only those in this state."
+)
+@click.option(
+    "--sort", type=Choice(_SORTS), default="name", show_default=True, help="Order of the rows."
+)
 @click.option("--descending", is_flag=True, help="Largest or latest first.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@limit_option
 @store_options
 def list_(
     search: str | None,
@@ -43,7 +55,11 @@ def list_(
 ) -> None:
     """List sources: how often they change, how often they were visited, when they are due.
 
+    SEARCH is a part of the name or the title.
+
     \b
+    Examples:
+      observant list example.org
       observant list --tag news --sort rate --descending
     """
     from observant.cli.console import print_json
@@ -68,6 +84,9 @@ def list_(
     if as_json:
         print_json({"total": total, "sources": [source_json(row) for row in rows]})
         return
+    if not rows:
+        click.echo("No source fits." if any(only.values()) else "Nothing is watched yet.")
+        return
     _print_table(rows)
     if total > len(rows):
         click.echo(f"{len(rows):,} of {total:,}; --limit shows more.")
@@ -75,17 +94,29 @@ def list_(
 
 @click.command("show", short_help="Everything about one source.")
 @click.argument("source")
-@click.option("--visits", "number", type=click.IntRange(0), default=10, show_default=True)
+@click.option(
+    "--visits",
+    "number",
+    type=Integer(0),
+    default=10,
+    show_default=True,
+    help="How many of its last visits to show.",
+)
 @store_options
 def show(source: str, number: int, store: str | None, config: str | None, as_json: bool) -> None:
-    """Show a source with its rate, its next visit, its last visits and what was learned of noise.
+    """Show a source with its rate, its next visit and the reason for it, and its last visits.
 
-    Give its name, or a part of the name that only it has.
+    SOURCE is its name, or a part of the name that only it has.
+
+    \b
+    Examples:
+      observant show example.org/news
     """
     import msgspec
 
     from observant.cli.console import print_json
     from observant.observer.watching import own_settings
+    from observant.service.collection import Collection
     from observant.units import format_rate
 
     with opened(store, config) as (found, loaded):
@@ -94,10 +125,12 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
         versions = found.versions(row.name, limit=1000)
         memory = found.remembered(row.name, text=False).memory
         settings = loaded.settings_of(row.tags, own_settings(row), row.name)
+        why = Collection(found, loaded).why(row.name)
     if as_json:
         print_json(
             {
                 **source_json(row),
+                "why": why,
                 "settings": msgspec.to_builtins(settings),
                 "versions": len(versions),
                 "noise": memory.get("noise"),
@@ -130,12 +163,14 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
         "visits": f"{row.visits:,}, {row.changes:,} changes, {row.failures:,} failed",
         "last visit": ago(row.visited_at, now),
         "last change": ago(row.changed_at, now),
-        "next visit": "paused" if row.state == "paused" else ago(row.due_at, now),
+        "next visit": "paused" if row.state == "paused" else due(row.due_at, now),
         "versions kept": f"{len(versions):,}",
     }
     for label, text in lines.items():
         if text:
             click.echo(f"{label:>14}  {text}")
+    click.echo()
+    click.echo(textwrap.fill(why, width=min(shutil.get_terminal_size().columns, 100)))
     if visits:
         click.echo()
     for visit in visits:
@@ -146,14 +181,28 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
 
 @click.command("diff", short_help="What changed between two versions?")
 @click.argument("source")
-@click.option("--from", "back", type=click.IntRange(1), default=1, show_default=True,
-              help="How many versions ago the older one is.")  # fmt: skip
-@click.option("--to", "to", type=click.IntRange(0), default=0, show_default=True,
-              help="How many versions ago the newer one is; 0 is the latest.")  # fmt: skip
 @click.option(
-    "--by", type=click.Choice(["auto", "lines", "words", "json"]), default="auto",
+    "--from",
+    "back",
+    type=Integer(1),
+    default=1,
     show_default=True,
-)  # fmt: skip
+    help="How many versions ago the older one is.",
+)
+@click.option(
+    "--to",
+    type=Integer(0),
+    default=0,
+    show_default=True,
+    help="How many versions ago the newer one is; 0 is the latest.",
+)
+@click.option(
+    "--by",
+    type=Choice(["auto", "lines", "words", "json"]),
+    default="auto",
+    show_default=True,
+    help="What is compared.",
+)
 @store_options
 def diff(
     source: str,
@@ -164,17 +213,28 @@ def diff(
     config: str | None,
     as_json: bool,
 ) -> None:
-    """Show what changed between two kept versions of a source, by default the last two."""
+    """Show what changed between two kept versions of a source, by default the last two.
+
+    SOURCE is its name, or a part of the name that only it has.
+
+    \b
+    Examples:
+      observant diff example.org/news
+      observant diff example.org/news --from 5 --by words
+    """
     from observant.cli.console import print_json
     from observant.errors import InputError
     from observant.observer.comparing import diff as compare
+    from observant.units import counted
 
     with opened(store, config) as (found, _):
         row = found.find_source(source)
         versions = found.versions(row.name, limit=max(back, to) + 1)
         if len(versions) <= max(back, to):
+            kept = counted(len(versions), "version")
             raise InputError(
-                f"{len(versions)} versions are kept, too few for this comparison", source=row.name
+                f"there is nothing to compare yet: {kept} kept, {max(back, to) + 1} needed",
+                source=row.name,
             )
         texts = [found.snapshot(versions[k].digest).decode("utf-8", "replace") for k in (back, to)]
         times = [versions[k].at for k in (back, to)]
@@ -218,29 +278,40 @@ def _change_state(
 
 @click.command("pause", short_help="Stop visiting sources for a while.")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
-@click.option("--tag", help="All with this tag.")
+@_all_option
 @store_options
 def pause(
     sources: tuple[str, ...], tag: str | None, store: str | None, config: str | None, as_json: bool
 ) -> None:
-    """Stop visiting sources for a while. What is known of them stays."""
+    """Stop visiting sources for a while. What is known of them stays.
+
+    \b
+    Examples:
+      observant pause example.org/news
+      observant pause --tag news
+    """
     _change_state(sources, tag, store, config, as_json, "paused")
 
 
 @click.command("resume", short_help="Go on visiting sources.")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
-@click.option("--tag", help="All with this tag.")
+@_all_option
 @store_options
 def resume(
     sources: tuple[str, ...], tag: str | None, store: str | None, config: str | None, as_json: bool
 ) -> None:
-    """Go on visiting sources that were paused."""
+    """Go on visiting sources that were paused.
+
+    \b
+    Examples:
+      observant resume --tag news
+    """
     _change_state(sources, tag, store, config, as_json, "active")
 
 
 @click.command("remove", short_help="Stop watching sources.")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
-@click.option("--tag", help="All with this tag.")
+@_all_option
 @click.option("--forget", is_flag=True, help="Delete their visits and versions as well.")
 @store_options
 def remove(
@@ -251,7 +322,13 @@ def remove(
     config: str | None,
     as_json: bool,
 ) -> None:
-    """Stop watching sources. Their visits stay in the log, unless --forget."""
+    """Stop watching sources. Their visits stay in the log, unless --forget.
+
+    \b
+    Examples:
+      observant remove example.org/news
+      observant remove --tag old --forget
+    """
     from observant.cli.console import print_json
     from observant.observer.watching import touch
     from observant.units import counted
@@ -281,42 +358,43 @@ def _named(store: Store, sources: tuple[str, ...], tag: str | None) -> list[str]
             if after is None:
                 break
     if not names:
-        raise InputError("say which sources: their names, or --tag")
+        raise InputError(
+            f"there is no source with the tag {tag!r}"
+            if tag
+            else "say which sources: their names, or --tag"
+        )
     return list(dict.fromkeys(names))
 
 
 def _print_table(rows: list[StoredSource]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from observant.cli.console import wide_enough
+    from observant.cli.console import print_table, wide_enough
     from observant.units import format_rate
 
-    table = Table(box=None, pad_edge=False)
-    for heading, side in (
-        ("source", "left"), ("rate", "right"), ("95 % interval", "left"), ("visits", "right"),
-        ("changes", "right"), ("last change", "right"), ("next visit", "right"),
-        ("state", "left"),
-    ):  # fmt: skip
-        table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
     now = time.time()
+    told = []
     for row in rows:
         known = row.rate is not None and row.rate_low is not None and row.rate_high is not None
         trouble = f"{row.error} ×{row.failed_in_row}" if row.failed_in_row else row.state
-        table.add_row(
-            wide_enough(row.title or row.name, 44),
-            format_rate(row.rate) if row.rate is not None else "?",
-            f"{format_rate(row.rate_low or 0)} to {format_rate(row.rate_high or 0)}"
-            if known
-            else "",
-            f"{row.visits:,}",
-            f"{row.changes:,}",
-            ago(row.changed_at, now),
-            "paused" if row.state == "paused" else ago(row.due_at, now),
-            trouble,
+        told.append(
+            (
+                wide_enough(row.title or row.name, 44),
+                format_rate(row.rate) if row.rate is not None else "?",
+                f"{format_rate(row.rate_low or 0)} to {format_rate(row.rate_high or 0)}"
+                if known
+                else "",
+                f"{row.visits:,}",
+                f"{row.changes:,}",
+                ago(row.changed_at, now),
+                "paused" if row.state == "paused" else due(row.due_at, now),
+                trouble,
+            )
         )
-    console = Console(highlight=False)
-    # A pipe has no width to fit.
-    console.print(table) if console.is_terminal else Console(highlight=False, width=160).print(
-        table
+    print_table(
+        (
+            *("source", "rate", "95 % interval", "visits", "changes"),
+            *("last change", "next visit", "state"),
+        ),
+        told,
+        words={"95 % interval", "state"},
+        pipe_width=160,
     )

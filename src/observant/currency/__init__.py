@@ -35,6 +35,7 @@ from observant.currency.discrete import (
 from observant.currency.measures import (
     changed_probability,
     currency,
+    hidden_share,
     mean_missed_updates,
     mean_staleness,
     missed_updates,
@@ -69,6 +70,7 @@ __all__ = [
     "expected_out_of_date",
     "expected_time_out_of_date",
     "heuristic_time_to_live",
+    "hidden_share",
     "mean_missed_updates",
     "mean_staleness",
     "missed_updates",

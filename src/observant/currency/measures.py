@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "changed_probability",
     "currency",
+    "hidden_share",
     "mean_missed_updates",
     "mean_staleness",
     "missed_updates",
@@ -96,6 +97,21 @@ def mean_missed_updates(source: Source, period: ArrayLike) -> Array:
     1.5
     """
     return missed_updates(source, period) / 2.0
+
+
+def hidden_share(source: Source, period: ArrayLike) -> Array:
+    """Share of all updates that no visit ever sees, because another one follows before it.
+
+    Visits find 1 change or none in a period T, and G(T) on average, of λT updates: 1 − G(T)/(λT).
+
+    >>> print(hidden_share([0.01, 0.1, 1.0], period=10).round(3))
+    [0.048 0.368 0.9  ]
+    """
+    model, period = as_model(source), not_negative("period", period)
+    updates = missed_updates(model, period)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        hidden = np.maximum(1.0 - model.age_cdf(period) / updates, 0.0)
+    return unwrapped(np.where(updates == 0.0, 0.0, hidden))
 
 
 def changed_probability(source: Source, elapsed: ArrayLike) -> Array:

@@ -166,7 +166,10 @@ class WeibullPopulation(AgeModel):
     @property
     def mean(self) -> float:
         """Mean of the mean times, in days."""
-        return self.scale * math.gamma(1.0 + 1.0 / self.shape)
+        try:
+            return self.scale * math.gamma(1.0 + 1.0 / self.shape)
+        except OverflowError:  # of shapes near zero
+            return math.inf
 
     @property
     def median(self) -> float:

@@ -16,7 +16,7 @@ from observant.errors import InputError
 from observant.estimation.evidence import Evidence
 from observant.estimation.priors import grid_likelihood
 from observant.tables import Table
-from observant.units import parse_rate
+from observant.units import format_share, parse_rate
 from observant.visits.grouping import blocks_of_sources
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ class ClassTable(Table):
 
     def __repr__(self) -> str:
         shares = ", ".join(
-            f"{name} {share:.0%}" for name, share in zip(self.classes, self.prior, strict=True)
+            f"{name} {format_share(share, 0)}"
+            for name, share in zip(self.classes, self.prior, strict=True)
         )
         return f"<ClassTable: {len(self):,} sources; {shares}>"
 

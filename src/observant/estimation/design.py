@@ -37,7 +37,7 @@ from observant.estimation.laws import (
     visits_and_ratios,
     within,
 )
-from observant.units import format_duration, parse_duration, parse_rate
+from observant.units import format_duration, format_share, parse_duration, parse_rate
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -253,9 +253,9 @@ def _visits_needed(
     wish = relative_sd or precision or 0.0
     if abs(stays) >= wish:
         raise EstimationError(
-            f"no number of visits gives {wish:.0%}: at r = {r:.3g} the method "
-            f"{estimator.method!r} stays biased by {stays:.0%}; visit more often, or use "
-            "the method 'improved'"
+            f"no number of visits gives {format_share(wish, 0)}: at r = {r:.3g} the method "
+            f"{estimator.method!r} stays biased by {format_share(stays, 0)}; visit more often, or "
+            "use the method 'improved'"
         )
     deviations = wish
     if precision is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from observant.visits import VisitLog
 
-__all__ = ["CHANGED", "DATED", "Evidence"]
+__all__ = ["CHANGED", "DATED", "Evidence", "successful_visits"]
 
 CHANGED, DATED = 1, 2
 """Bits of `Evidence.kind`: the source had changed; its date of modification was known."""
@@ -96,14 +96,7 @@ class Evidence:
         much older than the time between their updates.
         """
         last = len(log.sources) if last is None else last
-        start, stop = int(log.offsets[first]), int(log.offsets[last])
-        rows = np.arange(start, stop)
-        status = log.extras.get("status")
-        if status is not None:
-            rows = rows[succeeded(numbers_in(status.slice(start, stop - start), 200))]
-        owner = np.searchsorted(log.offsets[first : last + 1], rows, side="right") - 1
-        is_first = np.ones(len(rows), bool)
-        is_first[1:] = owner[1:] != owner[:-1]
+        rows, owner, is_first = successful_visits(log, first, last)
         time, changed = log.time[rows], log.changed[rows]
         since = np.empty(len(rows), np.int64)
         since[1:] = time[:-1]
@@ -164,3 +157,22 @@ class Evidence:
             ages=self.ages[rows],
             weight=None if self.weight is None else self.weight[rows],
         )
+
+
+def successful_visits(
+    log: VisitLog, first: int, last: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Visits to the sources ``first:last`` that did not fail.
+
+    Returns their rows in the log, the source of each, counted from `first`, and whether it is the
+    first one of its source.
+    """
+    start, stop = int(log.offsets[first]), int(log.offsets[last])
+    rows = np.arange(start, stop)
+    status = log.extras.get("status")
+    if status is not None:
+        rows = rows[succeeded(numbers_in(status.slice(start, stop - start), 200))]
+    owner = np.searchsorted(log.offsets[first : last + 1], rows, side="right") - 1
+    is_first = np.ones(len(rows), bool)
+    is_first[1:] = owner[1:] != owner[:-1]
+    return rows, owner, is_first

@@ -20,7 +20,7 @@ from observant.errors import InputError
 from observant.estimation.drift.following import Follower, Season, Seasons, last_visits
 from observant.estimation.drift.table import DriftTable
 from observant.estimation.evidence import CHANGED, Evidence
-from observant.tables import Table
+from observant.tables import Table, first_rows
 from observant.units import MICROSECONDS_PER_DAY, counted, format_duration
 from observant.visits.parsing import MISSING, column_of, times_in
 
@@ -88,6 +88,7 @@ class OverdueTable(Table):
     probability: NDArray[np.float64]
     """Of no change in so long a time."""
     last_visit: NDArray[np.datetime64]
+    """The last successful one."""
     sources: int
     """How many sources were looked at."""
     epsilon: float
@@ -109,16 +110,13 @@ class OverdueTable(Table):
     def __str__(self) -> str:
         if not len(self):
             return "nothing is overdue"
-        width = min(max([6, *(len(str(s)) for s in self.source[:10].to_pylist())]), 48)
-        lines = [f"{'source':{width}}  {'reason':9}  {'for':>7}  probability of no change"]
-        lines += [
-            f"{str(self.source[i])[:width]:{width}}  {self.reason[i]:9}  "
-            f"{format_duration(self.days[i]):>7}  {self.probability[i]:.2g}"
-            for i in range(min(len(self), 10))
-        ]
-        if len(self) > 10:
-            lines.append(f"… and {len(self) - 10:,} more")
-        return "\n".join(lines)
+
+        def row(i: int) -> str:
+            days = format_duration(self.days[i])
+            return f"{self.reason[i]:9}  {days:>7}  {self.probability[i]:.2g}"
+
+        heading = f"{'reason':9}  {'for':>7}  probability of no change"
+        return first_rows(self.source, heading, row)
 
 
 def change_probability(

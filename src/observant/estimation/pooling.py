@@ -43,12 +43,20 @@ if TYPE_CHECKING:
 
     from observant.visits import VisitLog
 
-__all__ = ["RatePosterior", "estimate_pooled"]
+__all__ = [
+    "RatePosterior",
+    "estimate_pooled",
+    "grid_quantiles",
+    "learn_prior",
+    "rates_under",
+    "sampled_ranks",
+]
 
 STRENGTH = 10.0
 """Sources of the parent that a group's prior starts from."""
 
 _SOURCES_TO_FIT = 20_000
+"""From which the prior is learnt, evenly spread over the alphabet: enough to know it well."""
 _SOURCES_OF_A_GROUP = 500
 
 
@@ -97,12 +105,45 @@ def estimate_pooled(
     progress: Callable[[int], object] | None = None,
 ) -> RateTable:
     """Posterior means and quantiles of all rates; see `observant.estimate_rates`."""
-    notes = list(log.notes if notes is None else notes)
-    sample = _evidence_sample(log, use_first_age=use_first_age)
+    prior, told = learn_prior(
+        log, method, use_first_age=use_first_age, zero_truncated=zero_truncated, trust=trust
+    )
+    return rates_under(
+        log,
+        prior,
+        method,
+        confidence=confidence,
+        notes=[*(log.notes if notes is None else notes), *told],
+        use_first_age=use_first_age,
+        strength=strength,
+        threads=threads,
+        progress=progress,
+    )
+
+
+def learn_prior(
+    log: VisitLog,
+    method: str = "pooled",
+    *,
+    use_first_age: bool = False,
+    zero_truncated: bool = False,
+    trust: float | None = None,
+) -> tuple[Prior, list[str]]:
+    """Learn the prior of the whole collection, and what is to be said of it.
+
+    The histories of `sampled_ranks` are enough: a log of those sources alone has the same prior.
+    """
+    chosen = np.zeros(len(log.sources), bool)
+    chosen[sampled_ranks(len(log.sources))] = True
+    sample = Evidence.from_log(
+        log if chosen.all() else log.select(chosen), use_first_age=use_first_age
+    )
+    sample = sample.select(sample.counts > 0)
     if not len(sample.gaps):
         raise EstimationError(
             "no source has two visits that can be compared, so there is nothing to pool"
         )
+    notes = []
     rates = rate_grid(sample)
     exposure = Totals.of(sample).time if zero_truncated else None
     if method == "pooled-gamma":
@@ -116,13 +157,41 @@ def estimate_pooled(
                 f"a visit counts as {trust:g} of one: histories here predict themselves less well "
                 "than those of sources with a constant rate"
             )
+    if zero_truncated:
+        notes.append("taken as a collection of sources that changed at least once")
+    return prior, notes
+
+
+def sampled_ranks(sources: int) -> NDArray[np.int64]:
+    """Places in the alphabet of the sources from which the prior of so many is learnt.
+
+    >>> sampled_ranks(3).tolist(), len(sampled_ranks(1_000_000))
+    ([0, 1, 2], 20000)
+    """
+    if sources <= _SOURCES_TO_FIT:
+        return np.arange(sources)
+    return np.unique(np.linspace(0, sources - 1, _SOURCES_TO_FIT).astype(np.int64))
+
+
+def rates_under(
+    log: VisitLog,
+    prior: Prior,
+    method: str = "pooled",
+    *,
+    confidence: float = 0.95,
+    notes: list[str] | None = None,
+    use_first_age: bool = False,
+    strength: float = STRENGTH,
+    threads: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> RateTable:
+    """Posterior rates of a collection, or of a part that holds its groups whole, under a prior."""
+    notes = list(log.notes if notes is None else notes)
+    rates = prior.rates
     group: NDArray[np.int64] | None = None
     if log.groups is not None and method == "pooled":
         prior, group = _fit_groups(log, prior, strength, use_first_age=use_first_age)
         notes.append(f"{len(prior.groups):,} groups have priors of their own")
-    if zero_truncated:
-        notes.append("taken as a collection of sources that changed at least once")
-
     tail = (1 - confidence) / 2
 
     def one_block(
@@ -222,17 +291,3 @@ def _fit_groups(
         )
         first = last
     return replace(prior, groups=names, group_weights=fitted), group
-
-
-def _evidence_sample(log: VisitLog, *, use_first_age: bool) -> Evidence:
-    """Evidence of every k-th source in alphabetical order: enough to know the prior well."""
-    sources = len(log.sources)
-    if sources <= _SOURCES_TO_FIT:
-        return _with_evidence(Evidence.from_log(log, use_first_age=use_first_age))
-    chosen = np.zeros(sources, bool)
-    chosen[np.linspace(0, sources - 1, _SOURCES_TO_FIT).astype(np.int64)] = True
-    return _with_evidence(Evidence.from_log(log.select(chosen), use_first_age=use_first_age))
-
-
-def _with_evidence(evidence: Evidence) -> Evidence:
-    return evidence.select(evidence.counts > 0)

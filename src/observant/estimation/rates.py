@@ -37,7 +37,18 @@ if TYPE_CHECKING:
     Own = Callable[[Evidence], Any]
     """An estimator of somebody's own: see `estimate_rates`."""
 
-__all__ = ["EVIDENCE", "METHODS", "RateTable", "closed_form", "estimate_rates", "solve"]
+__all__ = [
+    "ENOUGH_TO_POOL",
+    "EVIDENCE",
+    "METHODS",
+    "RateTable",
+    "closed_form",
+    "estimate_rates",
+    "rate_table",
+    "refuse_bad_options",
+    "run_blocks",
+    "solve",
+]
 
 METHODS = {
     "naive": "changes over time, X/T; misses what happened twice between visits (Cho 4.1)",
@@ -212,10 +223,7 @@ def estimate_rates(
     own: Own | None = None
     if callable(method):
         own, method = method, name_of(method)
-    elif method not in METHODS:
-        raise InputError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence lies between 0 and 1, not {confidence}")
+    refuse_bad_options(None if own else method, confidence)
     notes = list(log.notes)
     if own is None and method == "auto":
         method = "pooled" if len(log.sources) >= ENOUGH_TO_POOL else "bias-reduced"
@@ -262,6 +270,18 @@ def estimate_rates(
         progress=progress,
     )
     return rate_table(log, columns, method, confidence, conflicts, notes)
+
+
+def refuse_bad_options(
+    method: str | None, confidence: float, *, zero_truncated: bool = False
+) -> None:
+    """Refuse options that no estimate of rates takes; None is a method of somebody's own."""
+    if method is not None and method not in METHODS:
+        raise InputError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence lies between 0 and 1, not {confidence}")
+    if zero_truncated and method not in {"auto", "pooled", "pooled-gamma"}:
+        raise InputError(f"zero_truncated is for the pooled methods, not for {method}")
 
 
 def name_of(own: Own) -> str:

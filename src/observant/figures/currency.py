@@ -106,7 +106,8 @@ def budget_figure(plan: Plan) -> alt.LayerChart:
         (
             lines
             + dot.mark_point(filled=True, size=80, color="black")
-            + dot.mark_text(align="left", dx=8, dy=12, fontSize=12).encode(text="label:N")
+            # Above and to the left there is room: the curve bends the other way.
+            + dot.mark_text(align="right", dx=-10, dy=-8, fontSize=12).encode(text="label:N")
         ).properties(title="What would another budget buy?")
     )
     return chart

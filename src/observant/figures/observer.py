@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from observant.figures.style import COLOURS, data, decades, log_scale, styled
+from observant.units import format_share
 
 if TYPE_CHECKING:
     from observant.observer.synthetic.run import Judgement
@@ -82,8 +83,9 @@ def _rates(answer: Judgement) -> Any:
         .encode(x=x, y=y)
     )
     title = alt.Title(
-        f"{answer.covered_poisson:.0%} of the intervals of Poisson pages hold the true rate",
-        subtitle=f"{answer.covered:.0%} of all; {answer.world.pages:,} pages, "
+        f"{format_share(answer.covered_poisson, 0)} of the intervals of Poisson pages hold the "
+        "true rate",
+        subtitle=f"{format_share(answer.covered, 0)} of all; {answer.world.pages:,} pages, "
         f"{answer.visits / answer.world.pages:.0f} visits each on average",
         subtitleColor="#666666",
     )
@@ -134,8 +136,8 @@ def _days(answer: Judgement) -> Any:
     )
     mark = alt.Chart(data([{"day": half}])).mark_rule(strokeDash=[4, 4], color="#888888")
     title = alt.Title(
-        f"{answer.achieved:.1%} fresh, {answer.predicted:.1%} predicted, "
-        f"{answer.uniform:.1%} with uniform visits",
+        f"{format_share(answer.achieved)} fresh, {format_share(answer.predicted)} predicted, "
+        f"{format_share(answer.uniform)} with uniform visits",
         subtitle="in the second half of the time; the first half is for learning",
         subtitleColor="#666666",
     )

@@ -92,7 +92,7 @@ def _bars(answer: Comparison) -> Any:
     dots = base.mark_circle(size=90, opacity=1).encode(x=x, color=colour)
     errors = base.mark_rule(color="#222222", strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
     text = base.mark_text(align="left", dx=9, color="#555555", fontSize=10).encode(
-        x="value:Q", text="label:N"
+        x="high:Q", text="label:N"
     )
     return (rule + dots + errors + text).properties(
         width=560,

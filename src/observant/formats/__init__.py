@@ -167,13 +167,24 @@ def write_batches(
         _refuse_text(file)
         module.write(batches, file, ending)
         return
+    not_ours: list[InputError] = []  # where the batches come from, not where they go
+
+    def read() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except InputError as error:
+            not_ours.append(error)
+            raise
+
     try:
         with _replacing(Path(file)) as stream, _compressed(stream, os.fspath(file)) as sink:
-            module.write(batches, sink, ending)
+            module.write(read(), sink, ending)
     except (OSError, ValueError, NotImplementedError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot be written: {reason}", file=os.fspath(file)) from error
     except InputError as error:
+        if error in not_ours:
+            raise
         raise InputError(error.message, file=os.fspath(file), column=error.column) from error
 
 

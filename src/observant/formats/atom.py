@@ -12,7 +12,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.formats.opml import xml_text
-from observant.units import format_duration
+from observant.units import format_duration, format_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -105,7 +105,7 @@ def _change(log: VisitLog, row: int) -> AtomEntry:
     magnitude = _value(log, "magnitude", row)
     told = f"found changed, {format_duration((at - before) / _DAY)} after the visit before"
     if magnitude is not None:
-        told += f"; {magnitude:.0%} of it differs"
+        told += f"; {format_share(magnitude, 0)} of it differs"
     return AtomEntry(_id(source, at), source, _EPOCH + timedelta(microseconds=at), told, source)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from observant.observer.telling import event_id, subject_of
 from observant.store import Event
-from observant.units import format_duration
+from observant.units import format_duration, format_share
 
 if TYPE_CHECKING:
     from observant.observer.config import Notify
@@ -21,36 +21,45 @@ if TYPE_CHECKING:
 __all__ = ["Alarms", "silences"]
 
 DAY = 86_400.0
-_KEPT = "notify.alarms"
+_KEPT = "notify.episodes"
 _CLEAR = 0.5
 """The lateness alarm goes off when half of its level is reached."""
 _MARGIN = 0.02
 """The budget alarm goes off when α is this much above the wanted one."""
 _OVERSPENT, _WITHIN = 1.25, 1.1
 _HOUR = 3600.0
+_SILENT = 180.0
+"""Seconds after which an observer that says nothing no longer keeps an alarm on."""
 _MOST = 1000
 """Sources that are looked at closely in one round."""
 
 
 class Alarms:
-    """Lateness and budget of an observer, with hysteresis. What is on survives a restart.
+    """Lateness and budget of the observers of a store, with hysteresis.
+
+    An alarm goes on with the first observer that has reason for it and off when none has any: it is
+    told once, however many there are. What is on is kept in the store and survives a restart.
 
     - ``lateness``: due visits wait for longer than `Notify.lateness`, on average.
     - ``budget``: the budget buys less currency than `Notify.currency`, or in an hour a quarter more
       than the budget was spent.
     """
 
-    def __init__(self, store: Store, notify: Notify) -> None:
-        self._store, self._notify = store, notify
-        self._on: dict[str, float] = dict(store.setting(_KEPT) or {})
+    def __init__(self, store: Store, notify: Notify, observer: str = "") -> None:
+        self._store, self._notify, self._observer = store, notify, observer
+        self._episodes: dict[str, Any] = {}
+        """Of each alarm that is on: since when, and which observers said so when."""
         self._spent: list[tuple[float, float]] = []
 
     def look(self, status: Status) -> list[Event]:
         """The events that this status causes; they are in the outbox when this returns."""
+        before = self._store.setting(_KEPT) or {}
+        self._episodes = dict(before)
         told = [*self._lateness(status), *self._budget(status)]
+        if self._episodes != before:
+            self._store.set_setting(_KEPT, self._episodes)
         if told:
             self._store.add_events(told)
-            self._store.set_setting(_KEPT, self._on)
         return told
 
     def _lateness(self, status: Status) -> list[Event]:
@@ -71,7 +80,7 @@ class Alarms:
         known = wanted > 0 and not math.isnan(planned)
         ratio = self._spending(status)
         poor, rich = known and planned < wanted, not known or planned > wanted + _MARGIN
-        reason = f"the budget buys a currency of {planned:.1%}" if known else "the budget"
+        reason = f"the budget buys a currency of {format_share(planned)}" if known else "the budget"
         if ratio > _OVERSPENT:
             reason = f"{ratio:.2f} times the budget was spent in the last hour"
         return self._turn(
@@ -100,18 +109,26 @@ class Alarms:
     def _turn(
         self, alarm: str, at: float, *, on: bool, off: bool, reason: str, details: dict[str, Any]
     ) -> list[Event]:
-        is_on = alarm in self._on
-        if is_on == on or (is_on and not off):
+        episode = self._episodes.pop(alarm, None)
+        said = {} if episode is None else episode["said"]
+        said = {
+            name: when
+            for name, when in said.items()
+            if name != self._observer and when > at - _SILENT
+        }
+        if on or (episode is not None and not off):
+            said[self._observer] = at
+        since = at if episode is None else episode["since"]
+        if said:
+            self._episodes[alarm] = {"since": since, "said": said}
+        if (episode is None) == (not said):
             return []
-        state = "on" if on else "off"
-        since = self._on.pop(alarm, at)
-        if on:
-            self._on[alarm] = since = at
+        state = "on" if said else "off"
         payload = {
             "alarm": alarm,
             "state": state,
             "title": f"{alarm} alarm {state}",
-            "reason": reason if on else f"over: {reason}",
+            "reason": reason if said else f"over: {reason}",
             "at": at,
             "since": since,
         }

@@ -15,7 +15,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import ObservantError
-from observant.notifications.channels import Answer, way_of
+from observant.notifications.channels import Answer, class_of, way_of
 from observant.notifications.messages import compose
 from observant.notifications.subscriptions import due_at, masked, quiet_until, wants
 from observant.observer.clock import SteadyClock
@@ -287,17 +287,10 @@ class Deliverer:
         return self._channels[way]
 
     def _made(self, way: str) -> Channel:
-        from observant.notifications.channels.apprise import Apprise
-        from observant.notifications.channels.mail import Mail
-        from observant.notifications.channels.webhook import Webhook
         from observant.observer.transport import Guard
 
         guard = Guard(allow=(*self.config.allow, *self._notify.allow))
-        if way == "webhook":
-            return Webhook(guard, self.clock, contact=self.config.contact or None)
-        if way == "mail":
-            return Mail(guard, self.clock, self._notify)
-        return Apprise(guard)
+        return class_of(way).made(guard, self.clock, self.config)
 
     # -- trying a channel ---------------------------------------------------------------------
 

@@ -53,7 +53,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 def compose(identity: str, subscription: Subscription, events: Sequence[PendingEvent]) -> Message:
     """Write a message of these events for a subscriber."""
     zone = _zone(subscription.timezone)
-    template = subscription.template or TEMPLATE
     told = [values_of(event, subscription.name, len(events), zone) for event in events[:_IN_DIGEST]]
     if len(events) == 1:
         subject = render(subscription.subject or SUBJECT, told[0], "line")
@@ -65,7 +64,8 @@ def compose(identity: str, subscription: Subscription, events: Sequence[PendingE
             "name": subscription.name,
         }
         subject = render(subscription.subject or SUBJECT, values, "line")
-    parts = [render(template, values) for values in told]
+    template = subscription.template
+    parts = [render(template, v) if template else render(TEMPLATE, _once(v)) for v in told]
     more = len(events) - len(told)
     if more:
         parts.append(f"… and {counted(more, 'more event', 'more events')}")
@@ -113,6 +113,11 @@ def values_of(
         "count": count,
         "subscription": subscription,
     }
+
+
+def _once(values: dict[str, object]) -> dict[str, object]:
+    """The same, but an address that is the name is not said again."""
+    return values | {"url": None} if values["url"] == values["name"] else values
 
 
 def _plain(event: PendingEvent) -> dict[str, Any]:

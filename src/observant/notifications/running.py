@@ -71,7 +71,7 @@ async def notifying(
 async def _keep_watch(deliverer: Deliverer, observer: Observer | None, stop: asyncio.Event) -> None:
     """Look at the observer now and then, and at silent sources and old events more rarely."""
     store, clock = deliverer.store, deliverer.clock
-    alarms = await asyncio.to_thread(Alarms, store, deliverer.config.notify)
+    alarms = Alarms(store, deliverer.config.notify, "" if observer is None else observer.name)
     next_round = clock.time() + _LOOK
     while True:
         try:

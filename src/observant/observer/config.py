@@ -7,7 +7,9 @@ tags of the source in their order (``[tags.NAME]``), the source itself.
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import stat
 import tomllib
 from pathlib import Path
@@ -31,6 +33,13 @@ __all__ = [
 
 FILE = "observant.toml"
 PREFIX = "OBSERVANT_"
+_UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`(.*)", re.DOTALL)
+_QUANTITIES = {
+    "budget": "budget_per_day",
+    "grace": "grace_days",
+    "host_delay": "host_delay_days",
+    "lease": "lease_seconds",
+}
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,6 +121,7 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     retry: str | float = "10s"
     """After a failed attempt; doubled with each one that follows."""
     longest_retry: str | float = "1h"
+    """The longest such pause."""
     attempts: int = 20
     """A message that was refused so often is a dead letter ..."""
     give_up: str | float = "3d"
@@ -160,6 +170,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The most visits under way at once."""
     host_delay: str | float = "1s"
     """The least time between two visits to a host."""
+    lease: str | float = "1min"
+    """How long the part of an observer that is silent stays its own, before others take it over."""
     metrics: str = ""
     """A file that is rewritten every few seconds, or a port of loopback."""
     log: str = "text"
@@ -185,6 +197,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def host_delay_days(self) -> float:
         return parse_duration(self.host_delay)
+
+    @property
+    def lease_seconds(self) -> float:
+        seconds = parse_duration(self.lease) * 86_400.0
+        if seconds < 1:
+            raise InputError(f"lease must be 1s or longer, not {self.lease}")
+        return seconds
 
     def settings_of(
         self, tags: tuple[str, ...] | list[str], own: dict[str, Any] | None, source: str = ""
@@ -225,12 +244,16 @@ def load_config(
     values = _merged(values, {k: v for k, v in (flags or {}).items() if v is not None})
     where = values.get("file") or None
     config: Config = _converted(values, Config, where)
-    for what in ("budget_per_day", "grace_days", "host_delay_days"):
-        getattr(config, what)
+    for name, what in _QUANTITIES.items():
+        try:
+            getattr(config, what)
+        except InputError as error:
+            raise InputError(f"{name}: {error}", file=where) from error
     config.retention.limits()
-    for tag, own in config.tags.items():
-        _settings(own, "", f"[tags.{tag}]")
-    _settings(config.defaults, "", "[defaults]")
+    _check_limits(config.limits, where)
+    tags = {f"[tags.{tag}]": own for tag, own in config.tags.items()}
+    for table, own in (tags | {"[defaults]": config.defaults}).items():
+        _check_limits(_settings(own, "", table).limits, table)
     for entry in config.sources:
         if not entry.url:
             raise InputError("every source needs a url", file=where, source=entry.name or None)
@@ -305,22 +328,44 @@ def _check_inner(settings: SourceSettings, source: str) -> None:
         from observant.observer.comparing import Rules
 
         _converted(settings.compare, Rules, None, source or None)
-    if settings.limits:
-        from observant.observer.transport.limits import Limits
-
-        _converted(settings.limits, Limits, None, source or None)
+    _check_limits(settings.limits, None, source or None)
     if settings.query:
         from observant.observer.sources.query import StandingQuery
 
         _converted(settings.query, StandingQuery, None, source or None)
 
 
+def _check_limits(limits: dict[str, Any], file: str | None, source: str | None = None) -> None:
+    if limits:
+        from observant.observer.transport.limits import Limits
+
+        try:
+            _converted(limits, Limits, file, source)
+        except InputError as error:
+            raise InputError(f"[limits]: {error.message}", file=file, source=source) from error
+
+
 def _converted(values: Any, kind: Any, file: str | None, source: str | None = None) -> Any:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        message = str(error).replace("Object contains unknown field", "there is no setting")
+        message = str(error)
+        unknown = _UNKNOWN.match(message)
+        if unknown is not None:
+            near = difflib.get_close_matches(unknown[1], _settings_in(kind), n=1)
+            message = f"there is no setting `{unknown[1]}`{unknown[2]}"
+            message += f"; did you mean `{near[0]}`?" if near else ""
         raise InputError(message, file=file, source=source) from error
+
+
+def _settings_in(kind: Any) -> list[str]:
+    """The names of settings, those in tables of their own too."""
+    names: list[str] = []
+    for field in msgspec.structs.fields(kind):
+        names.append(field.name)
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            names += [inner.name for inner in msgspec.structs.fields(field.type)]
+    return names
 
 
 def _merged(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:

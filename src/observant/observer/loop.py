@@ -24,11 +24,10 @@ from observant.observer.metrics import Status, Tally
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import NETWORK_ERRORS
 from observant.observer.scheduling import DAY, Belief
-from observant.observer.telling import events_of, known_to_fail
-from observant.observer.visit import Comparison, Previous, Validators, Visit
+from observant.observer.telling import told_of
+from observant.observer.visit import Comparison, Previous, Visit
 from observant.observer.watching import (
     CHANGED_BY_HAND,
-    LEASE,
     Watched,
     Watching,
     make_transport,
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.observer.telling import Standing
     from observant.observer.transport import Transport
-    from observant.store import Event, Store, StoredMember
+    from observant.store import Event, Store
 
 __all__ = ["Observer", "make_transport", "touch"]
 
@@ -81,7 +80,7 @@ class Observer(Watching):
         functions: dict[str, Callable[..., Any]] | None = None,
         name: str | None = None,
         want: int = SHARDS,
-        lease: float = LEASE,
+        lease: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(
@@ -92,7 +91,7 @@ class Observer(Watching):
             functions=functions or {},
             name=name or f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}",
             want=want,
-            lease=lease,
+            lease=config.lease_seconds if lease is None else lease,
             seed=seed,
         )
         self.tally = Tally()
@@ -213,7 +212,10 @@ class Observer(Watching):
         await self._restore()
         await asyncio.to_thread(retire_orphans, self.store)
         await self._hold_shards()
+        if not self._fences:
+            log.info("other observers hold all sources; waiting for a share of them")
         await self._learn_priors()
+        await self._tell_due_times()
 
     async def _loop(self, end: float | None, visits: int | None) -> None:
         held = refreshed = saved = time.monotonic()
@@ -374,25 +376,10 @@ class Observer(Watching):
 
     async def _previous(self, watched: Watched) -> Previous | None:
         known = await self._reads.remembered(watched.row.name)
-        if known.visited_at is None and not known.memory:
-            return None
-        self.schedule.adopt(watched.row.name, known.visited_at or 0.0, known.posterior)
-        validators = known.validators
-        return Previous(
-            digest_raw=known.digest_raw,
-            digest_text=known.digest_text,
-            text=known.text,
-            record=known.record,
-            memory=known.memory,
-            validators=None
-            if validators is None
-            else Validators(
-                url=validators.url, etag=validators.etag, last_modified=validators.last_modified
-            ),
-            last_modified=known.last_modified,
-            selection_version=known.selection_version,
-            visited_at=known.visited_at,
-        )
+        previous = Previous.of(known)
+        if previous is not None:
+            self.schedule.adopt(watched.row.name, known.visited_at or 0.0, known.posterior)
+        return previous
 
     async def _record(self, watched: Watched, visit: Visit, fence: int | None) -> None:
         """Learn from a visit and commit it with all that follows from it."""
@@ -439,30 +426,12 @@ class Observer(Watching):
             await self._follow_members(watched)
 
     async def _told(self, watched: Watched, visit: Visit, standing: Standing) -> tuple[Event, ...]:
-        """What others are to be told of a visit, with what must be looked up for it."""
-        row, store = watched.row, self.store
-        results: list[StoredMember] = []
-        memberships: list[StoredMember] = []
-        if visit.outcome == "changed" and row.kind != "query":
-            memberships = await asyncio.to_thread(store.memberships, row.name)
-        if getattr(visit, "members", None) is not None:
-            results = await asyncio.to_thread(lambda: store.members(row.name, left=True))
-        told = events_of(
-            row,
-            visit,
-            watched.standing,
-            standing,
-            self.config.notify,
-            text_before=watched.text,
-            results=results,
-            memberships=memberships,
-        )
-        if any(event.topic == "recovered" for event in told):
-            # Failures of an outage count in the store, but nobody was told of them.
-            known = await asyncio.to_thread(lambda: store.events(source=row.name, limit=100))
-            if not known_to_fail(known):
-                told = tuple(event for event in told if event.topic != "recovered")
-        return told
+        """What others are to be told of a visit; the store is asked in another thread."""
+        given = self.store, watched.row, visit, watched.standing, standing, self.config.notify
+        asks = visit.outcome != "same" or watched.standing.failed or watched.row.kind == "query"
+        if not asks:
+            return told_of(*given, text_before=watched.text)
+        return await asyncio.to_thread(told_of, *given, text_before=watched.text)
 
     async def _follow_members(self, watched: Watched) -> None:
         """Watch the members of a standing query that are its results now, and no others."""

@@ -176,5 +176,5 @@ class Metrics:
 
         try:
             self._server = start_http_server(port, addr="127.0.0.1", registry=self._registry)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             raise InputError(f"the metrics cannot be served on port {port}: {error}") from error

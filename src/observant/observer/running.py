@@ -50,9 +50,13 @@ def describe(
     title: str = "",
     tags: Iterable[str] = (),
     importance: float = 1.0,
+    host: str = "",
     settings: dict[str, Any] | None = None,
 ) -> Source:
     """A source for the store, checked. The canonical form of an address is its name.
+
+    `host` says whom a visit is a burden to: visits to one host never overlap. Unless told it is
+    the server of an address on the web, and the kind of anything else.
 
     >>> describe("HTTP://Example.org:80/a#top").name
     'http://example.org/a'
@@ -67,7 +71,8 @@ def describe(
         try:
             canonical = parse(canonical).href
         except BadURL as error:
-            raise InputError(str(error), source=address) from error
+            hint = "" if ":" in canonical else f"; did you mean https://{canonical}?"
+            raise InputError(f"{error}{hint}", source=address) from error
     elif kind == "file":
         plain = canonical.removeprefix("file://")
         canonical = str(Path(plain).absolute())
@@ -77,7 +82,7 @@ def describe(
         name=name or canonical,
         kind=kind,
         url=address.strip() if secret else canonical,
-        host=host_of(kind, canonical),
+        host=host or host_of(kind, canonical),
         title=title,
         tags=tuple(dict.fromkeys(tags)),
         importance=importance,

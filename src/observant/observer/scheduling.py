@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001 (this is the only file that looks into the scheduler's arrays)
 """The first tier: who is due? All contact of the observer with `planning.schedule.Scheduler`.
 
 Times outside are seconds since 1970, inside days. What the visits of a source have taught is the
@@ -11,7 +10,7 @@ siblings: see `planning.schedule.siblings`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from observant.planning.schedule.knowledge import Glance
+
 __all__ = ["Belief", "Expectation", "Planned", "Schedule", "group_of", "warm_up"]
 
 DAY = 86_400.0
@@ -33,9 +34,6 @@ _BROAD = 2.5
 """Standard deviation of log λ in the prior that nothing was learned for yet."""
 _DRIFT = 1_000.0
 """Days that a rate lasts, on average, before it is another."""
-_ENOUGH = 5_000
-"""Sources that are looked at to say how current we are."""
-_TO_PRICE = 300
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ class Schedule:
 
         middle = np.log(0.1)
         weights = np.exp(-0.5 * ((np.log(GRID) - middle) / _BROAD) ** 2)
-        self._scheduler: Any = Scheduler(
+        self._scheduler = Scheduler(
             budget,
             objective=objective,
             grace=grace,
@@ -127,7 +125,7 @@ class Schedule:
 
     def due(self, now: float, limit: int = 1000) -> list[str]:
         """The sources to be visited now, most urgent first. Report each, or let it `rest`."""
-        at = max(now / DAY, self._scheduler._now)
+        at = max(now / DAY, self._scheduler.now)
         return [str(name) for name in self._scheduler.due(at, limit)]
 
     def next_at(self) -> float:
@@ -143,8 +141,7 @@ class Schedule:
         """
         if name not in self._scheduler:
             return  # removed while it was visited
-        slot = self._scheduler._find(name)
-        last = self._scheduler._sources["last"][slot]
+        last = self._scheduler.last_visit(name)
         # A second visit within the same microsecond, or one across a restart with a wrong clock.
         at_day = max(at / DAY, np.nextafter(last, np.inf))
         self._scheduler.visited(name, float(at_day), changed, None if age is None else age / DAY)
@@ -156,44 +153,23 @@ class Schedule:
 
         With `refund` the visit that was asked for was not made, and does not count as spent.
         """
-        slot = self._idle(name)
-        if slot is None:
-            return
-        row, clock = self._scheduler._sources[slot], self._scheduler._clock[0]
-        if refund and row["state"] == self._scheduler._codes.AWAY:
-            clock["purse"] += row["cost"]
-            clock["spent"] -= row["cost"]
-        row["state"], row["why"] = self._scheduler._codes.WAITING, self._scheduler._codes.RETRY
-        row["key"] = until / DAY
-        self._place(slot)
+        if name in self._scheduler:
+            self._scheduler.rest(name, until / DAY, refund=refund)
 
     def put_back(self, name: str) -> None:
         """Forget that a visit to this source was begun, or that the last ones failed."""
-        slot = self._idle(name)
-        if slot is None:
-            return
-        codes, row = self._scheduler._codes, self._scheduler._sources[slot]
-        known = np.isfinite(row["last"])
-        row["state"], row["why"] = codes.WAITING, codes.CROSSING if known else codes.NEW
-        row["failures"] = 0
-        if not known:
-            row["key"] = self._scheduler._now
-        self._place(slot)
+        if name in self._scheduler:
+            self._scheduler.put_back(name)
 
     def adopt(self, name: str, at: float, evidence: bytes | None) -> None:
         """Somebody else has visited this source, and told the store."""
-        if name not in self._scheduler:
-            return
-        slot = self._scheduler._find(name)
-        # Times in the store are rounded to microseconds.
-        if at / DAY > self._scheduler._sources["last"][slot] + 1e-9:
-            self._scheduler._sources["last"][slot] = min(at / DAY, self._scheduler._now)
-            self._remember(slot, evidence)
+        if name in self._scheduler:
+            self._scheduler.adopt(name, at / DAY, _likelihoods(evidence))
 
     def forget(self, name: str) -> None:
         """Throw away what the visits of a source have taught: it turned out to be noise."""
         if name in self._scheduler:
-            self._remember(self._scheduler._find(name), None)
+            self._scheduler.set_evidence(name, None)
 
     def set_delay(self, host: str, seconds: float) -> None:
         """A host wants this long between two visits."""
@@ -207,7 +183,7 @@ class Schedule:
         many = list(sources)
         if not many:
             return
-        now = self._scheduler._now
+        now = self._scheduler.now
         self._scheduler.add(
             [s.name for s in many],
             importance=[s.importance for s in many],
@@ -219,8 +195,6 @@ class Schedule:
             last=[np.nan if s.last_at is None else min(s.last_at / DAY, now) for s in many],
             evidence=_evidence(many),
         )
-        if any(source.evidence for source in many):
-            self._settle()
 
     def remove(self, name: str) -> None:
         if name in self._scheduler:
@@ -237,50 +211,42 @@ class Schedule:
 
     def evidence(self, name: str) -> bytes:
         """What the visits have taught, for `Planned.evidence`."""
-        slot = self._scheduler._find(name)
-        own = self._scheduler._evidence[slot]
+        own = self._scheduler.evidence_of(name)
         return bytes(np.clip(own - own.max(), -1e30, 0).astype(np.float32).tobytes())
 
     def belief(self, name: str) -> Belief:
         """What is believed of the rate of a source: median and 95 % interval of the posterior."""
-        rows = self._posteriors(np.array([self._scheduler._find(name)]))
+        rows = self._scheduler.posteriors([name])
         low, middle, high = quantiles(rows, (0.025, 0.5, 0.975))[0]
         return Belief(middle, low, high)
 
     def beliefs(self) -> dict[str, Belief]:
         """The same for all sources."""
-        names = [str(name) for name in self._scheduler._slot]
-        slots = np.array(list(self._scheduler._slot.values()), np.int64)
-        found = quantiles(self._posteriors(slots), (0.025, 0.5, 0.975))
-        return {n: Belief(q[1], q[0], q[2]) for n, q in zip(names, found.tolist(), strict=True)}
+        names = self._scheduler.sources
+        found = quantiles(self._scheduler.posteriors(names), (0.025, 0.5, 0.975)).tolist()
+        return {str(n): Belief(q[1], q[0], q[2]) for n, q in zip(names, found, strict=True)}
 
     def expectation(self, now: float) -> Expectation:
         """How current all copies are together, weighted with importance, as far as we can know."""
-        slots = self._sample()
-        if not len(slots):
+        some = self._scheduler.glance()
+        if not len(some.last):
             return Expectation(np.nan, np.nan, np.nan, np.nan)
-        rows = self._scheduler._sources[slots]
-        posterior = self._posteriors(slots)
-        waited = np.maximum(now / DAY - rows["last"] - self._grace, 0.0)
+        waited = np.maximum(now / DAY - some.last - self._grace, 0.0)
         waited[~np.isfinite(waited)] = np.inf  # never visited: there is no copy
         with np.errstate(invalid="ignore"):
-            fresh = np.einsum("ij,ij->i", posterior, np.exp(-np.outer(waited, GRID)))
+            fresh = np.einsum("ij,ij->i", some.posterior, np.exp(-np.outer(waited, GRID)))
         fresh = np.minimum(fresh, 1.0)  # rounding may carry a sum of probabilities past it
-        share = rows["importance"] / max(rows["importance"].sum(), 1e-300)
+        share = some.importance / max(some.importance.sum(), 1e-300)
         alpha = float(share @ fresh)
         spread = 1.96 * float(np.sqrt(np.sum(share**2 * fresh * (1 - fresh))))
-        return Expectation(
-            alpha,
-            max(alpha - spread, 0.0),
-            min(alpha + spread, 1.0),
-            self._planned(rows, posterior),
-        )
+        low, high = max(alpha - spread, 0.0), min(alpha + spread, 1.0)
+        return Expectation(alpha, low, high, float(share @ self._planned(some)))
 
     def lateness(self, now: float) -> tuple[float, float]:
         """Mean and largest time, in seconds, by which sources that are due have been waiting."""
-        rows = self._scheduler._sources[self._sample()]
-        late = np.maximum(now / DAY - rows["key"], 0.0) * DAY
-        late = late[np.isfinite(late) & np.isfinite(rows["last"])]
+        some = self._scheduler.glance()
+        late = np.maximum(now / DAY - some.due, 0.0) * DAY
+        late = late[np.isfinite(late) & np.isfinite(some.last)]
         return (float(late.mean()), float(late.max())) if len(late) else (0.0, 0.0)
 
     @property
@@ -300,7 +266,7 @@ class Schedule:
     @property
     def prior(self) -> list[float]:
         """The prior as it stands, for `restore_prior`."""
-        return [float(x) for x in self._scheduler._prior[0]]
+        return [float(x) for x in self._scheduler.prior]
 
     def restore_prior(self, weights: list[float]) -> None:
         if len(weights) == len(GRID) and abs(sum(weights) - 1) < 1e-6:
@@ -318,8 +284,7 @@ class Schedule:
     def lesson(self) -> Lesson:
         """What the prior is learned from, for `learn_prior` (in a thread, say)."""
         self._learn_at = self._comparisons + max(200, self._comparisons // 2)
-        lesson: Lesson = self._scheduler.lesson()
-        return lesson
+        return self._scheduler.lesson()
 
     def take_in(self, learned: Learned) -> None:
         """Use this prior from now on."""
@@ -327,60 +292,20 @@ class Schedule:
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _idle(self, name: str) -> int | None:
-        """The place of a source that does not stand in the queue of its host."""
-        if name not in self._scheduler:
-            return None
-        slot = int(self._scheduler._find(name))
-        row, codes = self._scheduler._sources[slot], self._scheduler._codes
-        return None if row["state"] == codes.QUEUED or row["why"] == codes.POLITE else slot
-
-    def _place(self, slot: int) -> None:
-        self._scheduler._kernels.place(*self._scheduler._state, np.array([slot]))
-
-    def _settle(self) -> None:
-        """Find the price anew, on few sources since visits wait for it, and key all at it."""
-        slots = self._sample()
-        if not len(slots):
-            return
-        some = slots[:: 1 + len(slots) // _TO_PRICE]
-        costs = self._scheduler._sources["cost"]
-        share = costs[slots].sum() / costs[some].sum()
-        sources, _, _, clocks, *rest = self._scheduler._state
-        clocks["price"] = self._scheduler._kernels.solve_price(
-            sources, clocks, some, *rest, clocks[0]["budget"] / share
-        )
-        self._scheduler._kernels.rekey_all(*self._scheduler._state)
-
-    def _remember(self, slot: int, evidence: bytes | None) -> None:
-        self._scheduler._evidence[slot] = _likelihoods(evidence)
-        self._scheduler._believe(slot)
-
-    def _sample(self) -> NDArray[np.int64]:
-        used = int(self._scheduler._clock["slots"][0])
-        rows = self._scheduler._sources[:used]
-        here = rows["state"] != self._scheduler._codes.GONE
-        slots = np.flatnonzero(here)
-        return np.asarray(slots[:: 1 + len(slots) // _ENOUGH])
-
-    def _posteriors(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.asarray(self._scheduler._posterior[slots])
-
-    def _planned(self, rows: Any, posterior: NDArray[np.float64]) -> float:
-        """Mean α of a plan in which every source keeps the period it has now."""
-        period = np.clip(rows["period"], rows["minimum"], rows["maximum"])
-        beyond = np.maximum(period - self._grace, 1e-12)
+    def _planned(self, some: Glance) -> NDArray[np.float64]:
+        """α of each source if it keeps the period it has now."""
+        beyond = np.maximum(some.period - self._grace, 1e-12)
         x = np.outer(beyond, GRID)
-        fresh = np.einsum("ij,ij->i", posterior, -np.expm1(-x) / x)
-        alpha = (np.minimum(self._grace, period) + beyond * fresh) / np.maximum(period, 1e-12)
-        share = rows["importance"] / max(rows["importance"].sum(), 1e-300)
-        return float(share @ np.minimum(alpha, 1.0))
+        fresh = np.einsum("ij,ij->i", some.posterior, -np.expm1(-x) / x)
+        within = np.minimum(self._grace, some.period)
+        alpha = (within + beyond * fresh) / np.maximum(some.period, 1e-12)
+        return np.asarray(np.minimum(alpha, 1.0))
 
 
-def _likelihoods(evidence: bytes | None) -> NDArray[np.float32] | float:
+def _likelihoods(evidence: bytes | None) -> NDArray[np.float32] | None:
     """What `Schedule.evidence` told; nothing was taught where it is missing or of another grid."""
     if evidence is None or len(evidence) != 4 * len(GRID):
-        return 0.0
+        return None
     return np.frombuffer(evidence, np.float32)
 
 
@@ -390,7 +315,9 @@ def _evidence(sources: list[Planned]) -> NDArray[np.float32] | None:
         return None
     rows = np.zeros((len(sources), len(GRID)), np.float32)
     for row, source in zip(rows, sources, strict=True):
-        row[:] = _likelihoods(source.evidence)
+        taught = _likelihoods(source.evidence)
+        if taught is not None:
+            row[:] = taught
     return rows
 
 

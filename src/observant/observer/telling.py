@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from observant.observer.config import Notify
     from observant.observer.visit import Visit
-    from observant.store import Member, PendingEvent, StoredMember, StoredSource
+    from observant.store import Member, PendingEvent, Store, StoredMember, StoredSource
 
 __all__ = [
     "QUERY_TAG",
@@ -29,6 +29,7 @@ __all__ = [
     "events_of",
     "known_to_fail",
     "subject_of",
+    "told_of",
 ]
 
 TOPICS = {
@@ -95,6 +96,41 @@ def subject_of(row: StoredSource) -> dict[str, Any]:
         "host": row.host,
         "tags": list(row.tags),
     }
+
+
+def told_of(
+    store: Store,
+    row: StoredSource,
+    visit: Visit,
+    before: Standing,
+    after: Standing,
+    notify: Notify,
+    *,
+    text_before: str | None = None,
+) -> tuple[Event, ...]:
+    """What others are to be told of a visit, with what must be looked up in the store for it."""
+    results: list[StoredMember] = []
+    memberships: list[StoredMember] = []
+    if visit.outcome == "changed" and row.kind != "query":
+        memberships = store.memberships(row.name)
+    if getattr(visit, "members", None) is not None:
+        results = store.members(row.name, left=True)
+    told = events_of(
+        row,
+        visit,
+        before,
+        after,
+        notify,
+        text_before=text_before,
+        results=results,
+        memberships=memberships,
+    )
+    if all(event.topic != "recovered" for event in told):
+        return told
+    if known_to_fail(store.events(source=row.name, limit=100)):
+        return told
+    # Failures of an outage count in the store, but nobody was told of them.
+    return tuple(event for event in told if event.topic != "recovered")
 
 
 def events_of(

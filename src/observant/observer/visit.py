@@ -5,7 +5,6 @@ answered), makes a `Comparison` of the two, and ends as a `Visit`, which the sto
 """
 
 __all__ = [
-    "ERRORS",
     "OUTCOMES",
     "Comparison",
     "Error",
@@ -16,9 +15,12 @@ __all__ = [
     "Visit",
 ]
 
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
+
+if TYPE_CHECKING:
+    from observant.store import Remembered
 
 Outcome = Literal["first", "same", "changed", "failed", "gone", "back", "unconfirmed"]
 """What a visit found.
@@ -32,6 +34,7 @@ back         it had disappeared and is there again
 unconfirmed  it differs, but the source asks for a second look: visit again soon
 """
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
+"""Every `Outcome`."""
 
 Error = Literal[
     "dns",
@@ -49,7 +52,6 @@ Error = Literal[
 ]
 """Why a visit observed nothing. "http" is a status of 400 and more; "content" is ours: the body
 came, but the selection found nothing in it or it could not be read."""
-ERRORS: tuple[str, ...] = get_args(Error)
 
 
 class Validators(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +127,20 @@ class Previous(msgspec.Struct, frozen=True, kw_only=True):
     selection_version: str = ""
     """Hash of the selection that made `text`; validators are void when the source's differs."""
     visited_at: float | None = None
+
+    @classmethod
+    def of(cls, known: "Remembered") -> "Previous | None":
+        """What a store remembers of a source; None if that is nothing."""
+        if known.visited_at is None and not known.memory:
+            return None
+        names = (name for name in cls.__struct_fields__ if name != "validators")
+        told = known.validators
+        return cls(
+            **{name: getattr(known, name) for name in names},
+            validators=None
+            if told is None
+            else Validators(url=told.url, etag=told.etag, last_modified=told.last_modified),
+        )
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

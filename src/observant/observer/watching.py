@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from observant.observer.transport import Transport
     from observant.store import Scheduled, Store, StoredSource
 
-__all__ = ["LEASE", "Watched", "Watching", "make_transport", "own_settings", "touch"]
+__all__ = ["Watched", "Watching", "make_transport", "own_settings", "touch"]
 
 log = logging.getLogger("observant.observer")
 
-LEASE = 60.0
-"""Seconds for which shards are held; renewed in time, so that a dead observer's soon return."""
 CHANGED_BY_HAND = "sources.changed"
+_MOVED = 60.0
+"""Seconds by which a due time may differ from the one in the store, and nobody minds."""
 
 
 def touch(store: Store) -> None:
@@ -123,9 +123,10 @@ class Watching:
         for name in [n for n, w in self._watched.items() if w.row.shard not in staying]:
             self._forget(name)
         new = set(staying) - set(self._fences)
-        if len(staying) != len(self._fences) and staying:
+        before, held_now = len(self._fences), len(staying)
+        if held_now != before and staying:
             # The budget is one for all observers of a store: each spends the part of its shards.
-            self.schedule.set_budget(self.config.budget_per_day * len(staying) / SHARDS)
+            self.schedule.set_budget(self.config.budget_per_day * held_now / SHARDS)
         self._fences = staying
         leaving = {
             shard: fence
@@ -136,6 +137,9 @@ class Watching:
             await asyncio.to_thread(self.store.release, self.name, leaving, self._store_now)
         if new:
             self._watch(await self._rows(new))
+        if before != held_now and {before, held_now} != {0, SHARDS}:  # we are not alone
+            told = {"shards": f"{held_now}/{SHARDS}", "sources": len(self._watched)}
+            log.info("the observers share the work anew", extra=told)
 
     def _lease(self) -> dict[int, int]:
         return self.store.lease_shards(
@@ -160,7 +164,8 @@ class Watching:
 
     async def _refresh(self) -> None:
         """Take up what somebody has changed by hand."""
-        await self._take_up_settings()
+        if await self._take_up_settings():
+            await self._tell_due_times()
         seen = await asyncio.to_thread(self.store.setting, CHANGED_BY_HAND)
         if seen == self._seen_change:
             return
@@ -179,15 +184,17 @@ class Watching:
                 changed.append(row)
         self._watch(changed)
 
-    async def _take_up_settings(self) -> None:
-        """Take up budget, objective, grace and retention that somebody has changed meanwhile."""
+    async def _take_up_settings(self) -> bool:
+        """Take up budget, objective, grace and retention if somebody has changed them meanwhile."""
         kept = await asyncio.to_thread(self.store.setting, KEPT)
         if kept == self._seen_settings:
-            return
+            return False
         self._seen_settings = kept
-        before, self.config = self.config, in_force(self._given, kept)
-        if (self.config.objective, self.config.grace_days) != (before.objective, before.grace_days):
-            rows = await self._rows(set(self._fences))
+        before, after = self.config, in_force(self._given, kept)
+        another = (after.objective, after.grace_days) != (before.objective, before.grace_days)
+        rows = await self._rows(set(self._fences)) if another else []
+        self.config = after  # from here on nobody sees half of it
+        if another:
             prior = self.schedule.prior
             self.schedule = self._new_schedule()
             self.schedule.restore_prior(prior)
@@ -195,6 +202,16 @@ class Watching:
             self._watch(rows)
         held = len(self._fences) or SHARDS
         self.schedule.set_budget(self.config.budget_per_day * held / SHARDS)
+        return True
+
+    async def _tell_due_times(self) -> None:
+        """Write down when sources are due, where another budget or prior has moved that."""
+        due = {}
+        for name, watched in self._watched.items():
+            at = self.schedule.due_at(name) if watched.row.good_at is not None else None
+            if at is not None and abs(at - (watched.row.due_at or 0.0)) > _MOVED:
+                due[name] = at
+        await asyncio.to_thread(self.store.set_due, due)
 
     async def _rows(self, shards: set[int] | None) -> list[Scheduled]:
         return await asyncio.to_thread(lambda: list(self.store.scheduled(shards)))

@@ -11,7 +11,7 @@ the two prices; that is the exact optimum, in two solves of one unknown each.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -22,7 +22,7 @@ from observant.errors import InputError
 from observant.planning.inputs import read_problem
 from observant.planning.objectives import Objective
 from observant.planning.problem import Problem, Solution, filled
-from observant.tables import Table
+from observant.tables import Table, first_rows
 from observant.units import format_duration, format_rate
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class Plan(Table):
 
     source: Any
     visits_per_day: Array
+    """How often to visit each source; 0 for never."""
     period_days: Array
     """Infinite for a source that is not worth a visit at this price."""
     alpha: Array
@@ -164,6 +165,45 @@ class Plan(Table):
             uniform_alpha=np.array([self._problem.uniform_alpha(float(b)) for b in budgets]),
         )
 
+    def rounded(self, paces: ArrayLike) -> Plan:
+        """The same plan with every period moved to the nearest of these, in days.
+
+        Crawls often run at a few paces, daily or weekly, and not at one for each source. What the
+        plan spends and achieves is worked out anew. Limits and caps are not looked at again.
+
+        >>> best = plan([0.1, 0.5, 2.0], budget=1.5)
+        >>> best.period_days.round(2), best.rounded([1, 7]).period_days
+        (array([3.23, 1.71, 1.65]), array([7., 1., 1.]))
+        """
+        steps = np.unique(np.asarray(paces, float))
+        if not (steps.size and np.all((steps > 0.0) & (steps < np.inf))):
+            raise InputError("paces must be one duration above 0 or more")
+        problem, model = self._problem, self._problem.current or self._problem.objective
+        nearest = steps[np.searchsorted(np.sqrt(steps[1:] * steps[:-1]), self.period_days)]
+        period = np.where(self.starved, math.inf, nearest)
+        with np.errstate(divide="ignore"):
+            visits = 1.0 / period
+        alpha = np.concatenate(
+            problem.map(lambda rows: 1.0 - model.select(rows).mean_penalty(period[rows]))
+        )
+        spent = problem.total(lambda rows: (filled(problem.cost, rows) * visits[rows]).sum())
+        chosen = problem.objective
+        told = f"periods moved to the nearest of {', '.join(map(format_duration, steps))}"
+        return replace(
+            self,
+            visits_per_day=visits,
+            period_days=period,
+            alpha=alpha,
+            collection_alpha=float(
+                np.average(alpha, weights=np.broadcast_to(problem.importance, alpha.shape))
+            ),
+            uniform_alpha=problem.uniform_alpha(spent) if spent > 0.0 else math.nan,
+            penalty=problem.mean(lambda rows: chosen.select(rows).mean_penalty(period[rows])),
+            budget=spent,
+            spent=spent,
+            notes=(*self.notes, f"{told}: {spent:.4g} visits a day, not {self.spent:.4g}"),
+        )
+
     def summary(self) -> dict[str, Any]:
         """The plan in a few numbers."""
         return {
@@ -187,18 +227,14 @@ class Plan(Table):
         )
 
     def __str__(self) -> str:
-        shown = min(len(self), 10)
-        names = [str(name)[:48] for name in self.source[:shown].tolist()]
-        width = max([6, *map(len, names)])
-        lines = [f"{'source':{width}}  {'visits':>9}  {'period':>7}  {'α':>6}"]
-        lines += [
-            f"{name:{width}}  {format_rate(self.visits_per_day[i]):>9}  "
-            f"{format_duration(self.period_days[i]):>7}  {self.alpha[i]:6.4f}"
-            for i, name in enumerate(names)
-        ]
-        if shown < len(self):
-            lines.append(f"… and {len(self) - shown:,} more")
-        return "\n".join(lines)
+        def row(i: int) -> str:
+            visits, period = (
+                format_rate(self.visits_per_day[i]),
+                format_duration(self.period_days[i]),
+            )
+            return f"{visits:>9}  {period:>7}  {self.alpha[i]:6.4f}"
+
+        return first_rows(self.source, f"{'visits':>9}  {'period':>7}  {'α':>6}", row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,9 +244,13 @@ class BudgetCurve(Table):
     columns: ClassVar[tuple[str, ...]] = ("budget", "alpha", "price", "uniform_alpha")
 
     budget: Array
+    """Visits (or cost) per day."""
     alpha: Array
+    """Currency of the collection that the best plan reaches with it."""
     price: Array
+    """Λ: what one more unit of budget a day would gain there."""
     uniform_alpha: Array
+    """Currency if all sources were visited alike."""
 
 
 def _plan_of(problem: Problem, solution: Solution, budget: float, names: Any) -> Plan:

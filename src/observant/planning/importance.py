@@ -32,6 +32,7 @@ class AccessTable(Table):
     columns: ClassVar[tuple[str, ...]] = ("accesses", "importance", "low", "high", "gap_days")
 
     accesses: Array
+    """How often each source was asked for."""
     importance: Array
     """Accesses a day."""
     low: Array

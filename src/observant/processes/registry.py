@@ -35,11 +35,13 @@ STATIONARY: dict[str, type[Process]] = {
     "seasonal": Seasonal,
     "bursts": Bursts,
 }
+"""Processes with ages at a random moment, by name: all that currency needs."""
 
 NON_STATIONARY: dict[str, type[NonStationary]] = {
     "power-law": PowerLaw,
     "piecewise": Piecewise,
 }
+"""Processes whose rate depends on the time, by name."""
 
 
 def examples(mean: float = 1.0) -> dict[str, Process]:

@@ -43,18 +43,6 @@ class Check:
             return None
         return bool(abs(self.ours - self.published) <= self.within)
 
-    @classmethod
-    def within_factor(
-        cls, quantity: str, published: float, ours: float, factor: float, why: str = ""
-    ) -> Check:
-        """A check that allows ours to be this many times more or less.
-
-        >>> Check.within_factor("WMRD", 0.03, 0.04, factor=1.5).agrees
-        True
-        """
-        close = published / factor <= ours <= published * factor
-        return cls(quantity, published, ours, abs(ours - published) if close else 0.0, why)
-
 
 @dataclass(frozen=True, eq=False)
 class Curve:

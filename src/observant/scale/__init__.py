@@ -14,17 +14,23 @@
 >>> folder.cleanup()
 """
 
-from observant.scale.estimating import estimate_rates
-from observant.scale.memory import (
-    available_memory,
-    choose_engine,
-    expected_memory,
-    format_size,
-    parse_size,
-)
-from observant.scale.planning import PlanFile, plan
-from observant.scale.ratefile import RateFile, rate_table_of, read_rates
-from observant.scale.sampling import sample_visits
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from observant.scale.estimating import estimate_rates
+    from observant.scale.memory import (
+        available_memory,
+        choose_engine,
+        expected_memory,
+        format_size,
+        parse_size,
+    )
+    from observant.scale.planning import PlanFile, plan
+    from observant.scale.ratefile import RateFile, rate_table_of, read_rates
+    from observant.scale.sampling import sample_visits
 
 __all__ = [
     "PlanFile",
@@ -40,3 +46,25 @@ __all__ = [
     "read_rates",
     "sample_visits",
 ]
+
+# `observant estimate` asks whether a log fits into memory; it need not load planning for that.
+_HOMES = {
+    "PlanFile": "planning",
+    "RateFile": "ratefile",
+    "available_memory": "memory",
+    "choose_engine": "memory",
+    "estimate_rates": "estimating",
+    "expected_memory": "memory",
+    "format_size": "memory",
+    "parse_size": "memory",
+    "plan": "planning",
+    "rate_table_of": "ratefile",
+    "read_rates": "ratefile",
+    "sample_visits": "sampling",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

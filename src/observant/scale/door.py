@@ -10,7 +10,7 @@ import numpy as np
 from observant.errors import VisitLogError
 from observant.visits.log import COLUMNS
 from observant.visits.parsing import MISSING
-from observant.visits.reading import _HOST, LogReader, _first_broken
+from observant.visits.reading import HOST_PATTERN, LogReader, first_broken_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,9 +55,9 @@ class Door(LogReader):
         first = self._rows
         self.add(batch)
         ids = self._sources.ids
-        broken = _first_broken(ids)
+        broken = first_broken_text(ids)
         if broken is not None:
-            file, row = self._place(first + broken)
+            file, row = self.place(first + broken)
             raise VisitLogError("this is not text in UTF-8", file=file, row=row, column="source")
         found: dict[str, Any] = {
             name: pieces[-1][1] for name, pieces in self._pieces.items() if pieces
@@ -65,7 +65,7 @@ class Door(LogReader):
         # The keys stay: the reader remembers by them which columns earlier batches had.
         self._pieces = {name: [] for name in self._pieces}
         if self._group_is_host:
-            host = pc.struct_field(pc.extract_regex(ids, _HOST), 0)
+            host = pc.struct_field(pc.extract_regex(ids, HOST_PATTERN), 0)
             found["group"] = pc.coalesce(pc.utf8_lower(host), ids)
         elif "group" in found:
             found["group"] = found["group"].fill_null("")

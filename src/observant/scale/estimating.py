@@ -18,21 +18,15 @@ import numpy as np
 
 from observant.errors import InputError, VisitLogError
 from observant.estimation import rates as in_memory
-from observant.estimation.rates import METHODS
+from observant.estimation.pooling import learn_prior, rates_under, sampled_ranks
+from observant.estimation.rates import ENOUGH_TO_POOL, refuse_bad_options
 from observant.formats import format_of, write_batches
 from observant.scale.folder import Folder, fingerprint, open_folder
 from observant.scale.grouped import GroupedLogs
 from observant.scale.memory import BYTES_PER_VISIT, choose_engine, expected_memory
 from observant.scale.merging import merge_sorted
 from observant.scale.notes import merged_notes
-from observant.scale.pooling import (
-    joined,
-    learn_prior,
-    load_prior,
-    rates_under,
-    sampled_ranks,
-    save_prior,
-)
+from observant.scale.pooling import joined, load_prior, save_prior
 from observant.scale.ratefile import RateFile, evidence_codes
 from observant.scale.spill import Spill, spill_visits
 from observant.scale.streams import read_stream, write_stream
@@ -100,12 +94,7 @@ def estimate_rates(
 
     The other options are those of `observant.estimate_rates` and `observant.read_visits`.
     """
-    if method not in METHODS:
-        raise InputError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence lies between 0 and 1, not {confidence}")
-    if zero_truncated and not (method.startswith("pooled") or method == "auto"):
-        raise InputError(f"zero_truncated is for the pooled methods, not for {method}")
+    refuse_bad_options(method, confidence, zero_truncated=zero_truncated)
     if not files:
         raise InputError("no file to read visits from")
     format_of(os.fspath(output))
@@ -172,7 +161,7 @@ class _Run:
             self._group()
             if self._method == "auto":
                 # The same choice as in memory, now that the sources are counted.
-                few = self._sources < in_memory._ENOUGH_TO_POOL  # noqa: SLF001
+                few = self._sources < ENOUGH_TO_POOL
                 self._method = "bias-reduced" if few else "pooled"
                 notes.append(f"method {self._method} was chosen for {self._sources:,} sources")
         prior: Prior | None = None
@@ -226,12 +215,10 @@ class _Run:
             else:
                 table = rates_under(log, prior, self._method, threads=threads, **self._options)
             write_stream(self._answer(partition), table.to_arrow(), self._rows_per_batch)
-            groups = 0 if log.groups is None else len(log.groups.unique())
             return {
                 "sources": len(table),
                 "visits": int(table.visits.sum()),
                 "changes": int(table.changes.sum()),
-                "groups": groups,
                 "notes": list(table.notes),
             }
 
@@ -253,9 +240,6 @@ class _Run:
 
         write_batches(batches(), output)
         said = merged_notes(part["notes"] for part in answered)
-        groups = sum(part["groups"] for part in answered)
-        if groups and self._method == "pooled":
-            notes = [*notes, f"{groups:,} groups have priors of their own"]
         return RateFile(
             path=output,
             visits=sum(part["visits"] for part in answered),

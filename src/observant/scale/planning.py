@@ -19,6 +19,7 @@ from observant.scale.door import hashes_of
 from observant.scale.folder import open_folder
 from observant.scale.pricing import Cells, PlanOptions, Sums, solve_price
 from observant.scale.streams import read_stream
+from observant.scale.totals import PlanTotals, totals_of
 from observant.visits.parsing import plain_column, text_in
 
 if TYPE_CHECKING:
@@ -37,21 +38,10 @@ NUMBERS = ("rate_per_day", "importance", "cost")
 
 
 @dataclass(frozen=True, eq=False)
-class PlanFile:
+class PlanFile(PlanTotals):
     """A plan written to a file, and what it achieves; see `observant.planning.Plan`."""
 
     path: str | None
-    price: float
-    collection_alpha: float
-    uniform_alpha: float
-    penalty: float
-    budget: float
-    spent: float
-    objective: str
-    sources: int
-    starved: int
-    passes: int
-    """How often the rates were read to settle the price."""
     first: tuple[dict[str, Any], ...]
     """The sources with the most visits, as rows."""
     sketch: Problem
@@ -63,21 +53,6 @@ class PlanFile:
             return self.sketch.alpha_of_solution(self.sketch.for_budget(budget))
         except InputError:
             return None
-
-    def summary(self) -> dict[str, Any]:
-        """The plan in a few numbers."""
-        return {
-            "price": self.price,
-            "alpha": self.collection_alpha,
-            "uniform_alpha": self.uniform_alpha,
-            "objective": self.objective,
-            "budget_per_day": self.budget,
-            "spent_per_day": self.spent,
-            "sources": self.sources,
-            "starved": self.starved,
-            "penalty": self.penalty,
-            "passes": self.passes,
-        }
 
 
 def plan(
@@ -127,33 +102,29 @@ def plan(
         elif rows:
             for _ in batches:
                 pass
-        sums = found.sums
         return PlanFile(
+            **totals_of(found, objective),
             path=None if output is None else os.fspath(output),
-            price=found.price,
-            collection_alpha=sums.alpha / sums.importance,
-            uniform_alpha=sums.uniform_alpha / sums.importance,
-            penalty=sums.penalty / sums.importance,
-            budget=found.budget,
-            spent=sums.spent,
-            objective=objective,
-            sources=sums.sources,
-            starved=sums.starved,
-            passes=found.passes,
             first=tuple(row for *_, row in sorted(most, key=lambda item: (-item[0], -item[1]))),
             sketch=stored.cells.problem(options),
         )
 
 
-def planned(
-    problem: Problem, solution: Solution
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Visits a day, period and currency of some sources in a solution."""
-    rows = slice(0, len(problem))
-    period = problem.mixed_periods(solution, rows)
+def planned(names: pa.Array, problem: Problem, solution: Solution) -> pa.RecordBatch:
+    """The rows of a plan for some sources: visits a day, period and currency in a solution."""
+    import pyarrow as pa
+
+    period = problem.mixed_periods(solution, slice(0, len(problem)))
     with np.errstate(divide="ignore"):
         visits = 1.0 / period
-    return visits, period, 1.0 - (problem.current or problem.objective).mean_penalty(period)
+    return pa.record_batch(
+        {
+            "source": names,
+            "visits_per_day": visits,
+            "period_days": period,
+            "alpha": 1.0 - (problem.current or problem.objective).mean_penalty(period),
+        }
+    )
 
 
 class _StoredRates:
@@ -206,21 +177,12 @@ class _StoredRates:
         rows: int,
     ) -> Iterator[pa.RecordBatch]:
         """The plan in batches; `most` is filled with the most visited sources."""
-        import pyarrow as pa
-
         before = 0
         for names, problem in zip(
             read_stream(self._path / "names.arrow"), self._problems(options), strict=True
         ):
-            visits, period, alpha = planned(problem, solution)
-            batch = pa.RecordBatch.from_pydict(
-                {
-                    "source": names.column("source"),
-                    "visits_per_day": visits,
-                    "period_days": period,
-                    "alpha": alpha,
-                }
-            )
+            batch = planned(names.column("source"), problem, solution)
+            visits = batch.column("visits_per_day").to_numpy()
             for at in np.argsort(-visits, kind="stable")[:rows].tolist():
                 item = float(visits[at]), -(before + at)
                 if len(most) < rows or item > most[0][:2]:

@@ -126,9 +126,9 @@ class _SampleReader(LogReader):
         super().__init__(**{**reading, "group": "group" if reading.get("group") else None})
         self._kept, self._door = kept, door
 
-    def _place(self, row: int) -> tuple[str | None, int]:
+    def place(self, row: int) -> tuple[str | None, int]:
         for part in self._kept.parts:
             if row < part.num_rows:
-                return self._door._place(part.column("row")[row].as_py())  # noqa: SLF001
+                return self._door.place(part.column("row")[row].as_py())
             row -= part.num_rows
         raise IndexError(row)

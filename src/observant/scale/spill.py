@@ -219,7 +219,7 @@ class _PartitionReader(LogReader):
         super().__init__(**{**reading, "group": "group" if reading.get("group") else None})
         self._spill, self._partition = spill, partition
 
-    def _place(self, row: int) -> tuple[str | None, int]:
+    def place(self, row: int) -> tuple[str | None, int]:
         for batch in self._spill.batches(self._partition):
             if row < batch.num_rows:
                 return self._spill.place(batch.column("row")[row].as_py())

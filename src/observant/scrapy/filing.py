@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import EstimationError, InputError, ObservantError
 from observant.observer.comparing import Comparer
-from observant.scrapy.ledger import Due
+from observant.scrapy.ledger import Due, give_up_oldest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +34,6 @@ _DAY = 86_400.0
 _FEW = 20_000
 """Of more sources than this, the plan takes the rate of each, not all that is known of it: averages
 over 200,000 posteriors take most of a minute, and a spider is waiting."""
-_PATIENCE = 10
-"""So many batches are held when they cannot be written; then the oldest visits are given up."""
 
 
 class FileLedger:
@@ -91,10 +89,7 @@ class FileLedger:
                 file.write(data)
         except OSError as error:
             log.error("visits could not be written to %s: %s", self._path, error)  # noqa: TRY400
-            given_up = len(self._waiting) - _PATIENCE * self._settings.batch
-            if given_up > 0:
-                del self._waiting[:given_up]
-                log.error("%d visits were given up", given_up)  # noqa: TRY400
+            give_up_oldest(self._waiting, self._settings)
             return
         self._waiting.clear()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -10,7 +11,12 @@ if TYPE_CHECKING:
     from observant.observer.visit import Fetched
     from observant.scrapy.settings import AddonSettings
 
-__all__ = ["Due", "Ledger", "open_ledger"]
+__all__ = ["Due", "Ledger", "give_up_oldest", "open_ledger"]
+
+log = logging.getLogger("observant.scrapy")
+
+_PATIENCE = 10
+"""Batches that may wait."""
 
 
 class Due(NamedTuple):
@@ -44,6 +50,14 @@ class Ledger(Protocol):
     def close(self) -> None:
         """Write all that waits, and end."""
         ...
+
+
+def give_up_oldest(waiting: list[Any], settings: AddonSettings) -> None:
+    """Visits that cannot be written wait, but not for ever: of too many the oldest are lost."""
+    too_many = len(waiting) - _PATIENCE * settings.batch
+    if too_many > 0:
+        del waiting[:too_many]
+        log.error("%d visits were given up", too_many)
 
 
 def open_ledger(settings: AddonSettings, now: float) -> Ledger:

@@ -12,9 +12,10 @@ from observant.observer.comparing import Comparer, Rules
 from observant.observer.config import Config
 from observant.observer.scheduling import Planned, Schedule
 from observant.observer.sources import host_of
+from observant.observer.telling import Standing, told_of
 from observant.observer.visit import Previous, Visit
 from observant.observer.watching import own_settings
-from observant.scrapy.ledger import Due
+from observant.scrapy.ledger import Due, give_up_oldest
 from observant.store import Entry, Posterior, Source, open_store
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ __all__ = ["StoreLedger"]
 log = logging.getLogger("observant.scrapy")
 
 _TAG = "scrapy:"
-_DAY = 86_400.0
-_PATIENCE = 10
 
 
 class StoreLedger:
@@ -73,19 +72,7 @@ class StoreLedger:
             self.flush()  # what it is compared with must be in the store
         if source not in self._schedule:
             self._add(source, callback)
-        remembered = self._store.remembered(source)
-        previous = None
-        if remembered.visited_at is not None or remembered.memory:
-            previous = Previous(
-                digest_raw=remembered.digest_raw,
-                digest_text=remembered.digest_text,
-                text=remembered.text,
-                record=remembered.record,
-                memory=remembered.memory,
-                last_modified=remembered.last_modified,
-                selection_version=remembered.selection_version,
-                visited_at=remembered.visited_at,
-            )
+        previous = Previous.of(self._store.remembered(source))
         found = self._own.get(source, self._comparer).compare(previous, fetched)
         visit = Visit.of(source, fetched, found)
         if visit.outcome == "failed":
@@ -93,6 +80,12 @@ class StoreLedger:
         elif visit.outcome != "unconfirmed":
             self._schedule.visited(source, visit.started_at, visit.changed)
         belief, due_at = self._schedule.belief(source), self._schedule.due_at(source)
+        row = self._store.source(source)
+        before = Standing.of(row)
+        told = told_of(
+            *(self._store, row, visit, before, before.after(visit), Config().notify),
+            text_before=previous.text if previous else None,
+        )
         posterior = Posterior(
             data=self._schedule.evidence(source),
             rate=belief.rate,
@@ -100,7 +93,7 @@ class StoreLedger:
             rate_high=belief.high,
         )
         self._known[source] = (due_at, *self._known[source][1:])
-        self._waiting.append(Entry(visit=visit, posterior=posterior, due_at=due_at))
+        self._waiting.append(Entry(visit=visit, posterior=posterior, due_at=due_at, outbox=told))
         self._unwritten.add(source)
         if len(self._waiting) >= self._settings.batch:
             self.flush()
@@ -112,10 +105,7 @@ class StoreLedger:
             self._store.record_many(self._waiting)
         except ObservantError as error:
             log.error("visits could not be stored: %s", error)  # noqa: TRY400
-            given_up = len(self._waiting) - _PATIENCE * self._settings.batch
-            if given_up > 0:
-                del self._waiting[:given_up]
-                log.error("%d visits were given up", given_up)  # noqa: TRY400
+            give_up_oldest(self._waiting, self._settings)
             return
         self._waiting.clear()
         self._unwritten.clear()

@@ -68,7 +68,8 @@ class Score(Table):
     longest_wait_days: Floats
     """Longest time between two visits, counted from the start and to the end."""
     curve: Floats
-    """Fresh time, visits, changes found and updates in equal slices from start to end, weighted."""
+    """Fresh time, visits, changes found, updates, and the changes once more by when they happened:
+    in equal slices from start to end, weighted."""
     graces: tuple[float, ...]
     start: float
     score_from: float
@@ -134,12 +135,12 @@ class Score(Table):
         slices = self.curve.shape[1]
         width = (self.end - self.start) / slices
         total = float(self.importance.sum())
-        fresh, visits, found, updates = self.curve
+        fresh, visits, found, updates, detected = self.curve
         return [
             {
                 "day": (k + 0.5) * width,
                 "freshness": _share(float(fresh[k]), total * width),
-                "detected_share": _share(float(found[k]), float(updates[k])),
+                "detected_share": _share(float(detected[k]), float(updates[k])),
                 "precision": _share(float(found[k]), float(visits[k])),
             }
             for k in range(slices)

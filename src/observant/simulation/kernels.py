@@ -246,8 +246,8 @@ def account(
     updates, updates_seen = np.zeros(n, np.int64), np.zeros(n, np.int64)
     visits, compared, found = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
     detected = np.zeros(n, np.int64)
-    # Rows: fresh time, visits, changes found, updates; each weighted.
-    curve = np.zeros((4, slices))
+    # Rows: fresh time, visits, changes found, updates, and changes by when they happened; weighted.
+    curve = np.zeros((5, slices))
     width = (end - start) / slices
     for i in range(n):
         high = offsets[i + 1]
@@ -312,6 +312,8 @@ def account(
                     detected[i] += counts
                 if changed:
                     curve[2, min(int((now - start) / width), slices - 1)] += weight[i]
+                    happened = min(int((times[place - 1] - start) / width), slices - 1)
+                    curve[4, happened] += weight[i]
             have = True
         while place < high and times[place] <= end:
             if times[place] > score_from:

@@ -14,12 +14,12 @@ import numpy as np
 
 from observant.errors import EstimationError, InputError, VisitLogError
 from observant.estimation import rates as single
-from observant.estimation.rates import METHODS
+from observant.estimation.pooling import learn_prior, rates_under, sampled_ranks
+from observant.estimation.rates import ENOUGH_TO_POOL, refuse_bad_options
 from observant.scale.door import EVIDENCE_COLUMNS
-from observant.scale.pooling import learn_prior, rates_under, sampled_ranks
 from observant.spark.session import errors_told, require_spark
 from observant.spark.stitching import whole_sources
-from observant.visits.reading import _HOST, LogReader
+from observant.visits.reading import HOST_PATTERN, LogReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -78,17 +78,12 @@ def estimate_rates(
     require_spark()
     from pyspark.sql import functions as F  # noqa: N812 - as everybody does
 
-    if method not in METHODS:
-        raise InputError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence lies between 0 and 1, not {confidence}")
-    if zero_truncated and not (method.startswith("pooled") or method == "auto"):
-        raise InputError(f"zero_truncated is for the pooled methods, not for {method}")
+    refuse_bad_options(method, confidence, zero_truncated=zero_truncated)
     visits = _visits(df, group)
     if method == "auto":
-        enough = single._ENOUGH_TO_POOL  # noqa: SLF001
         with errors_told():
-            few = visits.select("source").distinct().limit(enough).count() < enough
+            counted = visits.select("source").distinct().limit(ENOUGH_TO_POOL).count()
+            few = counted < ENOUGH_TO_POOL
         method = "bias-reduced" if few else "pooled"
     if method.startswith("pooled") and prior is None:
         prior = pool(
@@ -224,7 +219,7 @@ def _visits(df: DataFrame, group: str | None) -> DataFrame:
         if group in df.columns:
             named = F.coalesce(F.col(group).cast("string"), F.lit(""))
         elif group == "host":
-            pattern = _HOST.replace("?P<host>", "")
+            pattern = HOST_PATTERN.replace("?P<host>", "")
             source = F.col("source")
             host = F.lower(F.regexp_extract(source, pattern, 1))
             named = F.when(source.rlike(pattern), host).otherwise(source)

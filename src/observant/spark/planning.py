@@ -15,6 +15,7 @@ import numpy as np
 from observant.errors import InputError
 from observant.scale.planning import NUMBERS, checked_rates, planned
 from observant.scale.pricing import Cells, PlanOptions, Sums, solve_price
+from observant.scale.totals import PlanTotals, totals_of
 from observant.spark.session import errors_told, require_spark
 
 if TYPE_CHECKING:
@@ -39,25 +40,10 @@ _PLAN = "source string, visits_per_day double, period_days double, alpha double"
 
 
 @dataclass(frozen=True, eq=False)
-class SparkPlan:
+class SparkPlan(PlanTotals):
     """How often to visit each source (`table`, a data frame), and what that achieves."""
 
     table: DataFrame
-    price: float
-    collection_alpha: float
-    uniform_alpha: float
-    penalty: float
-    budget: float
-    spent: float
-    objective: str
-    sources: int
-    starved: int
-    passes: int
-    """How often the sources were added up to settle the price."""
-
-    def summary(self) -> dict[str, Any]:
-        """The plan in a few numbers."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "table"}
 
 
 def plan(
@@ -98,19 +84,9 @@ def plan(
             found = solve_price(cells, options, add_up, tolerance)
     finally:
         numbers.unpersist()
-    sums = found.sums
     return SparkPlan(
+        **totals_of(found, objective),
         table=given.mapInArrow(_applying(options, found.solution), _PLAN),
-        price=found.price,
-        collection_alpha=sums.alpha / sums.importance,
-        uniform_alpha=sums.uniform_alpha / sums.importance,
-        penalty=sums.penalty / sums.importance,
-        budget=found.budget,
-        spent=sums.spent,
-        objective=objective,
-        sources=sums.sources,
-        starved=sums.starved,
-        passes=found.passes,
     )
 
 
@@ -218,19 +194,10 @@ def _applying(
     options: PlanOptions, solution: Solution
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def answer(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         for batch in batches:
             if batch.num_rows:
-                visits, period, alpha = planned(options.problem(*_numbers(batch)), solution)
-                yield pa.record_batch(
-                    {
-                        "source": batch.column("source"),
-                        "visits_per_day": visits,
-                        "period_days": period,
-                        "alpha": alpha,
-                    }
-                )
+                problem = options.problem(*_numbers(batch))
+                yield planned(batch.column("source"), problem, solution)
 
     return answer
 

@@ -7,8 +7,9 @@ share. See docs/store.md.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from observant.plugins import added, load
 from observant.store.deliveries import DELIVERY_STATES, Batch, Delivery
 from observant.store.errors import (
     BackupError,
@@ -18,7 +19,6 @@ from observant.store.errors import (
     StoreVersionError,
     UnknownSourceError,
 )
-from observant.store.grouping import GroupCommit
 from observant.store.members import Member, StoredMember
 from observant.store.protocol import Store
 from observant.store.subscribing import Filter, StoredSubscription, Subscription
@@ -53,8 +53,11 @@ from observant.store.types import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from observant.store.grouping import GroupCommit
+
 __all__ = [
     "DELIVERY_STATES",
+    "ENGINES",
     "GOOD",
     "KEEP",
     "SHARDS",
@@ -99,6 +102,15 @@ __all__ = [
 ]
 
 
+ENGINES = {
+    "": "observant.store.sqlite:SqliteEngine",
+    "postgresql": "observant.store.postgres:PostgresEngine",
+    "postgres": "observant.store.postgres:PostgresEngine",
+}
+"""The databases by the scheme of a place; one without a scheme is a file. Packages add others by
+entry points of the group ``observant.stores``."""
+
+
 def open_store(
     place: str | os.PathLike[str],
     *,
@@ -132,13 +144,19 @@ def open_store(
     from observant.store.store import SqlStore
 
     text = os.fspath(place)
-    if text.startswith(("postgresql://", "postgres://")):
-        from observant.store.postgres import PostgresEngine
-
-        return SqlStore(PostgresEngine(text, create=create, durable=durable), clock)
-    from observant.store.sqlite import SqliteEngine
-
-    engine = SqliteEngine(
+    scheme, slashes, _ = text.partition("://")
+    where = slashes and (ENGINES.get(scheme) or added("observant.stores").get(scheme))
+    if where:
+        return SqlStore(load(where)(text, create=create, durable=durable), clock)
+    engine = load(ENGINES[""])(
         text, create=create, durable=durable, allow_network=allow_network_filesystem
     )
     return SqlStore(engine, clock)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "GroupCommit":  # for tasks, and asyncio takes as long to load as the store
+        from observant.store.grouping import GroupCommit
+
+        return GroupCommit
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,6 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.request import pathname2url
 
 import msgspec
 
@@ -173,7 +172,7 @@ def _dump(session: Session, path: Path) -> None:
 
 def _opened(path: Path) -> sqlite3.Connection:
     """Open a file that we do not trust: only to read, and nothing in it can make us do more."""
-    connection = sqlite3.connect(f"file:{pathname2url(str(path.resolve()))}?mode=ro", uri=True)
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     for pragma in ("query_only = ON", "trusted_schema = OFF", "cell_size_check = ON"):
         connection.execute(f"PRAGMA {pragma}")
     return connection
@@ -239,7 +238,7 @@ def _make_room(session: Session, *, replace: bool) -> None:
     )
     if used and not replace:
         raise StoreError(
-            "the store is not empty: restore into a new one, or say that all is to be replaced"
+            "the store is not empty: restore into a new one, or replace what is there (--replace)"
         )
     for table in reversed(TABLES):
         session.change(f"DELETE FROM {table}", {})  # noqa: S608

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["DELIVERY_STATES", "Batch", "Deliveries", "Delivery"]
 
 DELIVERY_STATES = ("waiting", "sent", "dead")
+"""What can become of a delivery; a dead one can be sent again."""
 
 
 class Delivery(Value, frozen=True, kw_only=True):

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from observant.errors import InputError
 from observant.store.door import from_json
 from observant.store.engine import micros, seconds
@@ -19,6 +17,7 @@ from observant.store.types import PendingEvent, StoredSource, Value
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from observant.store.engine import Row, Session
@@ -71,6 +70,8 @@ class Numbers(Part):
         """Good visits of these sources since an instant, as rows of source, start, changed
         (0, 1, NaN), by source and time.
         """
+        import numpy as np  # `observant list` needs the store, and has no use for arrays
+
         rows = self._engine.read(
             lambda s: s.all("timelines", sources=list(sources), since=micros(since), most=limit)
         )

@@ -149,7 +149,7 @@ class Store(Protocol):
         """Active sources whose time has come, longest due first."""
         ...
 
-    def set_due(self, due: Mapping[str, float | None], *, now: float | None = None) -> None:
+    def set_due(self, due: Mapping[str, float | None]) -> None:
         """Move due times without a visit, all in one transaction."""
         ...
 

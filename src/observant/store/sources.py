@@ -224,11 +224,9 @@ class Sources(Part):
         where += " ORDER BY s.due_at, s.id LIMIT :most"
         return self._engine.read(lambda session: select_sources(session, where, given))
 
-    def set_due(self, due: Mapping[str, float | None], *, now: float | None = None) -> None:
-        instant_ = micros(self._now(now))
+    def set_due(self, due: Mapping[str, float | None]) -> None:
         rows = [
-            {"name": name, "due_at": instant(at, "a due time"), "now": instant_}
-            for name, at in sorted(due.items())
+            {"name": name, "due_at": instant(at, "a due time")} for name, at in sorted(due.items())
         ]
         self._engine.write(lambda session: session.many("set_due", rows))
 

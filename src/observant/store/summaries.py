@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from observant.store.part import Part, chunks
 from observant.store.visiting import SAW_NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from observant.store.engine import Session
@@ -67,6 +66,7 @@ class Summaries(Part):
 
     def source_columns(self, limit: int = 4000) -> SourceColumns:
         """At most about so many active sources, evenly spread."""
+        import numpy as np
 
         def work(session: Session) -> tuple[int, list[Any]]:
             total = int(session.value("count_active") or 0)

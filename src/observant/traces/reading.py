@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["read_trace", "write_trace"]
 
 _SOURCE, _TIME = ("source", "source_id"), ("time", "t")
+_OF_VISITS = ("changed", "digest")
 
 
 def read_trace(
@@ -40,7 +41,7 @@ def read_trace(
     """
     name = str(getattr(file, "name", file))
     extra = [group] if group else []
-    columns = (*_SOURCE, *_TIME, "group", "importance", *extra)
+    columns = (*_SOURCE, *_TIME, *_OF_VISITS, "group", "importance", *extra)
     pieces: list[dict[str, Any]] = []
     rows, found = 0, {}
     for batch in read_batches(file, columns, format):
@@ -87,6 +88,11 @@ def write_trace(trace: Trace, file: str | os.PathLike[str] | BinaryIO) -> None:
 
 def _places(names: list[str], file: str) -> dict[str, str]:
     """Which columns hold the source and the time."""
+    if set(_OF_VISITS) & set(names):
+        raise InputError(
+            "is a log of visits, not of updates; `observant trace visits` makes a trace of it",
+            file=file,
+        )
     places = {}
     for what, known in (("source", _SOURCE), ("time", _TIME)):
         here = [name for name in known if name in names]

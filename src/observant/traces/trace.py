@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from observant.errors import InputError
 from observant.processes import Updates
 from observant.units import MICROSECONDS_PER_DAY, counted, format_duration
+from observant.visits.reading import HOST_PATTERN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +25,7 @@ __all__ = ["Trace", "group_of"]
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
-_HOST = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*://(?:[^/?#@]*@)?(\[[^\]]*\]|[^/?#:]*)")
+_HOST = re.compile(HOST_PATTERN)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

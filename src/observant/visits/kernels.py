@@ -7,7 +7,7 @@ import numba
 import numpy as np
 from numba.core import cgutils, types
 
-__all__ = ["encode", "refill", "sort"]
+__all__ = ["encode", "hash_rows", "refill", "sort", "sort_stretch", "word"]
 
 jit = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
 inlined = numba.njit(inline="always")
@@ -141,17 +141,22 @@ def sort(codes, time, offsets):
             if time[order[i]] < time[order[i - 1]]:
                 in_order = False
                 break
-        if in_order:
-            continue
-        if end - begin > 64:
-            part = order[begin:end].copy()
-            order[begin:end] = part[np.argsort(time[part], kind="mergesort")]
-            continue
-        for i in range(begin + 1, end):
-            row = order[i]
-            j = i
-            while j > begin and time[order[j - 1]] > time[row]:
-                order[j] = order[j - 1]
-                j -= 1
-            order[j] = row
+        if not in_order:
+            sort_stretch(order, time, begin, end)
     return order
+
+
+@jit
+def sort_stretch(order, time, begin, end):
+    """Put a stretch of rows into the order of their times; equal times stay in theirs."""
+    if end - begin > 64:
+        part = order[begin:end].copy()
+        order[begin:end] = part[np.argsort(time[part], kind="mergesort")]
+        return
+    for i in range(begin + 1, end):
+        row = order[i]
+        j = i
+        while j > begin and time[order[j - 1]] > time[row]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = row

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["LogReader"]
+__all__ = ["HOST_PATTERN", "LogReader", "first_broken_text"]
 
 _LARGE = 2**31 - 1  # bytes in an Arrow array of texts with offsets of 32 bits
-_HOST = r"^[a-zA-Z][a-zA-Z0-9+.\-]*://(?:[^/?#@]*@)?(?P<host>\[[^\]]*\]|[^/?#:]*)"
+HOST_PATTERN = r"^[a-zA-Z][a-zA-Z0-9+.\-]*://(?:[^/?#@]*@)?(?P<host>\[[^\]]*\]|[^/?#:]*)"
+"""The host of a URL, as its group `host`; what is no URL does not match."""
 
 
 class LogReader:
@@ -86,7 +87,7 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
             except pa.ArrowException as error:
                 raise _what_arrow_could_not_read(batch, error) from error
         except VisitLogError as error:
-            file, row = self._place(self._rows + (error.row or 0))
+            file, row = self.place(self._rows + (error.row or 0))
             raise VisitLogError(
                 error.message,
                 file=file,
@@ -257,8 +258,8 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
         """Two visits to a source at one time: refuse, or keep the first or the last given."""
         if self._on_duplicate == "error":
             at = int(twins[0])
-            file, row = self._place(int(order[at]))
-            other = self._place(int(order[at - 1]))
+            file, row = self.place(int(order[at]))
+            other = self.place(int(order[at - 1]))
             instant = np.datetime64(int(time[at]), "us").astype(object)
             raise VisitLogError(
                 f"the second visit at {instant.isoformat()}Z (the first is "
@@ -294,7 +295,7 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
             if bad.any():
                 at = int(rows[1:][np.argmax(bad)])
                 earlier = int(rows[:-1][np.argmax(bad)])
-                file, row = self._place(int(order[at]))
+                file, row = self.place(int(order[at]))
                 raise VisitLogError(
                     f"mixed digests: this one has {length[at]} bytes, the one before "
                     f"{length[earlier]}; digests of one source must come from one function",
@@ -305,9 +306,9 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
                 )
 
     def _refuse_broken_text(self, sources: pa.Array, codes: NDArray[np.int32]) -> None:
-        broken = _first_broken(sources)
+        broken = first_broken_text(sources)
         if broken is not None:
-            file, row = self._place(int(np.argmax(codes == broken)))
+            file, row = self.place(int(np.argmax(codes == broken)))
             raise VisitLogError("this is not text in UTF-8", file=file, row=row, column="source")
 
     def _groups(
@@ -317,21 +318,21 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
         import pyarrow.compute as pc
 
         if self._group_is_host:
-            found = pc.extract_regex(sources, _HOST)
+            found = pc.extract_regex(sources, HOST_PATTERN)
             return pc.coalesce(pc.utf8_lower(pc.struct_field(found, 0)), sources)
         if "group" not in self._pieces:
             return None
         column = self._arrow("group", order).fill_null("").dictionary_encode()
-        broken = _first_broken(column.dictionary)
+        broken = first_broken_text(column.dictionary)
         if broken is not None:
-            file, row = self._place(int(order[np.argmax(np.asarray(column.indices) == broken)]))
+            file, row = self.place(int(order[np.argmax(np.asarray(column.indices) == broken)]))
             raise VisitLogError("this is not text in UTF-8", file=file, row=row, column=self._group)
         codes = np.asarray(column.indices)
         firsts = codes[offsets[:-1]]
         differs = codes != np.repeat(firsts, np.diff(offsets))
         if differs.any():
             at = int(np.argmax(differs))
-            file, row = self._place(int(order[at]))
+            file, row = self.place(int(order[at]))
             raise VisitLogError(
                 f"the group is {column.dictionary[int(codes[at])].as_py()!r} here and "
                 f"{column.dictionary[int(firsts[_which(at, offsets)])].as_py()!r} at the first "
@@ -343,7 +344,7 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
             )
         return column.dictionary.take(pa.array(firsts))
 
-    def _place(self, row: int) -> tuple[str | None, int]:
+    def place(self, row: int) -> tuple[str | None, int]:
         """File and row (counted from 1) of a row counted over all files."""
         file = bisect_right(self._file_starts, row) - 1
         return self._file_names[file], row - self._file_starts[file] + 1
@@ -396,7 +397,7 @@ def _source_at(row: int, offsets: NDArray[np.int64], sources: pa.Array) -> str:
     return str(sources[_which(row, offsets)].as_py())
 
 
-def _first_broken(texts: pa.Array) -> int | None:
+def first_broken_text(texts: pa.Array) -> int | None:
     """Find the first text that is not UTF-8, as Arrow promises but does not check."""
 
     def sound(part: pa.Array) -> bool:
@@ -416,7 +417,7 @@ def _what_arrow_could_not_read(batch: pa.RecordBatch, error: Exception) -> Visit
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         plain = plain_column(column)
         if pa.types.is_string(plain.type) or pa.types.is_large_string(plain.type):
-            row = _first_broken(plain)
+            row = first_broken_text(plain)
             if row is not None:
                 return VisitLogError("this is not text in UTF-8", row=row, column=name)
     return VisitLogError(f"cannot be read: {error}")

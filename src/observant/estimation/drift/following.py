@@ -9,13 +9,12 @@ import numpy as np
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.drift.experts import DISCOUNTS, HAZARDS, KEEP, Experts
-from observant.estimation.evidence import Evidence
+from observant.estimation.evidence import Evidence, successful_visits
 from observant.estimation.pooling import estimate_pooled
 from observant.estimation.priors import Prior, rate_grid
 from observant.estimation.rates import run_blocks
 from observant.units import MICROSECONDS_PER_DAY
-from observant.visits.log import succeeded
-from observant.visits.parsing import MISSING, numbers_in
+from observant.visits.parsing import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +67,8 @@ class Comparisons:
     @classmethod
     def of(cls, log: VisitLog, first: int = 0, last: int | None = None) -> Comparisons:
         """In the order of `Evidence.from_log`."""
-        rows, is_first = _successful(log, first, last)
+        stop = len(log.sources) if last is None else last
+        rows, _, is_first = successful_visits(log, first, stop)
         time = log.time[rows]
         used = ~is_first & (log.changed[rows] >= 0)
         since = np.empty_like(time)
@@ -197,28 +197,12 @@ class Follower:
 
 def last_visits(log: VisitLog) -> NDArray[np.int64]:
     """Microseconds since 1970 of the last successful visit to each source; `MISSING` if none."""
-    rows, is_first = _successful(log, 0, None)
+    rows, owner, is_first = successful_visits(log, 0, len(log.sources))
     last = np.full(len(log.sources), MISSING)
     if len(rows):
         is_last = np.append(is_first[1:], True)
-        owner = np.searchsorted(log.offsets, rows[is_last], side="right") - 1
-        last[owner] = log.time[rows[is_last]]
+        last[owner[is_last]] = log.time[rows[is_last]]
     return last
-
-
-def _successful(
-    log: VisitLog, first: int, last: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    last = len(log.sources) if last is None else last
-    start, stop = int(log.offsets[first]), int(log.offsets[last])
-    rows = np.arange(start, stop)
-    status = log.extras.get("status")
-    if status is not None:
-        rows = rows[succeeded(numbers_in(status.slice(start, stop - start), 200))]
-    owner = np.searchsorted(log.offsets[first : last + 1], rows, side="right")
-    is_first = np.ones(len(rows), bool)
-    is_first[1:] = owner[1:] != owner[:-1]
-    return rows, is_first
 
 
 def _prior_and_groups(log: VisitLog, prior: str | Prior) -> tuple[Prior, NDArray[np.int64] | None]:

@@ -48,6 +48,7 @@ class RateChanges(Table):
     rate_before: NDArray[np.float64]
     """Rate between the change of rate before this one and this one."""
     rate_after: NDArray[np.float64]
+    """Rate from this one to the next."""
 
     def __repr__(self) -> str:
         return f"<RateChanges: {counted(len(self), 'change')} of rate>"

@@ -100,7 +100,9 @@ class Prequential(Table):
     """Index into `sources`."""
     time: NDArray[np.datetime64]
     probability: NDArray[np.float64]
+    """That the visit sees a change, as believed just before it."""
     changed: NDArray[np.bool_]
+    """Whether it did."""
     method: str
 
     def __len__(self) -> int:

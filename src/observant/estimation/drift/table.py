@@ -17,7 +17,7 @@ from observant.estimation.drift.experts import (
 from observant.estimation.drift.following import Comparisons, Follower, Season, Seasons
 from observant.estimation.drift.moments import RateChanges, find_rate_changes, instants
 from observant.estimation.pooling import grid_quantiles
-from observant.tables import Table
+from observant.tables import Table, first_rows
 from observant.units import counted, format_rate
 
 if TYPE_CHECKING:
@@ -120,7 +120,9 @@ class DriftTable(Table):
     score_constant: NDArray[np.float64]
     """Log probability that the method gave to the history, visit before visit."""
     score_forgetting: NDArray[np.float64]
+    """The same for the method that forgets."""
     score_changepoints: NDArray[np.float64]
+    """The same for the method with change points."""
     score: NDArray[np.float64]
     """That of the methods weighed together, which made the rate."""
     rate_changes: NDArray[np.int64]
@@ -142,11 +144,6 @@ class DriftTable(Table):
     def method(self) -> NDArray[np.str_]:
         """What each source believes most: one of `METHODS`."""
         return np.array(METHODS)[self.method_code]
-
-    @property
-    def rate_now(self) -> NDArray[np.float64]:
-        """Another name for `rate_per_day`."""
-        return self.rate_per_day
 
     def path(self, source: str) -> RatePath:
         """The rate of one source as it was known after each of its visits."""
@@ -192,19 +189,13 @@ class DriftTable(Table):
         return f"<DriftTable: {counted(len(self), 'source')}, {moments} of rate>"
 
     def __str__(self) -> str:
-        shown = min(len(self), 10)
-        width = min(max([6, *(len(str(s)) for s in self.source[:shown].to_pylist())]), 48)
-        percent = f"{100 * self.confidence:g} % interval"
-        lines = [f"{'source':{width}}  visits  {'rate now':>9}  {percent:>21}  believed"]
-        for i in range(shown):
+        def row(i: int) -> str:
             interval = f"{format_rate(self.rate_low[i])} to {format_rate(self.rate_high[i])}"
-            lines.append(
-                f"{str(self.source[i])[:width]:{width}}  {self.visits[i]:6}  "
-                f"{format_rate(self.rate_per_day[i]):>9}  {interval:>21}  {self.method[i]}"
-            )
-        if shown < len(self):
-            lines.append(f"… and {len(self) - shown:,} more")
-        return "\n".join(lines)
+            rate = format_rate(self.rate_per_day[i])
+            return f"{self.visits[i]:6}  {rate:>9}  {interval:>21}  {self.method[i]}"
+
+        percent = f"{100 * self.confidence:g} % interval"
+        return first_rows(self.source, f"visits  {'rate now':>9}  {percent:>21}  believed", row)
 
 
 def drift(

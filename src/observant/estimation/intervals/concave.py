@@ -29,7 +29,7 @@ from observant.estimation.intervals.em.histogram import Histogram
 from observant.estimation.intervals.em.rectangles import FOLDS, Rectangles, fitting, folded
 from observant.estimation.intervals.em.simplex import Weights, likeliest_weights
 from observant.processes.base import Times, floats
-from observant.units import counted, format_duration
+from observant.units import counted, format_duration, format_share
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -193,9 +193,9 @@ def fit_concave_pairs(
         notes += (
             (
                 f"visits do not resolve times below {format_duration(finest)}, where "
-                f"{source.age_cdf(finest):.0%} of the ages lie: G is known from there on, but the "
-                f"mean interval only to be at most {format_duration(source.mean)}, and F only from "
-                "below; vary the gaps between visits, some of them short"
+                f"{format_share(source.age_cdf(finest), 0)} of the ages lie: G is known from there "
+                f"on, but the mean interval only to be at most {format_duration(source.mean)}, and "
+                "F only from below; vary the gaps between visits, some of them short"
             ),
         )
     if best.weights.excess > tolerance:

@@ -13,6 +13,7 @@ import numpy as np
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.intervals.curve import AgeCurve, Floats, positive
+from observant.units import format_share
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -45,7 +46,9 @@ def interval_curve(
         h, noise = flat_region(curve, points)
         notes.append(f"differentiated with {points} points, h = {h:.4g} d from the flat region")
         if noise > 0.1:
-            notes.append(f"the mean interval is uncertain: its noise alone is about {noise:.0%}")
+            notes.append(
+                f"the mean interval is uncertain: its noise alone is about {format_share(noise, 0)}"
+            )
     elif positive("h", h) < curve.resolution * (1 - 1e-9):
         notes.append(f"h = {h:g} d is below the data's resolution, {curve.resolution:.4g} d: noise")
     steps = int(curve.x[-1] / h * (1 + 1e-9))

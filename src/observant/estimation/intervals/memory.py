@@ -44,6 +44,7 @@ class MemoryTest(Table):
     memory: Floats
     """γ in: rate ∝ ageᵞ. 0 for Poisson, below for bursts, above for regular sources."""
     memory_p: Floats
+    """How often a Poisson source would show so much memory; NaN with too few comparisons."""
     information: Floats
     """About `memory`: one over its variance."""
     level: float

@@ -58,7 +58,9 @@ class PoissonTest(Table):
 
     source: Any
     intervals: NDArray[np.int64]
+    """Complete intervals between updates."""
     mean_days: Floats
+    """Their mean."""
     cv: Floats
     """Coefficient of variation: 1 for Poisson, 0 for a clock, above 1 for bursts."""
     cv_low: Floats

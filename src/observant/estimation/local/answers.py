@@ -54,6 +54,7 @@ class Trends(Table):
 
     source: pa.Array
     points: NDArray[np.int64]
+    """Updates that were seen."""
     beta: Floats
     """β̃, the unbiased shape: above 1 the rate rises. NaN with fewer than three points."""
     beta_low: Floats
@@ -112,6 +113,7 @@ class LocalRates(Table):
     """The power law of each source's history until watching ended; sources without points have
     none."""
     rate_at_end: Floats
+    """Updates per day at the end of the window."""
     rate_low: Floats
     """Interval of the rate at the end, exact for a power law (for ``count``: a constant rate)."""
     rate_high: Floats
@@ -153,6 +155,7 @@ class LocalRates(Table):
 
     @property
     def points(self) -> NDArray[np.int64]:
+        """Updates that were seen in the window."""
         return self.windows.n
 
     @property
@@ -162,6 +165,7 @@ class LocalRates(Table):
 
     @property
     def beta(self) -> Floats:
+        """β̃ of the window, the unbiased shape: above 1 the rate rises."""
         return self.within.beta
 
     @property
@@ -174,10 +178,12 @@ class LocalRates(Table):
 
     @property
     def p_value(self) -> Floats:
+        """Of a constant rate within the window, two-sided."""
         return self.within.p_value
 
     @property
     def trend(self) -> NDArray[np.str_]:
+        """``rising``, ``falling`` or ``none``."""
         return self.within.trend
 
     @property
@@ -193,6 +199,7 @@ class LocalRates(Table):
 
     @property
     def predicted_next(self) -> Any:
+        """When the window's end let expect the next update: the median."""
         return instants(self.predicted[0], self.windows.points.calendar)
 
     @property

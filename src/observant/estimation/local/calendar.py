@@ -65,6 +65,7 @@ class CalendarRates(Table):
 
     source: pa.Array
     window: NDArray[np.str_]
+    """Name of the stretch."""
     bounds: tuple[Floats, Floats]
     observed_days: Floats
     """How much of the stretch lies between visits that could be compared."""

@@ -73,10 +73,12 @@ class Predictions(Table):
 
     @property
     def last_update(self) -> Any:
+        """The last update that was seen."""
         return self._instants("last_update")
 
     @property
     def now(self) -> Any:
+        """Until when nothing was seen since."""
         return self._instants("now")
 
     @property

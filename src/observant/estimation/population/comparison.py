@@ -28,8 +28,11 @@ class PriorComparison(Table):
     columns: ClassVar[tuple[str, ...]] = ("days", "prior", "weibull")
 
     days: Array
+    """Mean time between updates."""
     prior: Array
+    """Share of sources up to that mean time, by the prior."""
     weibull: Array
+    """The same by the Weibull distribution."""
     distance: float
     """Largest difference between the two (Kolmogorov-Smirnov)."""
     at: float

@@ -37,8 +37,11 @@ class Histogram(Table):
     columns: ClassVar[tuple[str, ...]] = ("left", "right", "count", "density", "cumulative")
 
     left: Array
+    """Beginning of the bin, in days."""
     right: Array
+    """End of the bin, in days."""
     count: NDArray[np.int64]
+    """Durations in the bin."""
     density: Array
     """Share of all durations per day of bin width: an estimate of the probability density."""
     cumulative: Array
@@ -176,10 +179,12 @@ class Description:
             ("visits with a date", share("dated_share")),
             (
                 "visits that found a change",
-                (
-                    f"{share('change_share_dated')} with a date, "
-                    f"{share('change_share_undated')} without"
-                ),
+                ", ".join(
+                    f"{share(f'change_share_{kind}')} {how}"
+                    for kind, how in (("dated", "with a date"), ("undated", "without"))
+                    if told[f"change_share_{kind}"] is not None
+                )
+                or "?",
             ),
             (
                 f"sources with {self.least_visits}+ visits",
@@ -197,6 +202,8 @@ class Description:
                 ),
             ),
         ]
+        if not self.ages.size and not self.lifetimes.size:
+            rows = rows[:-2]  # no visit has a date, as a note says
         width = max(len(label) for label, _ in rows)
         return "\n".join(f"{label:<{width}}  {value}" for label, value in rows)
 

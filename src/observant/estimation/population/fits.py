@@ -255,6 +255,8 @@ def fit_population(log: VisitLog, *, confidence: float = 0.95) -> Population:
         ),
         ("histories", lambda: fit_histories(evidence, confidence=confidence)),
     ]
+    if not description.ages.size and not description.lifetimes.size:
+        ways = ways[-1:]  # without a date there is nothing to try, and the description says so
     fits, notes = [], []
     for name, fit in ways:
         try:

@@ -67,8 +67,11 @@ class PopulationFit(Table):
     p_value: float
     """How often a true model would be that far off; small when the model is a poor description."""
     days: Array
+    """Where both distributions are given."""
     observed: Array
+    """Share of the evidence up to so many days."""
     fitted: Array
+    """The same by the model."""
     notes: tuple[str, ...] = ()
     objective_function: Callable[[Array], float] | None = field(default=None, compare=False)
 

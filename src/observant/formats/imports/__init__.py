@@ -131,6 +131,7 @@ class VisitImport:
         for file, importer in self._work:
             yield from self._read_file(file, importer)
         look_for_collapse(self.report)
+        self.report.compare_states()
 
     def _read_file(self, file: ImportFile, importer: Importer) -> Iterator[pa.RecordBatch]:
         report = self.report
@@ -148,7 +149,9 @@ class VisitImport:
                 if batch.num_rows:
                     yield batch
             if isinstance(importer, DescribesSources):
-                report.described += sum(1 for _ in importer.sources(file, self._options, Report()))
+                aside = Report(file=file.name)  # its rows were counted when visits were read
+                report.described += sum(1 for _ in importer.sources(file, self._options, aside))
+                report.warn_as(aside)
 
 
 def find_importer(file: ImportFile, name: str | None = None) -> Importer:
@@ -171,11 +174,19 @@ def find_importer(file: ImportFile, name: str | None = None) -> Importer:
 
 @cache
 def importers() -> dict[str, Importer]:
-    """All importers by name, in alphabetical order: what the modules here list as IMPORTERS."""
+    """All importers by name, in alphabetical order.
+
+    They are what the modules here list as IMPORTERS, and what packages add by entry points of the
+    group ``observant.importers``: classes that are made without arguments.
+    """
     import importlib
     import pkgutil
 
-    found: dict[str, Importer] = {}
+    from observant.plugins import added, load
+
+    found: dict[str, Importer] = {
+        name: load(where)() for name, where in added("observant.importers").items()
+    }
     for module in pkgutil.iter_modules(__path__):
         if module.name == "kernels":
             continue  # compiled loops, slow to load

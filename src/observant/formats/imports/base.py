@@ -117,11 +117,7 @@ class SourceDescription:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
-    """What the user says about an import; the same for every format.
-
-    >>> ImportOptions(accept={"uncollapsed"}).accepts("uncollapsed")
-    True
-    """
+    """What the user says about an import; the same for every format."""
 
     key: str = "url"
     """Which name a source gets: its ``url``, or its ``surt`` key (http and https are one)."""
@@ -152,10 +148,6 @@ class ImportOptions:
         for limit in (self.earliest, self.latest):
             if limit is not None and limit.tzinfo is None:
                 raise InputError(f"the time {limit.isoformat()} needs a zone; UTC, for one")
-
-    def accepts(self, assumption: str) -> bool:
-        """Whether the user accepts this assumption (``all`` accepts every one)."""
-        return assumption in self.accept or "all" in self.accept
 
 
 def visit_schema() -> pa.Schema:

@@ -57,11 +57,12 @@ class Heritrix:
         return _LINE.fullmatch(head.partition(b"\n")[0].rstrip(b"\r")) is not None
 
     def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
+        self,
+        file: ImportFile,
+        options: ImportOptions,  # noqa: ARG002 - the contract's
+        report: Report,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the visits; the time is when the fetch began, not when it was logged."""
-        if options.key == "surt":
-            report.warn("a crawl.log has no keys; sources are named by their URLs")
         with file.open() as stream:
             yield from read_lines(stream, HeritrixLines(), report)
 

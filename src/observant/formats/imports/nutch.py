@@ -87,11 +87,6 @@ class NutchDump:
             "the time of a fetch is taken as its due time less its interval; a schedule that "
             "shifts fetches makes that wrong by the shift"
         )
-        if report.formats.get(self.name, 1) < 2:
-            report.warn(
-                "one dump holds one fetch of each page, which supports no rate; import several "
-                "dumps of different days together"
-            )
         if FOUND in options.accept:  # a choice, not a need: "all" does not make it
             report.assume(FOUND, _FOUND)
         rows = VisitRows(options.batch_rows)

@@ -20,6 +20,7 @@ __all__ = ["Malformed", "Report"]
 
 _SAMPLES = 10
 _LONGEST = 120
+_WEAKER = "VDCS"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Report:
     sample: SourceSample = field(default_factory=SourceSample, repr=False)
     file: str = field(default="", repr=False)
     """The file that is being read."""
+    _classes: set[str] = field(default_factory=set, repr=False)
     _warnings: dict[str, list[Any]] = field(default_factory=dict, repr=False)
 
     # -- for importers ----------------------------------------------------------------------
@@ -131,9 +133,30 @@ class Report:
 
     def weaken(self, evidence: str) -> None:
         """Take in the evidence class of another file."""
-        order = "VDCS"
-        if order.index(evidence) > order.index(self.evidence):
-            self.evidence = evidence
+        self._classes.add(evidence)
+        self.evidence = max(self._classes, key=_WEAKER.index)
+
+    def compare_states(self) -> None:
+        """At the end: states of the same sources at several times are visits like any others."""
+        if "S" not in self._classes or not self.visits:
+            return
+        if not self.sample.compared:
+            self.warn(
+                "there is one state of each source, which supports no rate; import several of "
+                "different days together"
+            )
+        else:
+            self._classes.discard("S")
+            self.evidence = max(self._classes, key=_WEAKER.index, default="V")
+            self.warn(
+                "states of the same sources at several times were taken together as visits; what "
+                "was fetched between two of them is missing, which costs precision and no more"
+            )
+
+    def warn_as(self, other: Report) -> None:
+        """Take in the warnings of another report, those that are not here already."""
+        for message, (number,) in other._warnings.items():
+            self._warnings.setdefault(message, [number])
 
     # -- for readers ------------------------------------------------------------------------
 

@@ -108,8 +108,7 @@ class ScrapyCache:
                 file=file.name,
             )
         report.warn(
-            "a cache holds the last answer to each request, which supports no rate; import copies "
-            "of different days together. Their bodies are compared byte by byte"
+            "a cache holds the last answer to each request; bodies are compared byte by byte"
         )
         rows = VisitRows(options.batch_rows)
         for entry in _entries(file.path):

@@ -31,7 +31,7 @@ class Shaper:
         """The visits of a batch that can be told to the user, counted where they cannot."""
         batch = self._within(_typed(batch))
         if self._options.key == "surt":
-            batch = self._without_redirects(batch)
+            batch = self._without_redirects(_keyed(batch))
         return self._without_twins(self._one_kind_of_digest(batch))
 
     def _within(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -106,6 +106,25 @@ class Shaper:
         few = batch.filter(kept)
         self._report.leave_out(reason, batch.num_rows - few.num_rows)
         return few
+
+
+def _keyed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Name sources by their keys. An index has told them; elsewhere they follow from the URLs."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from observant.formats.archives import surt_key
+
+    names = pc.dictionary_encode(batch.column("source"))
+    urls = names.dictionary.to_pylist()
+    if not any("://" in url for url in urls):
+        return batch
+    keys = pa.array([surt_key(url) if "://" in url else url for url in urls], pa.string())
+    return batch.set_column(
+        batch.schema.get_field_index("source"),
+        batch.schema.field("source"),
+        keys.take(names.indices),
+    )
 
 
 def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -53,11 +53,6 @@ class StormCrawler:
         self, file: ImportFile, options: ImportOptions, report: Report
     ) -> Iterator[pa.RecordBatch]:
         """Yield the last fetch of each page, where its time can be told."""
-        if report.formats.get(self.name, 1) < 2:
-            report.warn(
-                "one dump holds one fetch of each page, which supports no rate; import several "
-                "dumps of different days together"
-            )
         rows = VisitRows(options.batch_rows)
         with file.open() as stream:
             for number, document in _documents(stream, report):

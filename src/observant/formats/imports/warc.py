@@ -50,8 +50,6 @@ class Warc:
         self, file: ImportFile, options: ImportOptions, report: Report
     ) -> Iterator[pa.RecordBatch]:
         """Yield a visit for each response and each revisit."""
-        if options.key == "surt":
-            report.warn("a WARC has no keys; sources are named by their URLs")
         with file.open() as stream:
             yield from read_warc(stream, options, report)
 

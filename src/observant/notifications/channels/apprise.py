@@ -22,6 +22,8 @@ from observant.notifications.channels import Answer
 
 if TYPE_CHECKING:
     from observant.notifications.messages import Message
+    from observant.observer.clock import Clock
+    from observant.observer.config import Config
     from observant.observer.transport import Guard
 
 __all__ = ["Apprise", "check_apprise"]
@@ -46,7 +48,7 @@ def check_apprise(channel: str) -> None:
         raise InputError(f"{match[1]}:// is no channel here; use https:// or mailto:")
     if find_spec("apprise") is None:
         raise InputError(
-            f"{match[1]}:// needs Apprise: install observant[apprise], or use https:// or mailto:"
+            f"{match[1]}:// needs Apprise: install observant[notify], or use https:// or mailto:"
         )
 
 
@@ -55,6 +57,14 @@ class Apprise:
 
     def __init__(self, guard: Guard) -> None:
         self._allow = [str(network) for network in guard.allow]
+
+    check = staticmethod(check_apprise)
+
+    @classmethod
+    def made(cls, guard: Guard, clock: Clock, config: Config) -> Apprise:
+        """The channel as the deliverer uses it."""
+        del clock, config
+        return cls(guard)
 
     async def send(self, channel: str, secret: str, message: Message) -> Answer:
         del secret

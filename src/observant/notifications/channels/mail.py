@@ -23,7 +23,7 @@ from observant.notifications.channels import Answer
 if TYPE_CHECKING:
     from observant.notifications.messages import Message
     from observant.observer.clock import Clock
-    from observant.observer.config import Notify
+    from observant.observer.config import Config, Notify
     from observant.observer.transport import Guard
 
 __all__ = ["Mail", "letter_of", "recipients_of"]
@@ -76,6 +76,13 @@ class Mail:
 
     def __init__(self, guard: Guard, clock: Clock, notify: Notify) -> None:
         self._guard, self._clock, self._notify = guard, clock, notify
+
+    check = staticmethod(recipients_of)
+
+    @classmethod
+    def made(cls, guard: Guard, clock: Clock, config: Config) -> Mail:
+        """The channel as the deliverer uses it."""
+        return cls(guard, clock, config.notify)
 
     async def send(self, channel: str, secret: str, message: Message) -> Answer:
         del secret

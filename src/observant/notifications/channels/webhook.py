@@ -20,6 +20,7 @@ from observant.observer.transport.urls import BadURL, parse
 if TYPE_CHECKING:
     from observant.notifications.messages import Message
     from observant.observer.clock import Clock
+    from observant.observer.config import Config
     from observant.observer.transport import Guard
 
 __all__ = ["Webhook", "body_of", "check_webhook"]
@@ -67,6 +68,13 @@ class Webhook:
             robots=False,
             clock=clock,
         )
+
+    check = staticmethod(check_webhook)
+
+    @classmethod
+    def made(cls, guard: Guard, clock: Clock, config: Config) -> Webhook:
+        """The channel as the deliverer uses it."""
+        return cls(guard, clock, contact=config.contact or None)
 
     async def send(self, channel: str, secret: str, message: Message) -> Answer:
         body = body_of(message)

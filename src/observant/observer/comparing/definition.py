@@ -68,10 +68,15 @@ def describe_change(
         return f"the structure changed: {', '.join(parts)}"
     if rules.change == "bytes":
         return "the bytes changed"
-    share = f"{100 * difference.magnitude:.2g} %"
+    share = _percent(difference.magnitude)
     if rules.change in {"magnitude", "query"}:
-        return f"the text changed by {share}, at least {100 * rules.threshold:.2g} % counts"
+        return f"the text changed by {share}, at least {_percent(rules.threshold)} counts"
     return f"the text changed by {share}"
+
+
+def _percent(share: float) -> str:
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
 def error_page(

@@ -4,7 +4,14 @@ A selection that finds nothing is a failed comparison, not an empty page: otherw
 the page, or a mistake in the selection, would look like a change and then like silence.
 """
 
-__all__ = ["COMPILERS", "TIME_LIMIT", "select"]
+__all__ = [
+    "COMPILERS",
+    "TIME_LIMIT",
+    "compile_jmespath",
+    "compile_xpath",
+    "found_by",
+    "select",
+]
 
 import functools
 import re
@@ -71,14 +78,14 @@ def _structured(body: bytes, kind: Kind, charset: str | None, rules: Rules) -> D
         whole = Document("xml")
         root = normalising.xml_tree(body, charset)
     for expression in rules.drop:
-        for element in _found(root, compile_css(expression), expression):
+        for element in found_by(root, compile_css(expression), expression):
             _remove(element)
     lines: list[str] = []
     addresses: list[str] = []
     if rules.css or rules.xpath:
         expression = rules.css or rules.xpath or ""
         compiled = compile_css(expression) if rules.css else compile_xpath(expression)
-        found = _outermost(_found(root, compiled, expression))
+        found = _outermost(found_by(root, compiled, expression))
         if not found:
             raise UnreadableError(f"the selection finds nothing: {expression!r}")
     else:
@@ -96,7 +103,8 @@ def _structured(body: bytes, kind: Kind, charset: str | None, rules: Rules) -> D
     return clean(whole.replace(lines, addresses))
 
 
-def _found(root: Any, compiled: Any, expression: str) -> list[Any]:
+def found_by(root: Any, compiled: Any, expression: str) -> list[Any]:
+    """Elements and texts that a compiled expression finds; texts that are not blank."""
     if isinstance(compiled, Css):
         return compiled(root)
     _refuse_slow(root, compiled.path)

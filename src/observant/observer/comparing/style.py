@@ -43,8 +43,10 @@ class AttributeShares(Table):
     """Of all changes, the share in which each attribute changed (figure 3.4), most often first."""
 
     attribute: np.ndarray[Any, np.dtype[np.object_]]
+    """Name of an attribute of the record of a page (Brewington, table 3.1)."""
     changes: np.ndarray[Any, np.dtype[np.int64]]
     share: np.ndarray[Any, np.dtype[np.float64]]
+    """Share of all changes in which it changed."""
     low: np.ndarray[Any, np.dtype[np.float64]]
     high: np.ndarray[Any, np.dtype[np.float64]]
     total: int
@@ -85,8 +87,10 @@ class StyleByAge(Table):
     """The distribution of attributes for pages of several ages (figure 3.5)."""
 
     attribute: np.ndarray[Any, np.dtype[np.object_]]
+    """Name of an attribute of the record of a page."""
     group: np.ndarray[Any, np.dtype[np.object_]]
     value: np.ndarray[Any, np.dtype[np.float64]]
+    """A value that the attribute takes."""
     share: np.ndarray[Any, np.dtype[np.float64]]
     """Share of the group's pages with at most this value."""
     pages: dict[str, int]
@@ -161,9 +165,13 @@ class Magnitudes(Table):
     """Every change: length of the old text, size of the change (figures 3.12 to 3.14)."""
 
     length: np.ndarray[Any, np.dtype[np.float64]]
+    """Length of the term vector of the old text."""
     angle: np.ndarray[Any, np.dtype[np.float64]]
+    """1 − cos of the angle between the vectors (3.1)."""
     distance: np.ndarray[Any, np.dtype[np.float64]]
+    """Length of the difference of the vectors."""
     magnitude: np.ndarray[Any, np.dtype[np.float64]]
+    """The same relative to the longer of the two, 0 to 1."""
 
     columns: ClassVar[tuple[str, ...]] = ("length", "angle", "distance", "magnitude")
 
@@ -196,7 +204,9 @@ class RankFrequency(Table):
     """The most frequent first, and the power laws through them (appendix, equations 1 and 2)."""
 
     rank: np.ndarray[Any, np.dtype[np.int64]]
+    """1 is the most frequent."""
     frequency: np.ndarray[Any, np.dtype[np.int64]]
+    """How often it occurs."""
     slope: float
     """−p of f ∝ r⁻ᵖ, fitted over the middle ranks."""
     intercept: float

@@ -7,7 +7,7 @@ import msgspec
 from observant.errors import InputError
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one fetch may cost. Seconds and bytes; waiting for the host's turn is not counted.
 
     >>> Limits(total=5.0).body
@@ -33,10 +33,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     headers: int = 64 * 2**10
     """Bytes of all header lines together, interim answers included."""
     header_count: int = 256
+    """Header lines."""
     codings: int = 2
     """Content codings on top of each other."""
     url: int = 8192
+    """Characters of an address."""
     redirects: int = 10
+    """From one address to the next."""
     retries: int = 1
     """Quick second tries after a failure to connect, on hosts that were well until now."""
     truncate: bool = False

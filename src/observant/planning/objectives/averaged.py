@@ -74,7 +74,7 @@ class Renewal(Objective):
             rest = 1.0 - age_cdf
             rest = np.where(rest < 1e-15, 0.0, rest)
             gain = self.model.integrated_age_sf(late) - late * rest
-        return np.maximum(gain + self.grace * age_cdf, 0.0)
+        return np.broadcast_to(np.maximum(gain + self.grace * age_cdf, 0.0), self._shape(s))
 
     def select(self, which: Choice) -> Objective:
         positions = np.arange(self._count)[which]

@@ -114,3 +114,4 @@ RULES: dict[str, Policy] = {
         CommaFeed(),
     )
 }
+"""The rules by name, with the settings that they are shipped with."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["between", "check", "column", "rest", "times"]
+__all__ = ["between", "check", "column", "host_rest", "lasting", "times"]
 
 
 def between(name: str, value: float, low: float, high: float) -> None:
@@ -58,10 +58,17 @@ def times(values: ArrayLike, sources: Sequence[str | int]) -> NDArray[np.float64
     return np.asarray(np.where(np.isnan(column), -np.inf, column))
 
 
-def rest(delay: float, cap: float) -> tuple[float, float]:
+def host_rest(delay: float, cap: float) -> tuple[float, float]:
     """Days a host rests after a visit, at least and on average."""
     if not 0 <= delay < np.inf:
         raise InputError(f"the delay between visits to a host must be 0 or more days, not {delay}")
     if not cap > 0:
         raise InputError(f"the cap of a host must be above 0 visits a day, not {cap}")
     return delay, 1 / cap
+
+
+def lasting(drift: float) -> float:
+    """Days that a rate lasts, on average."""
+    if not drift > 0:
+        raise InputError(f"drift is a number of days above 0, infinite for none, not {drift}")
+    return drift

@@ -6,8 +6,9 @@ import math
 
 import numba
 
-from observant.planning.schedule.dispatch import chance, due, visited
+from observant.planning.schedule.dispatch import due, visited
 from observant.planning.schedule.heaps import first
+from observant.planning.schedule.keys import chance
 
 __all__ = ["drive"]
 

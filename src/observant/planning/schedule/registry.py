@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray  # noqa: TC002 - a NamedTuple looks at its types
 
 from observant.errors import InputError
-from observant.planning.schedule.admission import rest
+from observant.planning.schedule.admission import host_rest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Mind", "Registry", "pack", "unpack"]
+__all__ = ["Mind", "Registry"]
 
 _LEAST_SIBLINGS = 3
 _DEEPEST = 6
@@ -94,6 +93,10 @@ class Registry:
         except KeyError:
             raise InputError("this source is not scheduled", source=str(source)) from None
 
+    def _here(self) -> NDArray[np.int64]:
+        """The places that sources have."""
+        return np.flatnonzero(self._sources["state"] != self._codes.GONE)
+
     def _gather(self) -> None:
         """Gather what every kernel takes; anew whenever an array was replaced."""
         self._tides["stale"] = 1
@@ -158,7 +161,7 @@ class Registry:
             self._hosts = _longer(self._hosts, max(number, 2 * len(self._hosts), 16))
             self._gather()
         fresh = self._hosts[known:number]
-        fresh["delay"], fresh["interval"] = rest(*self._host_defaults)
+        fresh["delay"], fresh["interval"] = host_rest(*self._host_defaults)
         fresh["free"] = fresh["booked"] = -np.inf
         fresh["front"] = fresh["tail"] = -1
         return np.array([self._host_slot[name] for name in names], np.int64)
@@ -211,13 +214,3 @@ def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
     longer = np.zeros((size, *array.shape[1:]), array.dtype)
     longer[: len(array)] = array
     return longer
-
-
-def pack(array: NDArray[Any]) -> dict[str, Any]:
-    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
-    return {"shape": list(array.shape), "data": data}
-
-
-def unpack(packed: dict[str, Any], kind: np.dtype[Any]) -> NDArray[Any]:
-    data = base64.b64decode(packed["data"])
-    return np.frombuffer(data, kind).reshape(packed["shape"]).copy()

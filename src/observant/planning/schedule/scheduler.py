@@ -9,16 +9,16 @@ The rules are in `dispatch`; this module checks what it is told and keeps names.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from observant.errors import InputError
 from observant.planning.objectives import OBJECTIVES
-from observant.planning.schedule.admission import between, check, column, rest, times
+from observant.planning.schedule.admission import between, check, column, host_rest, lasting, times
 from observant.planning.schedule.hints import HintQuality, fit_hints
-from observant.planning.schedule.registry import Registry, pack, unpack
+from observant.planning.schedule.saving import attributes_of, options_of, restore_news, state_of
+from observant.planning.schedule.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,32 +26,17 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from observant.estimation.priors import Prior
-    from observant.planning.schedule.learning import Learned, Lesson
 
 __all__ = ["Scheduler"]
 
-
-_TYPE_OF_STATE = "observant scheduler, version 2"
-_SAMPLE = 4096
-"""Sources that are looked at to find the price after a large change."""
-_LARGE_CHANGE = 0.1
 _HINT_LOG = 200_000
 GRID_POINTS = 48
-_LOWEST, _HIGHEST = 0.002, 400.0
-"""Rates that are told apart where the prior is learned: updates per mean period."""
-_FIRST_LOOK = 0.1
-"""Visits per source after which the prior is learned for the first time; then at every doubling."""
-_BINS_PER_PERIOD = 10
-_SLACK = 0.03
-_MEMORY = 3_000.0
-"""Of `siblings`: bins of time in a mean period, how far (in mean periods) a clock may be put right
-before its sources move, and visits that a judgement lasts."""
-_GAIN = 0.02
-"""Of the price where rates are learned: groups wake up together, and the price must follow."""
+_SAME_VISIT = 1e-9
+"""Days: two times that are as near as that are those of one visit, of which one was rounded."""
 _OUTCOMES = {True: 1, False: 0, None: -1, "failed": -2}
 
 
-class Scheduler(Registry):
+class Scheduler(Upkeep):
     """Decides which source is to be visited next, under a budget (cost per day).
 
     >>> scheduler = Scheduler(budget=2.0, jitter=0)
@@ -103,7 +88,7 @@ class Scheduler(Registry):
         seed: int = 0,
         start: float = 0.0,
     ) -> None:
-        from observant.planning.schedule import beliefs, dispatch
+        from observant.planning.schedule import dispatch
         from observant.planning.schedule.crossing import CODES
 
         if objective not in OBJECTIVES:
@@ -116,7 +101,6 @@ class Scheduler(Registry):
         between("retry", retry, 0, np.inf)
         if isinstance(prior, str) and prior != "learn":
             raise InputError(f"a prior is a Prior, or 'learn', not {prior!r}")
-        self._adapting = isinstance(prior, str)
         if prior is None:
             grid = weights = np.zeros(0)
         elif isinstance(prior, str):  # the rates that matter are known when the sources are
@@ -124,18 +108,15 @@ class Scheduler(Registry):
             weights = np.full(GRID_POINTS, 1 / GRID_POINTS)
         else:
             grid, weights = np.array(prior.rates, float), np.array(prior.weights, float)
-        super().__init__(grid, weights)
-        self._rows = np.zeros(1, np.int64)
-        self._seen = 0
-        self._next_look = 0.0
-        self._kernels: Any = dispatch
-        self._beliefs: Any = beliefs
-        self._objective, self._grace = objective, float(check("grace", grace, 0))
+        super().__init__(
+            *(grid, weights, objective),
+            adapting=isinstance(prior, str),
+            burst=None if burst is None else float(check("burst", burst, 0, above=True)),
+        )
+        self._dispatch: Any = dispatch
+        self._grace = float(check("grace", grace, 0))
         self._bounds = float(min_period), float(max_period)
         self._host_defaults = float(host_delay), float(host_cap)
-        self._given_burst = None if burst is None else float(check("burst", burst, 0, above=True))
-        self._touched = 0
-        self._now = float(start)
         self._hinted = False
         self._hint_log: list[tuple[int, float, int, bool]] = []
         self._out = np.zeros(1000, np.int64)
@@ -145,7 +126,7 @@ class Scheduler(Registry):
         clock["lease"], clock["retry"], clock["seed"] = lease, retry, seed
         clock["learning"] = prior is not None
         clock["trust"] = getattr(prior, "trust", 1.0)
-        clock["drift"], clock["age_weight"] = check_drift(drift), 1.0
+        clock["drift"], clock["age_weight"] = lasting(drift), 1.0
         clock["budget"] = check("budget", budget, 0, above=True)
         self._tabulate()
 
@@ -156,12 +137,11 @@ class Scheduler(Registry):
 
         Report each with `visited`. Time never runs back.
         """
-        if not self._now <= now < np.inf:
-            raise InputError(f"time runs forward in days: {now} cannot come after {self._now}")
-        self._now = float(now)
+        if not self.now <= now < np.inf:
+            raise InputError(f"time runs forward in days: {now} cannot come after {self.now}")
         if limit != len(self._out):
             self._out = np.zeros(limit, np.int64)
-        found = self._kernels.due(*self._state, self._now, self._out)
+        found = self._dispatch.due(*self._state, float(now), self._out)
         return [self._names[i] for i in self._out[:found].tolist()]
 
     def visited(
@@ -187,7 +167,7 @@ class Scheduler(Registry):
         if self._hinted and outcome >= 0:
             self._note(i, time, outcome == 1)
         known = np.nan if age is None else float(age)
-        if not self._kernels.visited(*self._state, i, float(time), outcome, known):
+        if not self._dispatch.visited(*self._state, i, float(time), outcome, known):
             last = self._sources["last"][i]
             raise InputError(
                 f"visited at {time}, not after the visit before ({last})", source=str(source)
@@ -196,20 +176,59 @@ class Scheduler(Registry):
         if self._adapting and self._seen >= self._next_look * len(self):
             self.learn_prior()
 
+    def rest(self, source: str | int, until: float, *, refund: bool = True) -> None:
+        """Offer a source that was due again at this time, not before.
+
+        With `refund` the visit that was asked for was not made, and does not count as spent. A
+        source that waits for its host keeps its place.
+        """
+        i = self._find(source)
+        row, clock = self._sources[i], self._clock[0]
+        if self._waits_for_host(row):
+            return
+        if refund and row["state"] == self._codes.AWAY:
+            clock["purse"] += row["cost"]
+            clock["spent"] -= row["cost"]
+        row["state"], row["why"], row["key"] = self._codes.WAITING, self._codes.RETRY, until
+        self._keys.place(*self._state, np.array([i]))
+
+    def put_back(self, source: str | int) -> None:
+        """Forget that a visit to this source was begun, or that the last ones failed."""
+        i = self._find(source)
+        row = self._sources[i]
+        if self._waits_for_host(row):
+            return
+        known = np.isfinite(row["last"])
+        row["state"] = self._codes.WAITING
+        row["why"] = self._codes.CROSSING if known else self._codes.NEW
+        row["failures"] = 0
+        if not known:
+            row["key"] = self.now
+        self._keys.place(*self._state, np.array([i]))
+
+    def adopt(self, source: str | int, last: float, evidence: ArrayLike | None) -> None:
+        """Somebody else has visited this source at `last`, and knows this `evidence` of it.
+
+        Of a visit that is not later than the last one known here, nothing is taken.
+        """
+        i = self._find(source)
+        if last > self._sources["last"][i] + _SAME_VISIT:
+            self._sources["last"][i] = min(last, self.now)
+            self.set_evidence(source, evidence)
+
     def hint(self, source: str | int, time: float) -> None:
         """Somebody says that the source changed. Used as far as such hints can be trusted."""
         i = self._find(source)
         if not np.isfinite(time):
             raise InputError(f"a hint needs a time in days, not {time}", source=str(source))
-        self._now = max(self._now, float(time))
-        self._kernels.hint(*self._state, i, float(time))
+        self._dispatch.hint(*self._state, i, float(time))
 
     def next_time(self) -> float:
         """When to ask again: the next time at which `due` may have something; infinite if never.
 
         Hints, reports and additions may bring it forward.
         """
-        return float(self._kernels.next_time(self._sources, self._heaps, self._clock))
+        return float(self._dispatch.next_time(self._sources, self._heaps, self._clock))
 
     def drive(
         self, kernel: Any, slots: int, world: tuple[Any, ...], pace: tuple[float, float, float]
@@ -229,7 +248,6 @@ class Scheduler(Registry):
             )
             paid, begin = paid + many, stop
             self._seen += left
-            self._now = float(self._clock["time"][0])
             if self._adapting and begin < slots:
                 self.learn_prior()
         return who[:paid], when[:paid], failed[:paid]
@@ -319,7 +337,7 @@ class Scheduler(Registry):
     def remove(self, source: str | int) -> None:
         """Forget a source."""
         i = self._find(source)
-        self._kernels.take_out(*self._state[:4], i)
+        self._dispatch.take_out(*self._state[:4], i)
         del self._slot[source]
         self._names[i] = None
         self._free.append(i)
@@ -339,6 +357,12 @@ class Scheduler(Registry):
         self._sources["rate"][i] = check("rate", rate, 0)
         self._changed(np.array([i]))
 
+    def set_evidence(self, source: str | int, evidence: ArrayLike | None) -> None:
+        """Replace what the outcomes have taught, by that of `evidence_of`; None for nothing."""
+        i = self._find(source)
+        self._evidence[i] = 0.0 if evidence is None else np.asarray(evidence, float)
+        self._beliefs.believe_one(self._sources, self._clock, self._state[4], i)
+
     def set_budget(self, budget: float) -> None:
         """Change the budget, with effect at once: rate of spending, price and all due times."""
         self._clock["budget"] = check("budget", budget, 0, above=True)
@@ -347,7 +371,7 @@ class Scheduler(Registry):
     def set_host(self, host: str, *, delay: float = 0.0, cap: float = np.inf) -> None:
         """Politeness of one host: days between visits, and visits per day."""
         h = int(self._host_index(host, 1)[0])
-        self._hosts["delay"][h], self._hosts["interval"][h] = rest(delay, cap)
+        self._hosts["delay"][h], self._hosts["interval"][h] = host_rest(delay, cap)
 
     def set_hints(self, sources: Iterable[str | int], quality: HintQuality) -> None:
         """Say how far the hints about these sources can be trusted. Hints need freshness."""
@@ -382,183 +406,26 @@ class Scheduler(Registry):
         self._settle()
         return learned
 
-    # -- what it knows ------------------------------------------------------------------------
-
-    @property
-    def price(self) -> float:
-        """Λ: the index at which a visit is worth its cost."""
-        return float(self._clock["price"][0])
-
-    @property
-    def budget(self) -> float:
-        """Cost per day."""
-        return float(self._clock["budget"][0])
-
-    @property
-    def spent(self) -> float:
-        """Cost of all visits so far."""
-        return float(self._clock["spent"][0])
-
-    def due_at(self, source: str | int) -> float:
-        """When a source is due as things stand; of one being visited, when it is offered again."""
-        return float(self._sources["key"][self._find(source)])
-
-    @property
-    def rates(self) -> NDArray[np.float64]:
-        """The rates that a source may have, where rates are learned."""
-        return self._grid.copy()
-
-    def posterior(self, source: str | int) -> NDArray[np.float64]:
-        """Probability of each rate of `rates`, given the outcomes so far."""
-        return np.array(self._posterior[self._find(source)])
-
-    def evidence_of(self, source: str | int) -> NDArray[np.float64]:
-        """What the outcomes say about each rate of `rates`, as logarithms; for `add` later."""
-        return np.array(self._evidence[self._find(source)])
-
-    def activity(self, group: str = "") -> float:
-        """How much faster than usual the sources of a group change now; 1 is as usual."""
-        path = [part for part in group.split("/") if part]
-        while path and "/".join(path) not in self._node_of:
-            path.pop()
-        node = self._node_of.get("/".join(path), 0)
-        return float(self._activity[node, -1, self._tides["bin"][0] % self._bins])
-
-    def learn_prior(self) -> None:
-        """Learn from all sources how their rates are distributed; done by itself with "learn".
-
-        It takes a moment with many sources. A loop that must not wait asks for a `lesson`, learns
-        in another thread (`learning.learn_prior`), and lets the scheduler `take_in` the result.
-        """
-        from observant.planning.schedule.learning import learn_prior
-
-        self.take_in(learn_prior(self.lesson()))
-
-    def lesson(self) -> Lesson:
-        """What the prior is learned from."""
-        from observant.planning.schedule.learning import Lesson
-
-        here = np.flatnonzero(self._sources["state"] != self._codes.GONE)
-        return Lesson(
-            self._grid.copy(),
-            self._evidence[here],
-            self._sources["age"][here],
-            self._sources["node"][here],
-            self._parent.copy(),
-            self._prior[0].copy(),
-        )
-
-    def take_in(self, learned: Learned) -> None:
-        """Use this prior from now on."""
-        self._prior, self._rows = learned.prior, learned.rows
-        self._sources["group"] = self._rows_for(self._sources["node"])
-        self._clock["age_weight"] = learned.age_weight
-        self._gather()
-        self._beliefs.believe_all(self._sources, self._clock, self._state[4])
-        self._next_look = max(2 * self._seen / max(len(self), 1), _FIRST_LOOK)
-        self._settle()
-
     # -- save and restore ---------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """Everything, as plain values that JSON can hold; `restore` continues exactly."""
-        arrays = {name: getattr(self, f"_{name}") for name in _ARRAYS}
-        arrays |= {name: getattr(self._state[4], name) for name in _UNDER_WAY}
-        return {
-            "type": _TYPE_OF_STATE,
-            "objective": self._objective,
-            "grace": self._grace,
-            "bounds": [_text(x) for x in self._bounds],
-            "host_defaults": [_text(x) for x in self._host_defaults],
-            "given_burst": self._given_burst,
-            "names": list(self._names),
-            "hosts_by_name": dict(self._host_slot),
-            "free": list(self._free),
-            "nodes": dict(self._node_of),
-            "members": dict(self._members),
-            "learning": [self._adapting, self._seen, self._next_look],
-            "touched": self._touched,
-            "hint_log": [list(row) for row in self._hint_log],
-            "arrays": {name: pack(array) for name, array in arrays.items()},
-        }
+        return state_of(vars(self), self._state[4])
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Scheduler:
         """A scheduler that goes on where `state` was taken."""
-        if state.get("type") != _TYPE_OF_STATE:
-            raise InputError(f"this is not the state of a scheduler: {state.get('type')!r}")
-        new = cls(1.0, objective=state["objective"], grace=state["grace"])
-        kinds = {
-            "sources": new._sources.dtype,
-            "hosts": new._hosts.dtype,
-            "clock": new._clock.dtype,
-            "heaps": new._heaps.dtype,
-            "tides": new._tides.dtype,
-            "parent": new._parent.dtype,
-            "rows": new._rows.dtype,
-        }
-        arrays = state["arrays"]
-        for name in _ARRAYS:
-            setattr(new, f"_{name}", unpack(arrays[name], kinds.get(name, np.dtype(float))))
-        new._bounds = float(state["bounds"][0]), float(state["bounds"][1])
-        new._host_defaults = float(state["host_defaults"][0]), float(state["host_defaults"][1])
-        new._given_burst = state["given_burst"]
-        new._names = list(state["names"])
-        new._slot = {name: i for i, name in enumerate(new._names) if name is not None}
-        new._host_slot = dict(state["hosts_by_name"])
-        new._free = list(state["free"])
-        new._node_of = dict(state["nodes"])
-        new._members = Counter(state["members"])
-        new._adapting, new._seen, new._next_look = state["learning"]
-        new._touched = state["touched"]
-        new._now = float(new._clock["time"][0])
-        new._hinted = bool((new._sources["signal"] > 0).any() or state["hint_log"])
-        new._hint_log = [(i, s, n, z) for i, s, n, z in state["hint_log"]]
+        new = cls(**options_of(state))
+        vars(new).update(attributes_of(state, vars(new)))
         new._tabulate()
-        for name in _UNDER_WAY:
-            array = getattr(new._state[4], name)
-            array[:] = unpack(arrays[name], array.dtype)
+        restore_news(new._state[4], state)
         return new
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _scale(self) -> None:
-        """Once the number of sources is known: which rates matter, and how long a bin is."""
-        period = len(self) / self.budget
-        if self._seen:
-            return
-        if self._adapting:
-            self._grid[:] = np.geomspace(_LOWEST / period, _HIGHEST / period, len(self._grid))
-            self._next_look = _FIRST_LOOK
-            self._tabulate()
-        tide = self._tides[0]
-        tide["width"] = min(period / _BINS_PER_PERIOD, 1.0)
-        tide["memory"], tide["weight"], tide["level"] = _MEMORY, 1 / len(tide["weight"]), 1.0
-        tide["bin"] = tide["oldest"] = np.floor(self._now / tide["width"])
-        tide["due"] = tide["round"] = -np.inf
-        tide["slack"] = _SLACK * period
-
-    def _rows_for(self, node: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The row of the prior for sources of these groups; a new group has that of its parent."""
-        place = np.array(node)
-        while (fresh := place >= len(self._rows)).any():
-            place[fresh] = self._parent[place[fresh]]
-        return np.where(place >= 0, self._rows[place], 0)
-
-    def _believe(self, slot: int) -> None:
-        """Find the posterior of one source anew."""
-        self._beliefs.believe_one(self._sources, self._clock, self._state[4], slot)
-
-    def _tabulate(self) -> None:
-        """Prepare what is looked up rather than computed, for the rates as they are."""
-        from observant.planning.schedule import grids
-
-        prepare: Any = grids
-        if len(self._grid):
-            *found, zero = prepare.tables(self._objective, self._grid)
-            self._tables = (found[0], found[1], found[2])
-            self._clock["step"], self._clock["zero"] = prepare.step_of(self._grid), zero
-        self._gather()
+    def _waits_for_host(self, row: Any) -> bool:
+        """Whether a source stands in the queue of its host, or at its head."""
+        return bool(row["state"] == self._codes.QUEUED or row["why"] == self._codes.POLITE)
 
     def _note(self, i: int, time: float, changed: bool) -> None:
         """Keep a comparison from which the quality of hints is learned; the oldest fall out."""
@@ -579,50 +446,3 @@ class Scheduler(Registry):
         streams = quality.streams(self._sources["rate"][slots])
         for name, values in zip(("silent", "signal", "false"), streams, strict=True):
             self._sources[name][slots] = values
-
-    def _changed(self, slots: NDArray[np.int64], touched: int | None = None) -> None:
-        """Key these sources anew; after a large change find the price again."""
-        self._touched += len(slots) if touched is None else touched
-        self._tides["stale"] = 1
-        if self._touched > _LARGE_CHANGE * len(self):
-            self._settle()
-        else:
-            self._kernels.place(*self._state, slots)
-
-    def _settle(self) -> None:
-        """Find the price on a sample, and key every source at it."""
-        self._touched = 0
-        here = np.flatnonzero(self._sources["state"] != self._codes.GONE)
-        if not len(here):
-            return
-        clock = self._clock[0]
-        costs = self._sources["cost"][here]
-        burst = np.sqrt(len(here)) * costs.mean()
-        clock["burst"] = burst if self._given_burst is None else self._given_burst
-        clock["purse"] = min(clock["purse"], clock["burst"])
-        clock["gain"] = _GAIN if len(self._grid) else min(0.05, 1 / np.sqrt(len(here)))
-        sample = here[:: -(-len(here) // _SAMPLE)]
-        share = costs.sum() / self._sources["cost"][sample].sum()
-        sources, _, _, clocks, *rest = self._state
-        clock["price"] = self._kernels.solve_price(
-            sources, clocks, sample, *rest, clock["budget"] / share
-        )
-        self._kernels.rekey_all(*self._state)
-
-
-_ARRAYS = (
-    *("sources", "heaps", "hosts", "clock", "grid", "prior", "evidence", "posterior"),
-    *("tides", "parent", "rows", "found", "expected", "activity", "shown"),
-)
-_UNDER_WAY = ("moved", "news")
-"""Of `siblings`: what was found since the clocks were read."""
-
-
-def check_drift(drift: float) -> float:
-    if not drift > 0:
-        raise InputError(f"drift is a number of days above 0, infinite for none, not {drift}")
-    return drift
-
-
-def _text(value: float) -> float | str:
-    return value if np.isfinite(value) else str(value)

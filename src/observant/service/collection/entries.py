@@ -196,9 +196,4 @@ def _check_settings(
     settings: dict[str, Any], tags: Iterable[str], config: Config, source: str
 ) -> None:
     """Settings that no visit could use are refused now, and so are those that nobody knows."""
-    from observant.observer.transport.limits import Limits
-
-    found = config.settings_of(tuple(tags), settings, source)
-    unknown = set(found.limits) - set(Limits.__struct_fields__)
-    if unknown:
-        raise InputError(f"there is no limit {min(unknown)!r}", source=source)
+    config.settings_of(tuple(tags), settings, source)

@@ -68,7 +68,7 @@ SELECT name FROM sources WHERE state <> 'removed' AND {contains} ORDER BY name L
 SELECT source, data FROM posteriors WHERE source IN :sources;
 
 -- name: set_due
-UPDATE sources SET due_at = :due_at, updated_at = :now WHERE name = :name AND state <> 'removed';
+UPDATE sources SET due_at = :due_at WHERE name = :name AND state <> 'removed';
 
 -- name: counts
 SELECT state, count(*), coalesce(sum(visits), 0), coalesce(sum(changes), 0),
@@ -370,7 +370,7 @@ SELECT s.name FROM visits AS v JOIN sources AS s ON s.id = v.source WHERE v.star
 -- name: clock_jumps
 SELECT before, after FROM (
     SELECT lag(started_at + took) OVER (ORDER BY id) AS before, started_at + took AS after
-    FROM visits
+    FROM visits WHERE took > 0  -- those that others made, and we imported, took no time
 ) AS pairs WHERE before - after > :limit;
 
 -- name: unordered_visits

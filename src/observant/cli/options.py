@@ -1,0 +1,260 @@
+"""The options that several commands have, each written once: one name, one text, one unit.
+
+The options of the store are in `store_options`, those of large input in `engine`. The order in a
+command's help is: what it is about, how input is read, where the work is done, how the answer is
+told, which store (`ORDER`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.values import BUDGET, DURATION, NETWORK, Choice, Integer, Number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+__all__ = [
+    "OBJECTIVES",
+    "ORDER",
+    "allow_option",
+    "budget_option",
+    "confidence_option",
+    "contact_option",
+    "end_option",
+    "format_option",
+    "grace_option",
+    "group_option",
+    "json_option",
+    "limit_option",
+    "list_option",
+    "log_option",
+    "max_period_option",
+    "min_period_option",
+    "objective_option",
+    "output_option",
+    "plot_option",
+    "reading_options",
+    "robots_option",
+    "rows_option",
+    "seed_option",
+    "since_option",
+    "start_option",
+    "time_unit_option",
+    "together",
+    "until_option",
+    "verbose_option",
+    "visits_argument",
+    "weibull_option",
+]
+
+ORDER = (
+    "--format", "--time-unit", "--skew", "--on-duplicate", "--engine", "--memory", "--spill",
+    "--sort", "--descending", "--rows", "--limit", "--output", "--plot", "--store", "--config",
+    "--json", "--help",
+)  # fmt: skip
+
+OBJECTIVES = ("freshness", "currency", "harmonic", "age", "delay", "detected")
+
+
+def together(*options: Decorator) -> Decorator:
+    """Several options as one decorator."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+# -- what is asked --------------------------------------------------------------------------------
+
+
+def budget_option(default: str = "") -> Decorator:
+    """Add --budget; `default` is what holds without one."""
+    return click.option(
+        "--budget", type=BUDGET, help=_text("Visits to make: 1000/day, 2/s.", default)
+    )
+
+
+def objective_option(
+    *, default: str | None = None, shown: str = "", among: Any = OBJECTIVES
+) -> Decorator:
+    """Add --objective; `shown` is a default that the configuration sets."""
+    return click.option(
+        "--objective",
+        type=Choice(among),
+        default=default,
+        show_default=True,
+        help=_text("What the budget is spent for.", shown),
+    )
+
+
+def grace_option(*, text: bool = False, shown: str = "", **more: Any) -> Decorator:
+    """Add --grace; with `text` it is kept as it was written."""
+    return click.option(
+        "--grace",
+        **{"type": DURATION.kept() if text else DURATION, "show_default": True, **more},
+        help=_text("How late a copy may be and still count as current.", shown),
+    )
+
+
+def group_option() -> Decorator:
+    return click.option(
+        "--group",
+        metavar="COLUMN",
+        help="Pool within the groups of this column; 'host' takes the host of URLs.",
+    )
+
+
+def seed_option(default: int | None = 1, *, shown: str = "") -> Decorator:
+    return click.option(
+        "--seed",
+        type=Integer(0),
+        default=default,
+        show_default=True,
+        help=_text("Of chance: the same seed, the same answer.", shown),
+    )
+
+
+def list_option(name: str = "list_") -> Decorator:
+    return click.option(
+        "--list", name, is_flag=True, help="List the names to choose from, and stop."
+    )
+
+
+confidence_option = click.option(
+    "--confidence",
+    type=Number(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Of the intervals.",
+)
+weibull_option = click.option(
+    "--weibull",
+    type=(Number(0, min_open=True), DURATION.above_zero()),
+    metavar="SHAPE SCALE",
+    help="A population whose mean times between updates are Weibull: 1.4 152.2d.",
+)
+min_period_option = click.option(
+    "--min-period", type=DURATION.kept(), help="Never visit more often than this."
+)
+max_period_option = click.option(
+    "--max-period", type=DURATION.kept(), help="Never wait longer than this."
+)
+robots_option = click.option(
+    "--no-robots", is_flag=True, help="Do not obey robots.txt (your own sites, say)."
+)
+since_option = click.option(
+    "--since",
+    metavar="TIME",
+    help="Leave out visits before this time: 2026-01-31, or 30d for the last 30 days.",
+)
+until_option = click.option("--until", metavar="TIME", help="Leave out visits from this time on.")
+start_option = click.option(
+    "--start", metavar="TIME", help="When watching began.  [default: the first update]"
+)
+end_option = click.option(
+    "--end", metavar="TIME", help="When watching ended.  [default: the last update]"
+)
+
+
+# -- how input is read ----------------------------------------------------------------------------
+
+visits_argument = click.argument("visits", nargs=-1, required=True, metavar="VISITS...")
+format_option = click.option(
+    "--format",
+    "format_",
+    type=Choice(["parquet", "csv", "jsonl"]),
+    help="Format of the input, where the name does not tell (standard input, for one).",
+)
+time_unit_option = click.option(
+    "--time-unit",
+    type=Choice(["us", "ms", "s", "d"]),
+    default="s",
+    show_default=True,
+    help="Unit of times that are numbers, since 1970.",
+)
+reading_options = together(
+    format_option,
+    time_unit_option,
+    click.option(
+        "--skew",
+        type=DURATION,
+        default="1d",
+        show_default=True,
+        help="How far last_modified may lie after its visit before it is set aside.",
+    ),
+    click.option(
+        "--on-duplicate",
+        type=Choice(["error", "first", "last"]),
+        default="error",
+        show_default=True,
+        help="Two visits to one source at one time: stop, or keep the first or last.",
+    ),
+)
+
+
+# -- visiting -------------------------------------------------------------------------------------
+
+allow_option = click.option(
+    "--allow",
+    multiple=True,
+    type=NETWORK,
+    help="A private network that may be reached: 192.168.1.0/24. May be given again.",
+)
+contact_option = click.option(
+    "--contact", metavar="ADDRESS", help="Yours, for the people whose servers are visited."
+)
+log_option = click.option(
+    "--log", type=Choice(["text", "json"]), help="Form of the log on standard error."
+)
+verbose_option = click.option("--verbose", "-v", is_flag=True, help="Log every visit.")
+
+
+# -- how the answer is told -----------------------------------------------------------------------
+
+
+def output_option(what: str, *, more: str = "", **given: Any) -> Decorator:
+    """Add -o, saying what is written; `more` are formats beyond those of every table."""
+    formats = "Parquet, CSV, JSON Lines or " + more if more else "Parquet, CSV or JSON Lines"
+    return click.option(
+        "--output",
+        "-o",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help=f"Write {what} to FILE: {formats} by its ending.",
+        **given,
+    )
+
+
+def plot_option(what: str) -> Decorator:
+    """Add --plot, saying what is drawn."""
+    return click.option(
+        "--plot",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help=f"Draw {what}: SVG, PNG or HTML by the ending of FILE.",
+    )
+
+
+rows_option = click.option(
+    "--rows",
+    type=Integer(0),
+    default=20,
+    show_default=True,
+    help="The most rows to print as a table.",
+)
+limit_option = click.option(
+    "--limit", type=Integer(1), default=50, show_default=True, help="The most to show."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _text(help_: str, default: str) -> str:
+    return f"{help_}  [default: {default}]" if default else help_

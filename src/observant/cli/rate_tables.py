@@ -1,0 +1,86 @@
+"""Tables of rates, as `observant estimate -o` writes them or as people have them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from observant.cli.console import named_format
+from observant.errors import InputError
+
+__all__ = ["read_rates"]
+
+_NUMBERS = ("rate_per_day", "importance", "cost")
+
+
+def read_rates(
+    file: str, importance: str | None = None, format_: str | None = None
+) -> dict[str, Any]:
+    """Read the columns; every number is checked, and a bad one named with its source."""
+    import pyarrow as pa
+
+    from observant.formats import read_batches
+
+    named_format([file], format_)
+    wanted = ("source", *_NUMBERS, "host", *([importance] if importance else []))
+    batches = list(read_batches(sys.stdin.buffer if file == "-" else file, wanted, format_))
+    table = pa.Table.from_batches(batches) if batches else pa.table({})
+    name = "standard input" if file == "-" else file
+    for column in ("source", "rate_per_day", *([importance] if importance else [])):
+        if column not in table.column_names:
+            hint = "; `observant estimate -o` makes a table of rates"
+            raise InputError(
+                f"has no column {column!r}; its columns are {', '.join(table.column_names)}"
+                f"{hint if column == 'rate_per_day' else ''}",
+                file=name,
+            )
+    if not table.num_rows:
+        raise InputError("has no sources", file=name)
+    columns: dict[str, Any] = {"source": [str(s) for s in table["source"].to_pylist()]}
+    _refuse_doubled(columns["source"], name)
+    for column in {*_NUMBERS, importance or "importance"} & set(table.column_names):
+        columns[column] = _numbers(table[column], column, columns["source"], name)
+    if "host" in table.column_names:
+        columns["host"] = [str(host or "") for host in table["host"].to_pylist()]
+    return columns
+
+
+def _refuse_doubled(sources: list[str], file: str) -> None:
+    if len(set(sources)) < len(sources):
+        seen: set[str] = set()
+        for row, source in enumerate(sources, 1):
+            if source in seen:
+                raise InputError("is there twice", file=file, row=row, source=source)
+            seen.add(source)
+
+
+def _numbers(column: Any, name: str, sources: list[str], file: str) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    try:
+        values = column.cast(pa.float64()).to_numpy()
+        good = np.isfinite(values)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        values = np.array([_number(cell) for cell in column.to_pylist()])
+        good = np.isfinite(values)
+    good &= values >= 0.0
+    if not good.all():
+        at = int(np.argmin(good))
+        unknown = name == "rate_per_day" and not np.isfinite(values[at])
+        hint = "; `observant estimate --method pooled` gives every source a rate" if unknown else ""
+        raise InputError(
+            f"must be a finite number, not negative, and is {column[at].as_py()!r}{hint}",
+            file=file,
+            row=at + 1,
+            column=name,
+            source=sources[at],
+        )
+    return values
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return float("nan")

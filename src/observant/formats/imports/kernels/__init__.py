@@ -1,0 +1,14 @@
+"""Compiled loops of the line readers: they find the fields of a visit in a block of lines.
+
+A loop only takes a line that it is certain of, and marks every other one for the careful reader
+in Python, which alone decides what is malformed. So both give the same visits.
+
+Import this only where it is used: numba takes a second to load.
+"""
+
+from observant.formats.imports.kernels.columns import gather, pack, spell
+from observant.formats.imports.kernels.fields import scan_fields
+from observant.formats.imports.kernels.objects import scan_json
+from observant.formats.imports.kernels.sample import take_sample
+
+__all__ = ["gather", "pack", "scan_fields", "scan_json", "spell", "take_sample"]

@@ -1,0 +1,215 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
+"""When is a source due? Compiled: its key in the heap, at the price of now and on its own clock.
+
+A key made at an older price is mended when it reaches the top, and one more by turns with every
+decision, so that all are new after n decisions. Sources with siblings live on the clock of their
+group (`siblings`), which is read anew every so often; then all keys move.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from observant.planning.schedule.beliefs import time_of
+from observant.planning.schedule.crossing import worth_of_hint
+from observant.planning.schedule.heaps import (
+    BOUND,
+    CROSSING,
+    GONE,
+    POLITE,
+    PRICED,
+    TIMED,
+    WAITING,
+    put,
+    settle_at,
+    sink,
+)
+from observant.planning.schedule.pricing import own_price, period_at, price_of
+from observant.planning.schedule.siblings import refresh
+
+__all__ = ["PRICE_SLACK", "chance", "key_of", "mend_another", "place", "rekey_all", "turn"]
+
+jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+_BEST_WINDOW = 1.5936  # λw at which one visit teaches most about λ (frontier 3)
+_TURNS = 8  # times in a bin that the clocks of siblings are read
+PRICE_SLACK = 0.05  # the price may move so far before a learned crossing is found anew
+
+
+@jit
+def key_of(sources, hosts, clock, mind, i):
+    """Set when a waiting source is due, at the price of now."""
+    source = sources[i]
+    source.priced = own_price(source, hosts, clock)
+    if source.why > BOUND:
+        return
+    period = period_at(source, clock, price_of(source, hosts, clock), mind, i)
+    source.period = period
+    swing = 2 * chance(clock.seed, i, source.visits, 0) - 1
+    period *= 1 + clock.jitter * swing
+    if source.hints > 0 and source.signal > 0 and period < math.inf:
+        worth = worth_of_hint(source.silent, source.signal, source.false)
+        period = max(period - source.hints * worth, 0.0)
+    source.why = CROSSING
+    if (
+        clock.learning
+        and source.signal <= 0
+        and clock.explore > chance(clock.seed, i, source.visits, 1)
+    ):
+        mean, square = 0.0, 0.0
+        for k in range(len(mind.grid)):
+            mean += mind.posterior[i, k] * mind.grid[k]
+            square += mind.posterior[i, k] * mind.grid[k] ** 2
+        # Its rate is known to less than half of itself: look when one visit teaches most.
+        if square - mean**2 > (0.5 * mean) ** 2 and mean * period > _BEST_WINDOW:
+            period = _BEST_WINDOW / mean
+            source.why = BOUND
+    ceiling = source.maximum * (1 - 0.5 * clock.jitter * (1 + swing))
+    if period > ceiling or period < source.minimum:
+        period = max(min(period, ceiling), source.minimum)
+        source.why = BOUND
+    source.ripe = period
+    wake(source, clock, mind)
+
+
+@jit
+def wake(source, clock, mind):
+    """Turn the age at which a source is ripe into the time at which it is due.
+
+    The clock of siblings is read for what has passed; what comes counts as an ordinary time.
+    """
+    if source.node < 0 or source.why != CROSSING or clock.time <= source.last:
+        source.key = source.last + source.ripe
+        return
+    due = clock.time + source.ripe - time_of(source, mind, clock.time)
+    source.key = min(max(due, source.last + source.minimum), source.last + source.maximum)
+
+
+@jit
+def chance(seed, i, visit, which):
+    """A number in [0, 1) that is always the same for the same visit (splitmix64)."""
+    x = np.uint64(seed) ^ (np.uint64(i) * np.uint64(0x9E3779B97F4A7C15))
+    x ^= np.uint64(2 * visit + which) * np.uint64(0xD1B54A32D192ED03)
+    for _ in range(2):
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x ^= x >> np.uint64(31)
+    return np.float64(x >> np.uint64(11)) * 2.0**-53
+
+
+# -- many keys at once ----------------------------------------------------------------------------
+
+
+@jit
+def place(sources, heaps, hosts, clocks, mind, slots):
+    """Key these sources anew and put them into the heap."""
+    for i in slots:
+        if sources[i].state == WAITING and sources[i].why != POLITE:
+            key_of(sources, hosts, clocks[0], mind, i)
+            put(sources, heaps, clocks[0], i)
+
+
+@jit
+def rekey_all(sources, heaps, hosts, clocks, mind):
+    """Key every waiting source anew; those that were added come into the heap."""
+    clock = clocks[0]
+    for i in range(clock.slots):
+        source = sources[i]
+        if source.state == WAITING and source.why != POLITE:
+            key_of(sources, hosts, clock, mind, i)
+            which = PRICED if source.why <= BOUND else TIMED
+            at = source.position
+            if at < 0:
+                at = clock.length[which]
+                clock.length[which] += 1
+            source.heap = which
+            settle_at(sources, heaps[which], at, source.key, i)
+    for which in range(2):
+        length = clock.length[which]
+        for at in range(length // 2 - 1, -1, -1):
+            sink(sources, heaps[which], length, at)
+
+
+@jit
+def mend_another(sources, heaps, hosts, clock, mind):
+    clock.cursor = (clock.cursor + 1) % clock.slots
+    i = clock.cursor
+    source = sources[i]
+    if source.state != WAITING or source.why == POLITE:
+        return
+    own = own_price(source, hosts, clock)
+    if abs(source.priced - own) > (PRICE_SLACK if clock.learning else 1e-6) * own:
+        key_of(sources, hosts, clock, mind, i)
+        put(sources, heaps, clock, i)
+
+
+# -- the clocks of siblings -----------------------------------------------------------------------
+
+
+@jit
+def turn(sources, heaps, hosts, clocks, mind, now):
+    """Read the clocks of the siblings anew, and move those to whom they say something new.
+
+    Once in a bin everybody is moved, and the price is looked at again.
+    """
+    clock, tide = clocks[0], mind.tides[0]
+    if clock.learning == 0 or now < tide.due:
+        return
+    tide.due = now + tide.width / _TURNS
+    refresh(
+        tide,
+        mind.parent,
+        mind.found,
+        mind.expected,
+        mind.activity,
+        mind.shown,
+        mind.moved,
+        mind.news,
+        now,
+    )
+    if now >= tide.round:
+        tide.round = now + tide.width
+        mind.moved[:] = 0.0
+        move_all(sources, heaps, hosts, clock, mind)
+        return
+    if tide.stale:
+        list_siblings(sources, clock, mind)
+    for node in range(tide.nodes):
+        if mind.moved[node] > tide.slack:
+            mind.moved[node] = 0.0
+            i = mind.eldest[node]
+            while i >= 0:
+                if sources[i].state == WAITING and sources[i].why == CROSSING:
+                    wake(sources[i], clock, mind)
+                    put(sources, heaps, clock, i)
+                i = sources[i].sibling
+
+
+@jit
+def move_all(sources, heaps, hosts, clock, mind):
+    length = clock.length[PRICED]
+    heap = heaps[PRICED]
+    for at in range(length):
+        i = heap[at].source
+        source = sources[i]
+        if abs(source.priced - own_price(source, hosts, clock)) > PRICE_SLACK * source.priced:
+            key_of(sources, hosts, clock, mind, i)
+        else:
+            wake(source, clock, mind)
+        heap[at].key = source.key
+    for at in range(length // 2 - 1, -1, -1):
+        sink(sources, heap, length, at)
+
+
+@jit
+def list_siblings(sources, clock, mind):
+    """Chain the sources of each group."""
+    mind.eldest[:] = -1
+    for i in range(clock.slots):
+        node = sources[i].node
+        if node >= 0 and sources[i].state != GONE:
+            sources[i].sibling = mind.eldest[node]
+            mind.eldest[node] = i
+    mind.tides[0].stale = 0

@@ -1,0 +1,44 @@
+"""Parts that other packages add to ours: by entry points, or as ``module:name``.
+
+A family of parts lists those that are built in. A package adds one to it in its pyproject.toml:
+
+    [project.entry-points."observant.sources"]
+    row = "my_package.rows:RowSource"
+
+Only who installs packages can do that: no page, subscription or imported file names a module.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__all__ = ["GROUPS", "added", "load"]
+
+GROUPS = {
+    "observant.channels": "ways to tell people, by the scheme of the address",
+    "observant.importers": "formats of other tools, by name",
+    "observant.sources": "kinds of sources, by name",
+    "observant.stores": "databases, by the scheme of the address",
+}
+"""The groups of entry points, and what each adds."""
+
+
+def added(group: str) -> dict[str, str]:
+    """What installed packages add to a family: name → ``module:attribute``."""
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry.value for entry in entry_points(group=group)}
+
+
+def load(where: str) -> Any:
+    """Import what stands at ``module:attribute``.
+
+    >>> load("observant.units:parse_duration")("36h")
+    1.5
+    """
+    module, _, attribute = where.partition(":")
+    found: Any = importlib.import_module(module)
+    for name in attribute.split("."):
+        found = getattr(found, name)
+    return found

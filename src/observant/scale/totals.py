@@ -1,0 +1,60 @@
+"""What a plan achieves whose sources are not held: totals, in the words of `planning.Plan`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from observant.scale.pricing import Priced
+
+__all__ = ["PlanTotals", "totals_of"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlanTotals:
+    """What a plan costs and achieves over all its sources; see `observant.planning.Plan`."""
+
+    price: float
+    collection_alpha: float
+    uniform_alpha: float
+    penalty: float
+    budget: float
+    spent: float
+    objective: str
+    sources: int
+    starved: int
+    passes: int
+    """How often the sources were added up to settle the price."""
+
+    def summary(self) -> dict[str, Any]:
+        """The plan in a few numbers."""
+        return {
+            "price": self.price,
+            "alpha": self.collection_alpha,
+            "uniform_alpha": self.uniform_alpha,
+            "objective": self.objective,
+            "budget_per_day": self.budget,
+            "spent_per_day": self.spent,
+            "sources": self.sources,
+            "starved": self.starved,
+            "penalty": self.penalty,
+            "passes": self.passes,
+        }
+
+
+def totals_of(found: Priced, objective: str) -> dict[str, Any]:
+    """The fields of `PlanTotals` for a plan at the price that was found."""
+    sums = found.sums
+    return {
+        "price": found.price,
+        "collection_alpha": sums.alpha / sums.importance,
+        "uniform_alpha": sums.uniform_alpha / sums.importance,
+        "penalty": sums.penalty / sums.importance,
+        "budget": found.budget,
+        "spent": sums.spent,
+        "objective": objective,
+        "sources": sums.sources,
+        "starved": sums.starved,
+        "passes": found.passes,
+    }

@@ -1,0 +1,194 @@
+"""The house rules that no other tool checks: what a module may take from another, and its size.
+
+Layers are checked by import-linter, types by mypy, style and commented-out code by ruff.
+"""
+
+import ast
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "observant"
+PAGES = "src/observant/service/pages/"
+MOST_LINES = 600
+LONGER_FOR_A_REASON = {
+    "store/protocol.py": "the whole contract of a store in one place: one documented method each",
+}
+MAY_PRINT = "cli/"
+GENERATED = "docs/reference-api.md"
+
+
+class Module(NamedTuple):
+    tree: ast.Module
+    nodes: list
+    """All of them, in any order."""
+
+    def of(self, *kinds):
+        return (node for node in self.nodes if isinstance(node, kinds))
+
+    @property
+    def exports(self):
+        """Where `__all__` is set."""
+        return [node for node, name in assigned(self.tree) if name == "__all__"]
+
+
+@cache
+def modules():
+    """Every module of the package, by its path in it."""
+    found = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(file.read_text("utf-8"))
+        found[file.relative_to(PACKAGE).as_posix()] = Module(tree, list(ast.walk(tree)))
+    return found
+
+
+@cache
+def texts():
+    """Everything that people wrote, by its path."""
+    found = [*PACKAGE.rglob("*"), *(ROOT / "tests").glob("*"), *(ROOT / "benchmarks").glob("*")]
+    found += [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "pyproject.toml"]
+    kinds = {".py", ".sql", ".html", ".css", ".js", ".md", ".toml"}
+    return {
+        file.relative_to(ROOT).as_posix(): file.read_text("utf-8")
+        for file in found
+        if file.suffix in kinds and file.is_file()
+    }
+
+
+def assigned(tree):
+    """The names that a module sets itself, with where it does."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for name in (n for target in targets for n in ast.walk(target)):
+                if isinstance(name, ast.Name):
+                    yield node, name.id
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def taken(module):
+    """What a module imports from the package: the name here, the module there, the name there."""
+    for node in module.of(ast.ImportFrom):
+        if (node.module or "").startswith("observant"):
+            for alias in node.names:
+                yield alias.asname or alias.name, node.module, alias.name
+    for node in module.of(ast.Import):
+        for alias in node.names:
+            if alias.name.startswith("observant"):
+                yield alias.asname or alias.name, alias.name, ""
+
+
+def test_what_is_private_to_a_module_stays_there():
+    found = []
+    for path, module in modules().items():
+        here = {name for name, *_ in taken(module)}
+        found += [f"{path}: {there}.{name}" for _, there, name in taken(module) if is_private(name)]
+        found += [
+            f"{path}:{node.lineno}: {node.value.id}.{node.attr}"
+            for node in module.of(ast.Attribute)
+            if is_private(node.attr) and isinstance(node.value, ast.Name) and node.value.id in here
+        ]
+    assert not found
+
+
+def test_a_module_fits_on_a_few_screens():
+    long = {
+        path.removeprefix("src/observant/")
+        for path, text in texts().items()
+        if path.startswith("src/") and path.endswith(".py") and text.count("\n") > MOST_LINES
+    }
+    assert long == set(LONGER_FOR_A_REASON)
+
+
+def test_every_module_says_what_it_is():
+    assert not [path for path, module in modules().items() if not ast.get_docstring(module.tree)]
+
+
+def test_every_package_says_what_it_offers():
+    packages = {p: module for p, module in modules().items() if p.endswith("__init__.py")}
+    assert not [path for path, module in packages.items() if not module.exports]
+
+
+def test_nothing_is_left_to_do_in_a_comment():
+    mark = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME)\b|#.*\bXX" + r"X\b")
+    assert not [path for path, text in texts().items() if mark.search(text)]
+
+
+def test_only_the_command_line_prints():
+    prints = [
+        f"{path}:{node.lineno}"
+        for path, module in modules().items()
+        if not path.startswith(MAY_PRINT)
+        for node in module.of(ast.Call)
+        if isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert not prints
+
+
+# -- nothing without use --------------------------------------------------------------------------
+
+
+def test_everything_is_used_by_somebody():
+    """Functions, classes and constants of modules, by package, tests, benchmarks or documentation.
+
+    The list of all names in the documentation is made from the code, so it does not count.
+    """
+    used = Counter()
+    for module in modules().values():
+        own = {id(node) for assign in module.exports for node in ast.walk(assign)}
+        own |= {id(node.value) for node in module.of(ast.Expr)}
+        used.update(node.attr for node in module.of(ast.Attribute))
+        used.update(alias.name for node in module.of(ast.ImportFrom) for alias in node.names)
+        for node in module.of(ast.Constant):
+            if id(node) not in own and isinstance(node.value, str):
+                used.update(re.findall(r"\w+", node.value))
+    for path, text in texts().items():
+        if not path.startswith("src/") and path != GENERATED:
+            used.update(re.findall(r"\w+", text))
+    unused = []
+    for path, module in modules().items():
+        own = {node.id for node in module.of(ast.Name) if isinstance(node.ctx, ast.Load)}
+        unused += [f"{path}: {n}" for n in defined(module) if not (n in own or used[n])]
+    assert not unused
+
+
+def defined(module):
+    """Names that a module makes; not those that a decorator hands to somebody who calls them."""
+    names = [name for _, name in assigned(module.tree)]
+    for node in module.tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            calls = (d.func for d in node.decorator_list if isinstance(d, ast.Call))
+            if not any(isinstance(function, ast.Attribute) for function in calls):
+                names.append(node.name)
+    return [name for name in names if not name.startswith("__")]
+
+
+def test_every_statement_of_the_store_is_run():
+    code = "\n".join(text for path, text in texts().items() if path.startswith("src/observant/st"))
+    named = {
+        name
+        for path, text in texts().items()
+        if "/store/sql/" in path
+        for name in re.findall(r"^-- name: (\w+)", text, re.MULTILINE)
+    }
+    assert named
+    assert not named - set(re.findall(r"[\"'](\w+)[\"']", code))
+
+
+def test_every_template_and_every_style_is_used():
+    inside = {path: text for path, text in texts().items() if path.startswith("src/")}
+    styles = re.sub(r"/\*.*?\*/", "", inside.pop(f"{PAGES}static/app.css"), flags=re.DOTALL)
+    everything = "\n".join(inside.values())
+    templates = {Path(path).name for path in inside if path.startswith(f"{PAGES}templates/")}
+    assert templates
+    assert not {name for name in templates if f'"{name}"' not in everything}
+    selectors = " ".join(re.findall(r"([^{}]+)\{", styles))
+    classes = set(re.findall(r"[.#]([A-Za-z][\w-]*)", selectors))
+    theirs = {name for name in classes if name.startswith(("vega", "vg-"))}
+    assert not classes - theirs - set(re.findall(r"[A-Za-z][\w-]*", everything))
