@@ -60,7 +60,7 @@ def test_what_is_added_is_found(tmp_path, monkeypatch):
 def test_the_page_lists_the_layers_of_the_contract():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     (contract,) = project["tool"]["importlinter"]["contracts"]
-    layers = [row.replace("observant.", "").split(" | ") for row in contract["layers"]]
+    layers = [row.split(" | ") for row in contract["layers"]]
     section = ARCHITECTURE.partition("\n## Layers\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
     assert [re.findall(r"`(\w+)`", row) for row in rows] == layers

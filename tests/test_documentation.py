@@ -1,6 +1,6 @@
 """The documentation is complete and true: names, help texts, commands, links.
 
-The Python examples of the pages are run by `conftest.py`. Run this file as a program to write the
+The Python examples of the pages are run by `conftest.py`. Run it as a program (`python -m tests.test_documentation`) to write the
 help texts of the commands into docs/command-line.md.
 """
 

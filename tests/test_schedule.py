@@ -494,6 +494,8 @@ def test_what_somebody_else_found_is_adopted_if_it_is_news():
     scheduler.adopt("a", 99.0, None)  # a clock that is ahead of ours
     assert scheduler.last_visit("a") == 10.0
     np.testing.assert_allclose(scheduler.posterior("a"), scheduler.prior)
+    with pytest.raises(InputError, match=r"'b': the evidence has 3 numbers for \d+ rates"):
+        scheduler.set_evidence("b", [0.0, 0.0, 0.0])
     scheduler.set_evidence("b", None)
     np.testing.assert_allclose(scheduler.posterior("b"), scheduler.prior)
 

@@ -56,7 +56,7 @@ class Number(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
-        if False:
+        if not math.isfinite(number):
             self.fail(f"must be a finite number, not {value}", param, ctx)
         return number
 

@@ -359,8 +359,15 @@ class Scheduler(Upkeep):
 
     def set_evidence(self, source: str | int, evidence: ArrayLike | None) -> None:
         """Replace what the outcomes have taught, by that of `evidence_of`; None for nothing."""
-        i = self._find(source)
-        self._evidence[i] = 0.0 if evidence is None else np.asarray(evidence, float)
+        i, taught = self._find(source), np.zeros(len(self._grid))
+        if evidence is not None:
+            taught = np.asarray(evidence, float)
+        if taught.shape != self._grid.shape:
+            raise InputError(
+                f"the evidence has {taught.size} numbers for {len(self._grid)} rates",
+                source=str(source),
+            )
+        self._evidence[i] = taught
         self._beliefs.believe_one(self._sources, self._clock, self._state[4], i)
 
     def set_budget(self, budget: float) -> None:
