@@ -162,7 +162,8 @@ def with_member(place, data):
         for member in old.namelist():
             if member.encode() != name:
                 new.writestr(member, old.read(member))
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # two members of one name are what we want to try
             new.writestr(name.split(b"\0")[0].decode("utf-8", "replace")[:200] or "x", content)
     return out.getvalue()
 

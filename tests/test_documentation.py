@@ -1,7 +1,7 @@
 """The documentation is complete and true: names, help texts, commands, links.
 
-The Python examples of the pages are run by `conftest.py`. Run it as a program (`python -m tests.test_documentation`) to write the
-help texts of the commands into docs/command-line.md.
+The Python examples of the pages are run by `conftest.py`. `python -m tests.test_documentation`
+writes the help texts of the commands into docs/command-line.md.
 """
 
 import os
@@ -145,7 +145,7 @@ def test_help_texts_are_those_of_the_commands():
     for command, text in written.items():
         fence = FENCE.search(text)
         assert fence is not None, command
-        hint = f"help of {command}: run `python {Path(__file__).name}`"
+        hint = f"help of {command}: run `python -m tests.test_documentation`"
         assert fence[3].split() == help_of(command).split(), hint
 
 

@@ -41,7 +41,21 @@ def modules():
     found = {}
     for file in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(file.read_text("utf-8"))
-        found[file.relative_to(PACKAGE).as_posix()] = Module(tree, list(ast.walk(tree)))
+        found[file.relative_to(PACKAGE).as_posix()] = Module(tree, nodes_of(tree))
+    return found
+
+
+def nodes_of(tree):
+    """`ast.walk` in half its time: there are half a million."""
+    found, left = [], [tree]
+    while left:
+        node = left.pop()
+        found.append(node)
+        for value in vars(node).values():
+            if type(value) is list:
+                left += [item for item in value if isinstance(item, ast.AST)]
+            elif isinstance(value, ast.AST):
+                left.append(value)
     return found
 
 

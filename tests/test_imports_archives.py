@@ -435,6 +435,20 @@ def test_broken_rows_of_an_array_are_counted_and_the_rest_goes_on():
     ]
 
 
+def test_nested_brackets_are_not_read_again_and_again():
+    """One attempt for each would take a minute for a megabyte (found by fuzzing)."""
+    nested = f"[{json.dumps(HEADER)},\n" + "[\n" * 30_000 + json.dumps(row(1, A)) + "]"
+    _, report = visits_of(nested)
+    assert 1 < report.malformed_rows < 200
+
+
+def test_a_row_without_its_end_costs_only_itself():
+    first, *others = (json.dumps(row(day, A)) for day in (1, 2, 3))
+    text = f"[{json.dumps(HEADER)},\n{first[:-1]}\n{others[0]},\n{others[1]}]"
+    table, report = visits_of(text)
+    assert (table.num_rows, report.malformed_rows) == (2, 1)
+
+
 def test_a_resume_key_tells_that_there_is_more():
     _, report = visits_of(answer(row(1, A), row(2, A), [], ["org%2Cexample%29%2F+2026"]))
     assert report.visits == 2

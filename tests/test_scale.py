@@ -592,9 +592,9 @@ def test_the_command_goes_to_disk_when_memory_is_short(visits, tmp_path):
     _, wanted, _ = observant(*asked, cwd=tmp_path)
     code, found, trouble = observant(*asked, "--memory", "1MB", cwd=tmp_path)
     assert (code, found) == (0, wanted), trouble
-    code, _, trouble = observant(*asked, "--memory", "much", cwd=tmp_path)
-    assert code != 0
-    assert "this is not a size" in trouble
+    code, told, _ = observant(*asked, "--memory", "much", cwd=tmp_path)
+    assert code == 2
+    assert "'--memory': this is not a size: 'much'" in told
 
 
 def test_population_intervals_and_plan_on_disk(tmp_path):

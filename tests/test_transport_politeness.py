@@ -591,9 +591,9 @@ def test_a_hostile_robots_txt_does_not_take_long():
         return await ask(client, "/" + "a" * 4000)
 
     for text in rules:
-        started = time.perf_counter()
+        started = time.process_time()
         assert play(work, with_robots(lambda _, text=text: (0.1, 200, {}, text))).ok
-        assert time.perf_counter() - started < 2.0
+        assert time.process_time() - started < 2.0
 
 
 def test_many_hostile_robots_txts_do_not_fill_the_memory():

@@ -181,6 +181,14 @@ def test_a_budget_of_nothing_is_refused(text):
         parse_budget(text)
 
 
+@pytest.mark.parametrize("parse", [parse_budget, parse_duration, parse_rate])
+def test_endless_spaces_are_refused_at_once(parse):
+    """The patterns would take time that grows with their square (found by fuzzing)."""
+    with pytest.raises(UnitError) as refused:
+        parse("2/" + " " * 1_000_000)
+    assert len(str(refused.value)) < 500
+
+
 def test_minus_zero_is_zero():
     assert math.copysign(1, parse_duration("-0")) == math.copysign(1, parse_duration(-0.0)) == 1
 

@@ -51,6 +51,8 @@ _ALIASES = {
 }
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _UNSIGNED = _NUMBER.removeprefix("[+-]?")
+_LONGEST = 200
+"""Characters of a quantity: the patterns below would take long over endless spaces."""
 _DURATION = re.compile(rf"({_UNSIGNED})?\s*([a-zA-Z]+)")
 _RATE = re.compile(rf"\s*({_NUMBER})\s*(?:/\s*({_NUMBER})?\s*([a-zA-Z]+)\s*)?")
 _EXAMPLES = "write for example 90s, 30min, 6h, 8.5d, 2w, or 1d12h"
@@ -128,7 +130,7 @@ def parse_budget(text: str | float, sources: int | None = None) -> float:
         budget = parse_rate(text)
     except UnitError as error:
         raise UnitError(
-            f"this is not a budget: {text!r}; write for example 1000/day or 2/s"
+            f"this is not a budget: {str(text)[:_LONGEST]!r}; write for example 1000/day or 2/s"
         ) from error
     if budget == 0:
         raise UnitError(f"a budget must be more than zero: {text!r}")
@@ -208,6 +210,8 @@ def _as_number(text: object) -> float | None:
             return float(text)
         except OverflowError:
             return math.inf
+    if isinstance(text, str) and len(text) > _LONGEST:
+        raise UnitError(f"this is too long for a quantity: {text[:40]!r}…")
     if isinstance(text, str) and re.fullmatch(_NUMBER, text.strip()):
         return float(text.strip())  # float itself strips less
     return None

@@ -91,7 +91,7 @@ class VisitDesign:
         often = f"once every {format_duration(1 / self.rate_per_day)}"
         if self.rate_per_day > 1:
             often = f"{self.rate_per_day:.3g} times a day"
-        times = "once" if self.visits == 1 else f"{self.visits} times"
+        times = "once" if self.visits == 1 else f"{self.visits:,} times"
         every, overall = format_duration(self.interval_days), format_duration(self.duration_days)
         near = f"within {_percent(self.precision)} of the true rate with probability "
         near += f"{_percent(self.probability)}"
@@ -101,7 +101,7 @@ class VisitDesign:
         elif wanted is not None and self.visits_needed is None:
             near += f"; {_percent(wanted)} is out of reach at this interval"
         elif wanted is not None and self.visits_needed != self.visits:
-            near += f"; {_percent(wanted)} takes {self.visits_needed} visits"
+            near += f"; {_percent(wanted)} takes {self.visits_needed:,} visits"
         near_75, near_95 = _percent(self.precision_75), _percent(self.precision_95)
         spread, longest = _percent(self.relative_sd), self.unbiased_interval_days
         limit = f"under 10 % up to {format_duration(longest)}"

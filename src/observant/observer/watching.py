@@ -43,6 +43,7 @@ __all__ = ["Watched", "Watching", "make_transport", "own_settings", "touch"]
 log = logging.getLogger("observant.observer")
 
 CHANGED_BY_HAND = "sources.changed"
+_AT_ONCE = 2000
 _MOVED = 60.0
 """Seconds by which a due time may differ from the one in the store, and nobody minds."""
 
@@ -206,12 +207,11 @@ class Watching:
 
     async def _tell_due_times(self) -> None:
         """Write down when sources are due, where another budget or prior has moved that."""
-        due = {}
-        for name, watched in self._watched.items():
-            at = self.schedule.due_at(name) if watched.row.good_at is not None else None
-            if at is not None and abs(at - (watched.row.due_at or 0.0)) > _MOVED:
-                due[name] = at
-        await asyncio.to_thread(self.store.set_due, due)
+        seen = [w.row for w in self._watched.values() if w.row.good_at is not None]
+        due = [(row, self.schedule.due_at(row.name)) for row in seen]
+        moved = [(row.name, at) for row, at in due if abs(at - (row.due_at or 0.0)) > _MOVED]
+        for some in range(0, len(moved), _AT_ONCE):  # visits are recorded in between
+            await asyncio.to_thread(self.store.set_due, dict(moved[some : some + _AT_ONCE]))
 
     async def _rows(self, shards: set[int] | None) -> list[Scheduled]:
         return await asyncio.to_thread(lambda: list(self.store.scheduled(shards)))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import EstimationError, InputError
+from observant.units import format_duration
 
 __all__ = ["AgeCurve", "Floats", "empirical_curve", "visits_of"]
 
@@ -121,8 +122,8 @@ def bins_in(maximum: float, step: float) -> int:
     bins = max(1, int(np.ceil(maximum / step - 1e-9)))
     if bins > 50_000_000:
         raise InputError(
-            f"{bins:,} bins of {step:g} d up to {maximum:g} d are too many: take longer bins or a "
-            "shorter maximum"
+            f"{bins:,} bins of {format_duration(step)} up to {format_duration(maximum)} are too "
+            "many: take longer bins or a shorter maximum"
         )
     return bins
 

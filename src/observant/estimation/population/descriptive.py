@@ -181,7 +181,7 @@ class Description:
                 "visits that found a change",
                 ", ".join(
                     f"{share(f'change_share_{kind}')} {how}"
-                    for kind, how in (("dated", "with a date"), ("undated", "without"))
+                    for kind, how in (("dated", "with a date"), ("undated", "without a date"))
                     if told[f"change_share_{kind}"] is not None
                 )
                 or "?",

@@ -26,6 +26,8 @@ __all__ = ["IMPORTERS", "CdxServer"]
 _CHUNK = 1 << 20
 _LONGEST_ROW = 1 << 18
 _NAMES = {"urlkey", "timestamp", "original", "url", "mimetype", "statuscode", "digest", "length"}
+_NESTED = 1000
+"""Brackets that a reader has seen, at least, when they are too deep for it."""
 _SKIPPED = "skipped-unchanged"
 
 
@@ -178,13 +180,16 @@ def _items(stream: BinaryIO, report: Report) -> Iterator[tuple[int, Any]]:
             return
         try:
             item, end = parse(buffer, at)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError) as error:
             if len(buffer) - at < _LONGEST_ROW and more():
                 continue
             number += 1
             report.add_rows()
             report.malformed(number, "this is not a row in JSON", buffer[at : at + 500])
-            at = buffer.find("\n[", at)
+            # What was read in vain is not read again, or nested brackets would take for ever: go
+            # on at the last line that the reader has begun, or behind all that was nested.
+            read = error.pos if isinstance(error, json.JSONDecodeError) else at + _NESTED
+            at = buffer.find("\n[", max(buffer.rfind("\n", at + 1, read + 1), at + 1))
             if at < 0:
                 return
             continue

@@ -311,7 +311,11 @@ def _write_json(
         opening, closing = "[", "]"
         members = [("", f"{path}[{i}]", item) for i, item in enumerate(value)]
     else:
-        lines.append(f"{' ' * depth}{start}{json.dumps(value, ensure_ascii=False)}{end}")
+        try:
+            told = json.dumps(value, ensure_ascii=False)
+        except TypeError:  # a part of JMESPath's own language: `&expression`
+            raise UnreadableError("the selection gives something that is no value") from None
+        lines.append(f"{' ' * depth}{start}{told}{end}")
         addresses.append(path)
         return
     lines.append(f"{' ' * depth}{start}{opening}")

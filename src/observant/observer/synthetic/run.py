@@ -136,6 +136,8 @@ async def run_demo(
             await run_observer(
                 observer, seconds=world.days * DAY, each=min(0.5, seconds / 60), show=look
             )
+        if clock.time() - start < 0.9 * world.days * DAY:
+            raise KeyboardInterrupt  # stopped before its time: there is nothing to judge
         return judge(world, store, observer, believed, start=start, seconds=seconds)
 
 

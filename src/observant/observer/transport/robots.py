@@ -158,10 +158,16 @@ def _entry(fetched: Fetched, old: _Entry | None, now: float) -> _Entry:
     return _Entry(kept, now + wait, failures, error, f"robots.txt: {fetched.message}")
 
 
+_LONGEST_DELAY = 86_400
+"""Seconds between two requests that a host may ask for; a number of any length may stand there."""
+
+
 def _delay(rules: Protego, product: str) -> float:
     asked = rules.crawl_delay(product) or 0.0
     rate = rules.request_rate(product)
-    return max(asked, rate.seconds / rate.requests if rate else 0.0)
+    if rate is None:
+        return asked
+    return max(asked, min(rate.seconds, _LONGEST_DELAY) / rate.requests)
 
 
 _ALLOWED = Verdict()
