@@ -49,11 +49,17 @@ _docstrings = Sybil(
 pytest_collect_file = (_pages + _docstrings).pytest()
 
 
+# Files that take minutes and mostly wait: begun last, they would be waited for alone.
+_LONG = ("test_journeys.py", "test_browser.py", "test_spark.py")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the examples of a page back in order after tests were shuffled."""
+    """After tests were shuffled, put the examples of a page back in order, and long files first."""
     examples = sorted(
         (item for item in items if isinstance(item, SybilItem)),
         key=lambda item: (str(item.path), item.example.start),
     )
-    items[:] = [item for item in items if not isinstance(item, SybilItem)] + examples
+    tests = [item for item in items if not isinstance(item, SybilItem)]
+    tests.sort(key=lambda item: item.path.name not in _LONG)
+    items[:] = tests + examples
