@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types layers tests system bench bench-large study docs pictures clean
+.PHONY: help demo test check format lint types layers tests system coverage bench bench-large study docs pictures clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,10 @@ layers: .venv/ready
 # One worker more than cores: many tests wait for a server, a browser or a killed process.
 tests: .venv/ready system  ## the tests alone
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $$(( $$(nproc 2>/dev/null || echo 2) + 1 ))
+
+coverage: .venv/ready system  ## the tests, and which branches of the code they take
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group coverage
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto --cov --cov-report=html:site-coverage --cov-report=term
 
 bench: .venv/ready  ## the performance claims, small enough for a coffee break
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
@@ -78,5 +82,5 @@ system:
 	@touch $@
 
 clean:  ## remove the environment and everything that was built
-	rm -rf .venv site dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv site site-coverage .coverage dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
