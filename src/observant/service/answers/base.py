@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 
 __all__ = ["Answer", "finite", "instant", "plain"]
 
 
+@overload
+def instant(at: float) -> dt.datetime: ...
+@overload
+def instant(at: None) -> None: ...
+@overload
+def instant(at: float | None) -> dt.datetime | None: ...
 def instant(at: float | None) -> dt.datetime | None:
     """An instant for an answer.
 

@@ -206,7 +206,7 @@ def _account(account: Account) -> AccountItem:
         id=account.id,
         name=account.name,
         role=account.role,
-        created_at=instant(account.created_at),  # type: ignore[arg-type]
+        created_at=instant(account.created_at),
         signed_in_at=instant(account.signed_in_at),
     )
 
@@ -217,7 +217,7 @@ def _token(row: TokenRow) -> TokenItem:
         name=row.name,
         scope=row.scope,
         account=row.account,
-        created_at=instant(row.created_at),  # type: ignore[arg-type]
+        created_at=instant(row.created_at),
         expires_at=instant(row.expires_at),
         used_at=instant(row.used_at),
     )

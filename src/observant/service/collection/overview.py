@@ -77,7 +77,7 @@ class Overviews(Base):
                     "spread, and its interval allows for that"
                 )
         return Overview(
-            at=instant(now),  # type: ignore[arg-type]
+            at=instant(now),
             sources=totals.sources,
             by_state=totals.by_state,
             visits=totals.visits,
@@ -141,7 +141,7 @@ class Overviews(Base):
             hour = known.get(at)
             items.append(
                 HourItem(
-                    at=instant(at),  # type: ignore[arg-type]
+                    at=instant(at),
                     visits=hour.visits if hour else 0,
                     changes=hour.changes if hour else 0,
                     failures=hour.failures if hour else 0,
@@ -193,8 +193,8 @@ class Overviews(Base):
         return [
             ObserverItem(
                 name=row.name,
-                started_at=instant(row.started_at),  # type: ignore[arg-type]
-                seen_at=instant(row.seen_at),  # type: ignore[arg-type]
+                started_at=instant(row.started_at),
+                seen_at=instant(row.seen_at),
                 shards=shards.get(row.name, 0),
             )
             for row in rows
@@ -285,7 +285,7 @@ def event_item(row: ListedEvent) -> EventItem:
         source_id=row.source_id,
         title=str(payload.get("title") or ""),
         url=str(payload.get("url") or row.source or ""),
-        at=instant(at if isinstance(at, int | float) else row.created_at),  # type: ignore[arg-type]
+        at=instant(at if isinstance(at, int | float) else row.created_at),
         magnitude=finite(magnitude) if isinstance(magnitude, int | float) else None,
         reason=str(payload.get("reason") or ""),
         tags=[str(tag) for tag in payload.get("tags") or ()],

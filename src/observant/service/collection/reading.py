@@ -221,8 +221,8 @@ def source_row(source: StoredSource, now: float) -> SourceRow:
         tags=list(source.tags),
         importance=source.importance,
         state=source.state,
-        created_at=instant(source.created_at),  # type: ignore[arg-type]
-        updated_at=instant(source.updated_at),  # type: ignore[arg-type]
+        created_at=instant(source.created_at),
+        updated_at=instant(source.updated_at),
         visited_at=instant(source.visited_at),
         good_at=instant(source.good_at),
         changed_at=instant(source.changed_at),
@@ -269,7 +269,7 @@ def visit_item(row: VisitRow) -> VisitItem:
     return VisitItem(
         id=row.id,
         source=row.source,
-        started_at=instant(row.started_at),  # type: ignore[arg-type]
+        started_at=instant(row.started_at),
         seconds=max(row.ended_at - row.started_at, 0.0),
         outcome=row.outcome,
         changed=row.changed,
@@ -287,7 +287,7 @@ def visit_item(row: VisitRow) -> VisitItem:
 def version_item(version: Version) -> VersionItem:
     """A version for an answer."""
     return VersionItem(
-        at=instant(version.at),  # type: ignore[arg-type]
+        at=instant(version.at),
         kind=version.kind,
         digest=version.digest.hex(),
         size=version.size,

@@ -97,7 +97,7 @@ class Telling(Base):
                     topic=row.event.topic,
                     source=row.event.source,
                     state=row.state,
-                    queued_at=instant(row.queued_at),  # type: ignore[arg-type]
+                    queued_at=instant(row.queued_at),
                     due_at=instant(row.due_at),
                     done_at=instant(row.done_at),
                     attempts=row.attempts,
@@ -123,8 +123,8 @@ class Telling(Base):
                 title=member.title,
                 rank=member.rank,
                 dated_at=instant(member.dated_at),
-                first_at=instant(member.first_at),  # type: ignore[arg-type]
-                seen_at=instant(member.seen_at),  # type: ignore[arg-type]
+                first_at=instant(member.first_at),
+                seen_at=instant(member.seen_at),
                 left_at=instant(member.left_at),
             )
             for member in self.store.members(found.name, left=left)
@@ -143,8 +143,8 @@ def _item(found: StoredSubscription, counts: dict[str, int]) -> SubscriptionItem
     return SubscriptionItem(
         **given,
         id=found.id,
-        created_at=instant(found.created_at),  # type: ignore[arg-type]
-        updated_at=instant(found.updated_at),  # type: ignore[arg-type]
+        created_at=instant(found.created_at),
+        updated_at=instant(found.updated_at),
         failures=found.failures,
         error=found.error,
         rests_until=instant(found.rests_until or None),

@@ -51,10 +51,8 @@ async def add(
             return _page(request, collection, problem=told, entered=left)
         if new + known == 1:
             found = collection.find(known_name(collection, form))
-            return back_to(  # type: ignore[no-any-return]
-                prefix, f"/sources/{found.id}", "added" if new else "known"
-            )
-        return back_to(prefix, "/sources", "added" if new else "known")  # type: ignore[no-any-return]
+            return back_to(prefix, f"/sources/{found.id}", "added" if new else "known")
+        return back_to(prefix, "/sources", "added" if new else "known")
 
     return await asyncio.to_thread(work)
 
@@ -72,7 +70,7 @@ async def bulk(
         except (InputError, msgspec.ValidationError) as error:
             return _page(request, collection, problem=str(error))
         kept = {key: form[f"filter_{key}"] for key in _FILTERS}
-        return back_to(prefix, "/sources", "bulk", **kept)  # type: ignore[no-any-return]
+        return back_to(prefix, "/sources", "bulk", **kept)
 
     return await asyncio.to_thread(work)
 

@@ -47,7 +47,7 @@ async def apply(
             _apply(collection, form)
         except (InputError, msgspec.ValidationError) as error:
             return _page(request, collection, form, problem=str(error))
-        return back_to(prefix, "/plan", "applied")  # type: ignore[no-any-return]
+        return back_to(prefix, "/plan", "applied")
 
     return await asyncio.to_thread(work)
 

@@ -105,7 +105,7 @@ def page(
     return Response(text, status_code=status, media_type=MediaType.HTML, cookies=cookies)
 
 
-def back_to(prefix: str, path: str, told: str = "", **query: Any) -> Any:
+def back_to(prefix: str, path: str, told: str = "", **query: Any) -> Response[Any]:
     """Go on to a page after a change, which then tells what was done."""
     from litestar.response import Redirect
 

@@ -49,7 +49,7 @@ async def change(
             collection.change_settings(_changes(form))
         except (InputError, msgspec.ValidationError) as error:
             return _page(request, collection, problem=str(error))
-        return back_to(prefix, "/settings", "applied")  # type: ignore[no-any-return]
+        return back_to(prefix, "/settings", "applied")
 
     return await asyncio.to_thread(work)
 
@@ -76,7 +76,7 @@ async def take_in(
                 f"{first.what}: {first.reason}"
             )
             return _page(request, collection, problem=told)
-        return back_to(prefix, "/settings", "imported")  # type: ignore[no-any-return]
+        return back_to(prefix, "/settings", "imported")
 
     return await asyncio.to_thread(work)
 
@@ -123,7 +123,7 @@ async def revoke_token(
         if number not in {row.id for row in _tokens(access, who)}:
             raise NotFoundException("there is no such token")
         access.store.revoke_token(number)
-        return back_to(prefix, "/settings", "token-removed")  # type: ignore[no-any-return]
+        return back_to(prefix, "/settings", "token-removed")
 
     return await asyncio.to_thread(work)
 
@@ -148,7 +148,7 @@ async def own_password(
             access.change_account(who.name, password=password)
         except ObservantError as error:
             return _page(request, collection, problem=str(error))
-        return back_to(prefix, "/login")  # type: ignore[no-any-return]
+        return back_to(prefix, "/login")
 
     return await asyncio.to_thread(work)
 
@@ -172,7 +172,7 @@ async def save_account(
                 access.change_account(form["name"], role=form["role"], password=password)
         except ObservantError as error:
             return _page(request, collection, problem=str(error))
-        return back_to(prefix, "/settings", "account")  # type: ignore[no-any-return]
+        return back_to(prefix, "/settings", "account")
 
     return await asyncio.to_thread(work)
 
@@ -195,7 +195,7 @@ async def remove_account(
             access.store.remove_account(names[0])
         except ObservantError as error:
             return _page(request, collection, problem=str(error))
-        return back_to(prefix, "/settings", "account-removed")  # type: ignore[no-any-return]
+        return back_to(prefix, "/settings", "account-removed")
 
     return await asyncio.to_thread(work)
 

@@ -21,7 +21,7 @@ __all__ = ["HANDLERS", "sign_in_page"]
 def sign_in(request: Request[Any, Any, Any], prefix: GivenPrefix) -> Response[Any]:
     """Sign in."""
     if not identity_of(request).anonymous:
-        return back_to(prefix, "/")  # type: ignore[no-any-return]
+        return back_to(prefix, "/")
     return sign_in_page(request)
 
 

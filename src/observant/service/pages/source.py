@@ -57,7 +57,7 @@ async def update(
             raise
         except (InputError, msgspec.ValidationError) as error:
             return _page(request, collection, number, problem=str(error))
-        return back_to(prefix, f"/sources/{number}", "saved")  # type: ignore[no-any-return]
+        return back_to(prefix, f"/sources/{number}", "saved")
 
     return await asyncio.to_thread(work)
 
@@ -78,7 +78,7 @@ async def visit(
             raise
         except ObservantError as error:
             return _page(request, collection, number, problem=str(error))
-        return back_to(prefix, f"/sources/{number}", "visited")  # type: ignore[no-any-return]
+        return back_to(prefix, f"/sources/{number}", "visited")
 
     return await asyncio.to_thread(work)
 
@@ -98,7 +98,7 @@ async def set_state(
             collection.pause(number)
         else:
             collection.resume(number)
-        return back_to(prefix, f"/sources/{number}", "saved")  # type: ignore[no-any-return]
+        return back_to(prefix, f"/sources/{number}", "saved")
 
     return await asyncio.to_thread(work)
 
@@ -113,7 +113,7 @@ async def remove(
     """Stop watching a source."""
     form = await form_of(request)
     await asyncio.to_thread(collection.remove, number, forget=bool(form["forget"]))
-    return back_to(prefix, "/sources", "removed")  # type: ignore[no-any-return]
+    return back_to(prefix, "/sources", "removed")
 
 
 def _page(

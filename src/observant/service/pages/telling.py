@@ -75,7 +75,7 @@ async def update(
             collection.update_subscription(number, msgspec.convert(values, SubscriptionChanges))
         except (InputError, msgspec.ValidationError) as error:
             return _subscription(request, collection, number, problem=str(error), entered=form)
-        return back_to(prefix, "/subscriptions", "saved")  # type: ignore[no-any-return]
+        return back_to(prefix, "/subscriptions", "saved")
 
     return await asyncio.to_thread(work)
 
@@ -86,14 +86,14 @@ async def unsubscribe(
 ) -> Response[Any]:
     """Tell no more."""
     await asyncio.to_thread(collection.unsubscribe, number)
-    return back_to(prefix, "/subscriptions", "unsubscribed")  # type: ignore[no-any-return]
+    return back_to(prefix, "/subscriptions", "unsubscribed")
 
 
 @post("/subscriptions/retry", **changing())
 async def retry(collection: GivenCollection, prefix: GivenPrefix) -> Response[Any]:
     """Have dead letters tried again."""
     await asyncio.to_thread(collection.retry_deliveries)
-    return back_to(prefix, "/subscriptions", "sent-again")  # type: ignore[no-any-return]
+    return back_to(prefix, "/subscriptions", "sent-again")
 
 
 @get("/queries", **reading())
@@ -116,7 +116,7 @@ async def add_query(
         except (InputError, msgspec.ValidationError) as error:
             return _queries(request, collection, problem=str(error), entered=form)
         told = "added" if added.new else "known"
-        return back_to(prefix, "/queries", told)  # type: ignore[no-any-return]
+        return back_to(prefix, "/queries", told)
 
     return await asyncio.to_thread(work)
 
