@@ -11,12 +11,16 @@ import click
 from observant.cli.options import max_period_option, min_period_option, robots_option
 from observant.cli.store_options import opened, place, store_options
 from observant.cli.values import ZONE, Choice, Integer, Number
+from observant.units import format_duration
 
 if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.store import Source
 
 __all__ = ["add"]
+
+_SOON = 10 / 1440
+"""Days that somebody may wait for the first visits before it is worth a word."""
 
 
 @click.command("add", short_help="Watch more sources.")
@@ -150,6 +154,13 @@ def add(
     click.echo(f", {known:,} watched already." if known else ".")
     if added:
         click.echo("Next: observant serve")
+        days = added / loaded.budget_per_day
+        if days > _SOON:
+            click.echo(
+                f"      At {loaded.budget_per_day:,.6g}/day their first visits take "
+                f"{format_duration(days)}; observant run --budget 1/s --visits {added} makes them "
+                "at once."
+            )
 
 
 def _listed(file: str, kind: str, tags: tuple[str, ...], common: dict[str, Any]) -> list[Source]:
