@@ -542,7 +542,8 @@ def test_the_spent_rate_follows_the_budget_whatever_the_latency(site, store):
     (fast, few), (slow, many) = asyncio.run(main())
     assert 45 <= fast <= 70
     assert slow > 0.75 * fast
-    assert many > 3 * few
+    # Little: 90 ms more at this rate are so many more under way. What the machine adds is in both.
+    assert many - few > 0.5 * 0.09 * slow
 
 
 # -- survival -------------------------------------------------------------------------------------
