@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import duckdb
@@ -20,7 +21,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from observant.errors import InputError, ObservantError, VisitLogError
-from observant.formats import FORMATS, delimited, format_of, jsonlines, read_visits, write_table
+from observant.formats import (
+    FORMATS,
+    delimited,
+    format_of,
+    jsonlines,
+    read_batches,
+    read_visits,
+    write_table,
+)
 from observant.tables import Table
 from observant.visits import VisitLog
 
@@ -907,3 +916,25 @@ def test_every_digest_survives_as_text(digest):
     assert text == text.strip()
     log = VisitLog.from_columns(["a"], [1], digest=[text])
     assert log.extras["digest"].to_pylist() == [digest]
+
+
+def test_a_large_parquet_file_is_read_as_it_goes(tmp_path):
+    """What was read is let go, or a file larger than memory could not be read at all."""
+    rows, file = 200_000, tmp_path / "visits.parquet"
+    digests = np.random.default_rng(1).bytes(64 * rows)
+    table = pa.table(
+        {
+            "source": pa.array(["a"] * rows),
+            "time": pa.array(np.arange(rows)),
+            "digest": pa.array([digests[64 * i : 64 * i + 64] for i in range(rows)]),
+        }
+    )
+    pq.write_table(table, file, row_group_size=10_000)
+    tracemalloc.start()
+    try:
+        read = sum(batch.num_rows for batch in read_batches(file, ["source", "time", "digest"]))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert read == rows
+    assert most < file.stat().st_size / 4

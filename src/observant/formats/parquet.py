@@ -25,7 +25,8 @@ def read(file: BinaryIO, name: str, columns: Sequence[str]) -> Iterator[pa.Recor
 
     source = file if file.seekable() else io.BytesIO(file.read())
     try:
-        parquet = pq.ParquetFile(source)
+        # Read as it goes: buffered beforehand, all that was read would stay until the end.
+        parquet = pq.ParquetFile(source, pre_buffer=False)
         present = [column for column in parquet.schema_arrow.names if column in columns]
         if "source" not in present or "time" not in present:
             present = parquet.schema_arrow.names  # the visit log's door says what is missing

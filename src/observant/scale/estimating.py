@@ -232,7 +232,8 @@ class _Run:
             before: str | None = None
             for table in merge_sorted([read_stream(self._answer(p)) for p in self._partitions]):
                 before = _refuse_twice(table["source"], before)
-                rates.append(table["rate_per_day"].to_numpy())
+                # A copy: a view would keep all columns of the batches that it was read in.
+                rates.append(np.array(table["rate_per_day"].to_numpy()))
                 evidence = table["evidence"].combine_chunks()
                 codes.append(evidence_codes(evidence))
                 self._tell("writing", len(table))

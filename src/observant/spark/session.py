@@ -143,6 +143,7 @@ def _merged(files: list[Path]) -> Iterator[pa.RecordBatch]:
     if not files:
         raise InputError("Spark wrote no file that the driver can see; give a folder to write to")
     yield pa.RecordBatch.from_pylist([], schema=pq.read_schema(files[0]).remove_metadata())
-    parts = [pq.ParquetFile(file).iter_batches(batch_size=1 << 14) for file in files]
+    readers = (pq.ParquetFile(file, pre_buffer=False) for file in files)
+    parts = [reader.iter_batches(batch_size=1 << 14) for reader in readers]
     for table in merge_sorted(parts):
         yield from table.replace_schema_metadata(None).to_batches()

@@ -58,7 +58,7 @@ class CommonCrawl:
 
         name = "url_surtkey" if options.key == "surt" else "url"
         with file.local() as path:
-            parquet = pq.ParquetFile(path)
+            parquet = pq.ParquetFile(path, pre_buffer=False)
             present = parquet.schema_arrow.names
             missing = [column for column in (*_NEEDED, name) if column not in present]
             if missing:

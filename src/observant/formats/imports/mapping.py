@@ -88,7 +88,7 @@ def _from_parquet(
     import pyarrow.parquet as pq
 
     with file.local() as path:
-        parquet = pq.ParquetFile(path)
+        parquet = pq.ParquetFile(path, pre_buffer=False)
         wanted = {options.mapping.get(column, column) for column in COLUMNS}
         columns = [name for name in parquet.schema_arrow.names if name in wanted]
         row = 1
