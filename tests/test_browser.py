@@ -10,7 +10,7 @@ import pytest
 
 from observant.observer.synthetic.serving import serving
 from observant.observer.synthetic.world import DemoWorld
-from observant.service.pages.rendering import PLACES
+from observant.service.pages.render import PLACES
 
 from .browser_hostile import PASSWORD, TEXTS, hostile_store
 from .browser_scripts import ACCESSIBLE, ALIVE, DOT, FOCUSED, REACHABLE, UNFOLD

@@ -9,10 +9,10 @@ from litestar.exceptions import LitestarException
 
 from observant.errors import InputError
 from observant.service.access import Access, secrets
-from observant.service.access.guarding import COOKIE, SAFE
+from observant.service.access.guard import COOKIE, SAFE
 from observant.service.access.identity import SignInError, TooManyError
 from observant.service.access.secrets import check_password, csrf_token, hash_password
-from observant.service.access.signing_in import SIGN_IN_COOKIE, inside
+from observant.service.access.sign_in import SIGN_IN_COOKIE, inside
 from observant.service.access.throttle import Throttle
 from observant.service.app import CONTENT_SECURITY_POLICY, create_app
 

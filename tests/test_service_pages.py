@@ -16,7 +16,7 @@ from observant.service.cache import Cache
 from observant.service.charts import CHARTS, _plain
 from observant.service.collection import NewSource
 from observant.service.collection.entries import BulkChange
-from observant.service.pages.rendering import PLACES
+from observant.service.pages.render import PLACES
 
 from .service_world import PASSWORD, ROLES, World
 

@@ -279,9 +279,9 @@ def test_what_strangers_say_is_inert_on_every_page(world):
 
 
 def test_every_template_is_escaped_whatever_its_name():
-    from observant.service.pages import rendering
+    from observant.service.pages import render
 
-    environment = rendering.environment()
+    environment = render.environment()
     names = environment.list_templates()
     assert names
     for name in [*names, "x.txt", "x.xml", "x", None]:

@@ -13,9 +13,10 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.router import Router
 
 from observant.errors import InputError
-from observant.service.access.guarding import Guarding, check_routes
-from observant.service.access.signing_in import login, logout
+from observant.service.access.guard import Guard, check_routes
+from observant.service.access.sign_in import login, logout
 from observant.service.api import api_handlers
+from observant.service.forms import form_of
 from observant.service.problems import handlers
 
 if TYPE_CHECKING:
@@ -84,8 +85,9 @@ def _application(
             "collection": Provide(lambda: collection, sync_to_thread=False),
             "access": Provide(lambda: access, sync_to_thread=False),
             "prefix": Provide(lambda: prefix, sync_to_thread=False),
+            "form": Provide(form_of),
         },
-        middleware=[Guarding(access, prefix=prefix)],
+        middleware=[Guard(access, prefix=prefix)],
         before_send=[_secure],
         exception_handlers=handlers(prefix),
         openapi_config=_openapi(),

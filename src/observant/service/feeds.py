@@ -20,6 +20,7 @@ from litestar.types import ControllerRouterHandler
 
 from observant.formats.atom import AtomEntry
 from observant.formats.atom import atom_feed as atom_entries
+from observant.service.access.rules import rule
 from observant.service.answers import EventItem
 from observant.service.api.routes import LARGEST_ID, Text
 from observant.service.collection import Collection
@@ -31,7 +32,7 @@ __all__ = ["atom", "feed_handlers", "json_feed"]
 _NEVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _ENTRIES = 100
 _OPTIONS: dict[str, Any] = {
-    "opt": {"needs": "read", "token_in_query": True},
+    "opt": rule("feed", token_in_query=True),
     "include_in_schema": False,
     "sync_to_thread": True,
 }

@@ -1,13 +1,19 @@
+# ruff: noqa: TC002 (Litestar looks at the types of a provider)
 """Reading what people type: budgets, durations, numbers and tags out of forms and addresses."""
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from litestar import Request
 
 from observant.errors import InputError
 from observant.units import parse_budget, parse_duration
 
-__all__ = ["Texts", "budget_in", "days_in", "importance_in", "number_in", "tags_in", "whole_in"]
+__all__ = [
+    "Form", "Texts", "budget_in", "days_in", "form_of", "importance_in", "number_in", "tags_in",
+    "whole_in",
+]  # fmt: skip
 
 T = TypeVar("T", bound=float | None)
 
@@ -16,6 +22,33 @@ class Texts(Protocol):
     """What a form or an address holds, by name."""
 
     def get(self, key: str, /) -> str | None: ...
+
+
+class Form:
+    """What a form sent: texts by name, white space at the ends taken off.
+
+    >>> form = Form([("tag", " a "), ("id", "1"), ("id", "2")])
+    >>> form["tag"], form.all("id"), form["missing"]
+    ('a', ['1', '2'], '')
+    """
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        self._pairs = [(key, v.strip()) for key, v in pairs if isinstance(v, str)]
+        self.files = {key: v for key, v in pairs if not isinstance(v, str)}
+
+    def __getitem__(self, key: str) -> str:
+        return next((value for name, value in self._pairs if name == key), "")
+
+    def get(self, key: str, default: str = "") -> str:
+        return self[key] or default
+
+    def all(self, key: str) -> list[str]:
+        return [value for name, value in self._pairs if name == key]
+
+
+async def form_of(request: Request[Any, Any, Any]) -> Form:
+    """The form that was sent."""
+    return Form(list((await request.form()).multi_items()))
 
 
 def days_in(params: Texts, key: str, default: T) -> float | T:

@@ -12,8 +12,12 @@ from litestar import MediaType, Response
 from litestar.exceptions import HTTPException
 
 from observant.errors import InputError, ObservantError
-from observant.service.access.identity import SignInError, TooManyError
-from observant.service.collection.base import MissingError
+from observant.service.access.identity import (
+    DeniedError,
+    MissingError,
+    SignInError,
+    TooManyError,
+)
 from observant.store import StoreBusyError, StoreError, UnknownSourceError
 
 if TYPE_CHECKING:
@@ -72,7 +76,7 @@ def handlers(prefix: str) -> dict[Any, Any]:
                 headers=headers,
             )
         if _wants_page(request) and not inside.startswith(_FOR_MACHINES):
-            from observant.service.pages.failing import failure_page
+            from observant.service.pages.failure import failure_page
 
             return failure_page(request, status, title, detail, headers)
         text = f"{status}: {title}\n{detail}\n" if detail else f"{status}: {title}\n"
@@ -101,6 +105,8 @@ def _told(error: Exception) -> tuple[int, str, dict[str, str]]:
         return 429, str(error), {"Retry-After": f"{error.seconds:.0f}"}
     if isinstance(error, SignInError):
         return 401, str(error), {}
+    if isinstance(error, DeniedError):
+        return 403, str(error), {}
     if isinstance(error, UnknownSourceError | MissingError):
         return 404, str(error), {}
     if isinstance(error, InputError):

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from observant.errors import InputError, ObservantError
+from observant.service.access.rules import NEEDS
 from observant.service.access.secrets import (
     check_password,
     csrf_token,
@@ -16,7 +17,6 @@ from observant.service.access.secrets import (
     same,
 )
 from observant.service.access.throttle import Throttle
-from observant.store.accounts import SCOPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,14 +24,21 @@ if TYPE_CHECKING:
     from observant.store import Store
     from observant.store.accounts import Account, TokenRow
 
-__all__ = ["NEEDS", "Access", "Identity", "SignInError", "TooManyError"]
+__all__ = ["Access", "DeniedError", "Identity", "MissingError", "SignInError", "TooManyError"]
 
-NEEDS = ("nothing", *SCOPES)
 SCOPE_OF = {"viewer": "read", "editor": "write", "owner": "admin"}
 TOKEN_PREFIX = "obs_"  # noqa: S105 (so that people and scanners know a token when they see one)
 SESSION_SECONDS = 14 * 86_400.0
 _TOUCH_SECONDS = 300.0
 """Being used is noted no more often than this: reading must stay reading."""
+
+
+class MissingError(InputError):
+    """There is nothing with this number or name."""
+
+
+class DeniedError(ObservantError):
+    """Whoever asks may not do this."""
 
 
 class SignInError(ObservantError):
@@ -68,8 +75,15 @@ class Identity(NamedTuple):
         """
         return NEEDS.index(need) <= NEEDS.index(self.scope)
 
+    def must(self, need: str, why: str) -> None:
+        """Go on only if this is enough."""
+        if not self.may(need):
+            raise DeniedError(why)
+
 
 ANONYMOUS = Identity("", "", "nothing")
+OPERATOR = Identity("", "owner", "admin")
+"""Whoever has the store itself: the command line."""
 
 
 class Access:
@@ -116,6 +130,21 @@ class Access:
     ) -> Account:
         hashed = None if password is None else hash_password(password, **self._cost)
         return self.store.update_account(name, role=role, password=hashed, now=self._clock())
+
+    def account(self, number: int) -> Account:
+        """The account of this number."""
+        for account in self.store.accounts():
+            if account.id == number:
+                return account
+        raise MissingError(f"there is no account {number}")
+
+    def change_password(self, who: Identity, old: str, new: str, address: str) -> None:
+        """Set a new password of one's own, which takes the old one; all sessions end."""
+        if who.csrf is None:
+            raise DeniedError("only somebody who has signed in has a password")
+        hashed = hash_password(new, **self._cost)
+        self.sign_out(self.sign_in(who.name, old, address))
+        self.store.update_account(who.name, password=hashed, now=self._clock())
 
     # -- sessions -----------------------------------------------------------------------------
 
@@ -176,6 +205,35 @@ class Access:
             name, scope, digest(secret), account=account, expires_at=expires, now=now
         )
         return row, secret
+
+    def tokens(self, who: Identity) -> list[TokenRow]:
+        """One's own tokens; all of them for those who administer."""
+        rows = self.store.tokens()
+        return [row for row in rows if who.may("admin") or row.account == who.name]
+
+    def create_token(
+        self, who: Identity, name: str, scope: str, days: float | None = None
+    ) -> tuple[TokenRow, str]:
+        """Make a token that may no more than its maker."""
+        if scope not in NEEDS[1:]:
+            raise InputError(f"a token may {', '.join(NEEDS[1:-1])} or {NEEDS[-1]}, not {scope!r}")
+        who.must(scope, f"you may not {scope} yourself")
+        self._refuse_tokens(who, "makes")
+        owner = who.name if self.store.account(who.name) is not None else None
+        return self.new_token(name, scope, account=owner, days=days)
+
+    def revoke_token(self, who: Identity, number: int) -> None:
+        """Take a token back: one's own, or any for those who administer."""
+        self._refuse_tokens(who, "revokes")
+        if number not in {row.id for row in self.tokens(who)}:
+            raise MissingError(f"there is no token {number}")
+        self.store.revoke_token(number)
+
+    @staticmethod
+    def _refuse_tokens(who: Identity, verb: str) -> None:
+        """Whoever finds a token must not be able to make others of it, or to lock people out."""
+        if who.csrf is None:
+            who.must("admin", f"a token {verb} no tokens, unless it may administer")
 
     def of_token(self, secret: str) -> Identity:
         """Who has this token."""

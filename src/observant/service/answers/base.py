@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import math
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import msgspec
 
@@ -44,3 +45,30 @@ def plain(value: Any) -> Any:
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A frozen value with named fields."""
+
+    @classmethod
+    def of(cls, stored: Any, **own: Any) -> Self:
+        """A stored value as it is shown: fields of the same name, instants as dates, bytes in
+        hexadecimal; `own` are those that the store does not have so.
+        """
+        dated = _dated(cls)
+        for name in cls.__struct_fields__:
+            if name not in own and hasattr(stored, name):
+                value = getattr(stored, name)
+                own[name] = instant(value) if name in dated else _shown(value)
+        return cls(**own)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, tuple):
+        return list(value)
+    return finite(value) if isinstance(value, float) else value
+
+
+@functools.cache
+def _dated(kind: type[Answer]) -> frozenset[str]:
+    """Fields that are instants."""
+    fields = msgspec.structs.fields(kind)
+    return frozenset(field.name for field in fields if "datetime" in str(field.type))

@@ -12,7 +12,7 @@ from observant.service.api.overview import overview_handlers
 from observant.service.api.planning import planning_handlers
 from observant.service.api.settings import settings_handlers
 from observant.service.api.sources import source_handlers
-from observant.service.api.telling import telling_handlers
+from observant.service.api.subscriptions import telling_handlers
 from observant.service.feeds import feed_handlers
 
 if TYPE_CHECKING:

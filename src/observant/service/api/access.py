@@ -12,15 +12,13 @@ from litestar.params import JSONBody, PathParameter
 from litestar.types import ControllerRouterHandler
 from msgspec import Meta
 
-from observant.service.access import Access, Identity
-from observant.service.access.guarding import COOKIE, identity_of, session_of
+from observant.service.access.guard import COOKIE, identity_of, session_of
 from observant.service.access.secrets import LONGEST, SHORTEST
-from observant.service.access.signing_in import client_address, session_cookie
-from observant.service.answers import AccountItem, NewToken, SessionView, TokenItem, instant
+from observant.service.access.sign_in import client_address, session_cookie
+from observant.service.answers import AccountItem, NewToken, SessionView, TokenItem
 from observant.service.api.routes import LARGEST_CREDENTIALS, LARGEST_ID, spec
-from observant.service.collection.base import MissingError
 from observant.service.given import GivenAccess, GivenPrefix
-from observant.store.accounts import LONGEST_ACCOUNT, Account, TokenRow
+from observant.store.accounts import LONGEST_ACCOUNT
 
 __all__ = ["access_handlers"]
 
@@ -71,16 +69,16 @@ class TokenRequest(_Entered, frozen=True, kw_only=True):
     days: Annotated[float, Meta(gt=0, le=36_500)] | None = None
 
 
-@get("/session", **spec("read", "session", topic="access"))
+@get("/session", **spec("session", topic="access"))
 def session(request: Request[Any, Any, Any]) -> SessionView:
     """Who is asking, and the token that changes must carry."""
-    return _view(identity_of(request))
+    return SessionView.of(identity_of(request))
 
 
 @post(
     "/session",
     request_max_body_size=LARGEST_CREDENTIALS,
-    **spec("nothing", "sign_in", topic="access"),
+    **spec("sign_in", topic="access"),
 )
 def sign_in(
     request: Request[Any, Any, Any],
@@ -95,12 +93,12 @@ def sign_in(
         data.name, data.password, client_address(request), old=session_of(request.scope)
     )
     return Response(
-        _view(access.of_session(secret)),
+        SessionView.of(access.of_session(secret)),
         cookies=[session_cookie(request, secret, prefix)],
     )
 
 
-@delete("/session", **spec("read", "sign_out", topic="access"))
+@delete("/session", **spec("sign_out", topic="access"))
 def sign_out(
     request: Request[Any, Any, Any], access: GivenAccess, prefix: GivenPrefix
 ) -> Response[None]:
@@ -113,114 +111,60 @@ def sign_out(
     return response
 
 
-@put("/session/password", **spec("read", "change_password", topic="access", status_code=204))
+@put("/session/password", **spec("change_password", topic="access", status_code=204))
 def change_password(
     request: Request[Any, Any, Any], access: GivenAccess, data: JSONBody[NewPassword]
 ) -> None:
     """Set a new password of one's own; all sessions end."""
-    who = identity_of(request)
-    if who.csrf is None:
-        raise PermissionDeniedException("only somebody who has signed in has a password")
-    secret = access.sign_in(who.name, data.old, client_address(request))
-    access.sign_out(secret)
-    access.change_account(who.name, password=data.new)
+    access.change_password(identity_of(request), data.old, data.new, client_address(request))
 
 
-@get("/accounts", **spec("admin", "accounts", topic="access"))
+@get("/accounts", **spec("accounts", topic="access"))
 def accounts(access: GivenAccess) -> list[AccountItem]:
     """Who may sign in."""
-    return [_account(account) for account in access.store.accounts()]
+    return [AccountItem.of(account) for account in access.store.accounts()]
 
 
-@post("/accounts", **spec("admin", "add_account", topic="access"))
+@post("/accounts", **spec("add_account", topic="access"))
 def add_account(access: GivenAccess, data: JSONBody[NewAccount]) -> AccountItem:
     """Add somebody who may sign in."""
-    return _account(access.add_account(data.name, data.role, data.password))
+    return AccountItem.of(access.add_account(data.name, data.role, data.password))
 
 
-@patch("/accounts/{number:int}", **spec("admin", "update_account", topic="access"))
+@patch("/accounts/{number:int}", **spec("update_account", topic="access"))
 def update_account(
     access: GivenAccess, number: Number, data: JSONBody[AccountChanges]
 ) -> AccountItem:
     """Give an account another role or password; all its sessions end."""
-    name = _numbered(access, number).name
-    return _account(access.change_account(name, role=data.role, password=data.password))
+    name = access.account(number).name
+    return AccountItem.of(access.change_account(name, role=data.role, password=data.password))
 
 
-@delete("/accounts/{number:int}", **spec("admin", "remove_account", topic="access"))
+@delete("/accounts/{number:int}", **spec("remove_account", topic="access"))
 def remove_account(access: GivenAccess, number: Number) -> None:
     """Remove an account with its sessions and tokens."""
-    access.store.remove_account(_numbered(access, number).name)
+    access.store.remove_account(access.account(number).name)
 
 
-@get("/tokens", **spec("read", "tokens", topic="access"))
+@get("/tokens", **spec("tokens", topic="access"))
 def tokens(request: Request[Any, Any, Any], access: GivenAccess) -> list[TokenItem]:
     """One's own tokens, without their secrets; all of them for those who administer."""
-    return [_token(row) for row in _visible(identity_of(request), access)]
+    return [TokenItem.of(row) for row in access.tokens(identity_of(request))]
 
 
-@post("/tokens", **spec("read", "create_token", topic="access"))
+@post("/tokens", **spec("create_token", topic="access"))
 def create_token(
     request: Request[Any, Any, Any], access: GivenAccess, data: JSONBody[TokenRequest]
 ) -> NewToken:
     """Make a token for a program. Its secret is shown this once."""
-    who = identity_of(request)
-    if not who.may(data.scope):
-        raise PermissionDeniedException(f"you may not {data.scope} yourself")
-    if who.csrf is None and not who.may("admin"):
-        raise PermissionDeniedException("a token makes no tokens, unless it may administer")
-    owner = who.name if access.store.account(who.name) is not None else None
-    row, secret = access.new_token(data.name, data.scope, account=owner, days=data.days)
-    return NewToken(token=_token(row), secret=secret)
+    row, secret = access.create_token(identity_of(request), data.name, data.scope, data.days)
+    return NewToken(token=TokenItem.of(row), secret=secret)
 
 
-@delete("/tokens/{number:int}", **spec("read", "revoke_token", topic="access"))
+@delete("/tokens/{number:int}", **spec("revoke_token", topic="access"))
 def revoke_token(request: Request[Any, Any, Any], access: GivenAccess, number: Number) -> None:
     """Take a token back: one's own, or any for those who administer."""
-    who = identity_of(request)
-    if who.csrf is None and not who.may("admin"):
-        raise PermissionDeniedException("a token revokes no tokens, unless it may administer")
-    if number not in {row.id for row in _visible(who, access)}:
-        raise MissingError(f"there is no token {number}")
-    access.store.revoke_token(number)
-
-
-def _visible(who: Identity, access: Access) -> list[TokenRow]:
-    mine = who.may("admin")
-    return [row for row in access.store.tokens() if mine or row.account == who.name]
-
-
-def _view(who: Identity) -> SessionView:
-    return SessionView(name=who.name, role=who.role, scope=who.scope, csrf=who.csrf)
-
-
-def _numbered(access: Access, number: int) -> Account:
-    for account in access.store.accounts():
-        if account.id == number:
-            return account
-    raise MissingError(f"there is no account {number}")
-
-
-def _account(account: Account) -> AccountItem:
-    return AccountItem(
-        id=account.id,
-        name=account.name,
-        role=account.role,
-        created_at=instant(account.created_at),
-        signed_in_at=instant(account.signed_in_at),
-    )
-
-
-def _token(row: TokenRow) -> TokenItem:
-    return TokenItem(
-        id=row.id,
-        name=row.name,
-        scope=row.scope,
-        account=row.account,
-        created_at=instant(row.created_at),
-        expires_at=instant(row.expires_at),
-        used_at=instant(row.used_at),
-    )
+    access.revoke_token(identity_of(request), number)
 
 
 def access_handlers() -> list[ControllerRouterHandler]:

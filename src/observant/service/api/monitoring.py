@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["monitoring_handlers"]
 
 
-@get("/health", **spec("nothing", "health", topic="monitoring"))
+@get("/health", **spec("health", topic="monitoring"))
 def health(collection: GivenCollection) -> Response[Health]:
     """Say ok (200), or what is wrong (503); nothing secret."""
     found = collection.health()
     return Response(found, status_code=200 if found.ok else 503)
 
 
-@get("/metrics", **spec("read", "metrics", topic="monitoring"))
+@get("/metrics", **spec("metrics", topic="monitoring"))
 def metrics(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[bytes]:
     """Numbers for Prometheus, as OpenMetrics where it is asked for."""
     from prometheus_client import CollectorRegistry

@@ -43,14 +43,14 @@ _TYPES = {
 }
 
 
-@get("/overview", **spec("read", "overview", topic="collection"))
+@get("/overview", **spec("overview", topic="collection"))
 def overview(collection: GivenCollection, grace: Grace = None) -> Overview:
     """How current the collection is, what that costs, and what is going on."""
     days = None if grace is None else parse_duration(grace)
     return collection.overview(days, patience=10.0)
 
 
-@get("/hours", **spec("read", "hours", topic="collection"))
+@get("/hours", **spec("hours", topic="collection"))
 def hours(
     collection: GivenCollection, count: Annotated[int, QueryParameter(ge=1, le=8784)] = 48
 ) -> list[HourItem]:
@@ -58,25 +58,25 @@ def hours(
     return collection.hours(count)
 
 
-@get("/hosts", **spec("read", "hosts", topic="collection"))
+@get("/hosts", **spec("hosts", topic="collection"))
 def hosts(collection: GivenCollection, limit: Limit = 100) -> list[HostItem]:
     """Hosts in trouble, those with most failing sources first."""
     return collection.hosts(limit)
 
 
-@get("/tags", **spec("read", "tags", topic="collection"))
+@get("/tags", **spec("tags", topic="collection"))
 def tags(collection: GivenCollection) -> list[TagItem]:
     """Every tag and how many sources have it."""
     return collection.tags()
 
 
-@get("/observers", **spec("read", "observers", topic="collection"))
+@get("/observers", **spec("observers", topic="collection"))
 def observers(collection: GivenCollection) -> list[ObserverItem]:
     """Observers seen during the last day."""
     return collection.observers()
 
 
-@get("/events", **spec("read", "events", topic="collection"))
+@get("/events", **spec("events", topic="collection"))
 def events(
     collection: GivenCollection,
     topic: Text = None,
@@ -89,7 +89,7 @@ def events(
     return collection.events(topic=topic, tag=tag, source=source, limit=limit, after=after)
 
 
-@get("/visits", **spec("read", "visits", topic="collection"))
+@get("/visits", **spec("visits", topic="collection"))
 def visits(
     collection: GivenCollection,
     since: Moment = None,
@@ -102,7 +102,7 @@ def visits(
     return collection.visits(since=since, until=until, changed=changed, limit=limit, after=after)
 
 
-@get("/visit-log", **spec("read", "visit_log", topic="collection"))
+@get("/visit-log", **spec("visit_log", topic="collection"))
 def visit_log(
     collection: GivenCollection,
     format: FromQuery[Literal["csv", "jsonl", "parquet"]] = "parquet",  # noqa: A002 (the word users say)

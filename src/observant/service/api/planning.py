@@ -36,7 +36,7 @@ Span = Annotated[str | None, QueryParameter(max_length=50, description="As in 6h
 Objective = Literal["freshness", "currency", "harmonic", "age", "delay", "detected"]
 
 
-@get("/plan", **spec("read", "plan", topic="plan"))
+@get("/plan", **spec("plan", topic="plan"))
 def plan(
     collection: GivenCollection,
     budget: Rate = None,
@@ -82,7 +82,7 @@ def plan(
     )
 
 
-@get("/rivals", **spec("read", "rivals", topic="plan"))
+@get("/rivals", **spec("rivals", topic="plan"))
 def rivals(collection: GivenCollection) -> RivalsView:
     """Other people's rules, replayed on this collection's own history with as many visits."""
     found = studies.rivals_study(collection, wait=_PATIENCE)
@@ -104,7 +104,7 @@ def rivals(collection: GivenCollection) -> RivalsView:
     )
 
 
-@get("/population", **spec("read", "population", topic="plan"))
+@get("/population", **spec("population", topic="plan"))
 def population(collection: GivenCollection) -> PopulationView:
     """How the sources change, all together: ages, lifetimes, rates, hours of the week."""
     found = studies.population_study(collection, wait=_PATIENCE)

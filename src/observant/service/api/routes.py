@@ -10,6 +10,7 @@ from litestar.exceptions import ClientException
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
+from observant.service.access.rules import RULES, rule
 from observant.service.problems import Problem
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ IdempotencyKey = Annotated[
 ]
 
 
-def spec(needs: str, operation: str, *, topic: str = "", **more: Any) -> dict[str, Any]:
-    """What a handler says of itself: what it needs, its name (that of the client's method)."""
+def spec(operation: str, *, topic: str = "", **more: Any) -> dict[str, Any]:
+    """What a handler says of itself: its name is that of the client's method and of the rule."""
     told = {
         401: "Nobody has signed in.",
         403: "Not allowed.",
@@ -72,10 +73,10 @@ def spec(needs: str, operation: str, *, topic: str = "", **more: Any) -> dict[st
             generate_examples=False,
         )
         for status, text in told.items()
-        if needs != "nothing" or status != 403
+        if RULES[operation] != "nothing" or status != 403
     }
     return {
-        "opt": {"needs": needs},
+        "opt": rule(operation),
         "operation_id": operation,
         "sync_to_thread": True,
         "responses": responses,

@@ -6,12 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import Request, get, patch, post
-from litestar.exceptions import PermissionDeniedException
 from litestar.params import FromQuery, JSONBody
 from litestar.types import ControllerRouterHandler
 
 from observant.observer.settings import SettingsChanges
-from observant.service.access.guarding import identity_of
+from observant.service.access.guard import identity_of
 from observant.service.answers import Imported, SettingsView
 from observant.service.api.routes import LARGEST_IMPORT, IdempotencyKey, once, spec
 from observant.service.collection.transfer import Document
@@ -20,32 +19,30 @@ from observant.service.given import GivenCollection
 __all__ = ["settings_handlers"]
 
 
-@get("/settings", **spec("read", "settings", topic="settings"))
+@get("/settings", **spec("settings", topic="settings"))
 def settings(collection: GivenCollection) -> SettingsView:
     """The settings in force."""
     return collection.settings()
 
 
-@patch("/settings", **spec("write", "change_settings", topic="settings"))
+@patch("/settings", **spec("change_settings", topic="settings"))
 def change_settings(collection: GivenCollection, data: JSONBody[SettingsChanges]) -> SettingsView:
     """Change budget, objective, grace or retention; a running observer takes it up."""
     return collection.change_settings(data)
 
 
-@get("/export", **spec("read", "export", topic="settings"))
+@get("/export", **spec("export", topic="settings"))
 def export(
     request: Request[Any, Any, Any], collection: GivenCollection, secrets: FromQuery[bool] = False
 ) -> Document:
     """Everything that was entered: sources, subscriptions, settings. Secrets need admin."""
-    if secrets and not identity_of(request).may("admin"):
-        raise PermissionDeniedException("secrets are for those who may administer")
-    return collection.export(secrets=secrets)
+    return collection.export(secrets=secrets, who=identity_of(request))
 
 
 @post(
     "/import",
     request_max_body_size=LARGEST_IMPORT,
-    **spec("write", "import_document", topic="settings", status_code=200),
+    **spec("import_document", topic="settings", status_code=200),
 )
 def import_document(
     request: Request[Any, Any, Any],

@@ -10,7 +10,7 @@ from litestar import MediaType, Request, Response, delete, get, patch, post
 from litestar.params import Body, FromQuery, JSONBody, PathParameter, QueryParameter
 from litestar.types import ControllerRouterHandler
 
-from observant.service.access.guarding import identity_of
+from observant.service.access.guard import identity_of
 from observant.service.answers import (
     Added,
     BulkAnswer,
@@ -68,7 +68,7 @@ SNAPSHOT_HEADERS = {
 }
 
 
-@get("/sources", **spec("read", "list_sources", topic="sources"))
+@get("/sources", **spec("list_sources", topic="sources"))
 def list_sources(
     collection: GivenCollection,
     search: Text = None,
@@ -103,7 +103,7 @@ def list_sources(
     )
 
 
-@post("/sources", **spec("write", "add_source", topic="sources"))
+@post("/sources", **spec("add_source", topic="sources"))
 def add_source(collection: GivenCollection, data: JSONBody[NewSource]) -> Response[Added]:
     """Watch a source: 201 if it is new, 200 if it was there already and keeps all it has."""
     added = collection.add(data)
@@ -113,7 +113,7 @@ def add_source(collection: GivenCollection, data: JSONBody[NewSource]) -> Respon
 @post(
     "/sources/import",
     request_max_body_size=LARGEST_IMPORT,
-    **spec("write", "import_sources", topic="sources", status_code=200),
+    **spec("import_sources", topic="sources", status_code=200),
 )
 def import_sources(
     request: Request[Any, Any, Any],
@@ -126,19 +126,19 @@ def import_sources(
     return once(collection, who, idempotency_key, data, lambda: collection.add_many(data), Imported)
 
 
-@post("/sources/bulk", **spec("write", "change_sources", topic="sources", status_code=200))
+@post("/sources/bulk", **spec("change_sources", topic="sources", status_code=200))
 def change_sources(collection: GivenCollection, data: JSONBody[BulkChange]) -> BulkAnswer:
     """Pause, resume, tag, untag, weigh or remove many sources at once."""
     return collection.bulk(data)
 
 
-@get("/sources/{source_id:int}", **spec("read", "source", topic="sources"))
+@get("/sources/{source_id:int}", **spec("source", topic="sources"))
 def source(collection: GivenCollection, source_id: SourceId) -> SourceDetail:
     """Everything about one source but its visits."""
     return collection.source(source_id)
 
 
-@patch("/sources/{source_id:int}", **spec("write", "update_source", topic="sources"))
+@patch("/sources/{source_id:int}", **spec("update_source", topic="sources"))
 def update_source(
     collection: GivenCollection, source_id: SourceId, data: JSONBody[SourceChanges]
 ) -> SourceRow:
@@ -146,7 +146,7 @@ def update_source(
     return collection.update(source_id, data)
 
 
-@delete("/sources/{source_id:int}", **spec("write", "remove_source", topic="sources"))
+@delete("/sources/{source_id:int}", **spec("remove_source", topic="sources"))
 def remove_source(
     collection: GivenCollection, source_id: SourceId, forget: FromQuery[bool] = False
 ) -> None:
@@ -156,7 +156,7 @@ def remove_source(
 
 @post(
     "/sources/{source_id:int}/pause",
-    **spec("write", "pause_source", topic="sources", status_code=200),
+    **spec("pause_source", topic="sources", status_code=200),
 )
 def pause_source(collection: GivenCollection, source_id: SourceId) -> SourceRow:
     """Stop visiting a source for a while. What is known of it stays."""
@@ -165,7 +165,7 @@ def pause_source(collection: GivenCollection, source_id: SourceId) -> SourceRow:
 
 @post(
     "/sources/{source_id:int}/resume",
-    **spec("write", "resume_source", topic="sources", status_code=200),
+    **spec("resume_source", topic="sources", status_code=200),
 )
 def resume_source(collection: GivenCollection, source_id: SourceId) -> SourceRow:
     """Go on visiting a source."""
@@ -174,14 +174,14 @@ def resume_source(collection: GivenCollection, source_id: SourceId) -> SourceRow
 
 @post(
     "/sources/{source_id:int}/check",
-    **spec("write", "check_source", topic="sources", status_code=200),
+    **spec("check_source", topic="sources", status_code=200),
 )
 def check_source(collection: GivenCollection, source_id: SourceId) -> CheckAnswer:
     """Visit a source now, due or not, and tell what was found."""
     return collection.check(source_id)
 
 
-@get("/sources/{source_id:int}/visits", **spec("read", "source_visits", topic="sources"))
+@get("/sources/{source_id:int}/visits", **spec("source_visits", topic="sources"))
 def source_visits(
     collection: GivenCollection,
     source_id: SourceId,
@@ -197,7 +197,7 @@ def source_visits(
     )
 
 
-@get("/sources/{source_id:int}/versions", **spec("read", "source_versions", topic="sources"))
+@get("/sources/{source_id:int}/versions", **spec("source_versions", topic="sources"))
 def source_versions(
     collection: GivenCollection, source_id: SourceId, limit: Limit = 100
 ) -> list[VersionItem]:
@@ -207,7 +207,7 @@ def source_versions(
 
 @get(
     "/sources/{source_id:int}/versions/{digest:str}",
-    **spec("read", "snapshot", topic="sources", media_type=MediaType.TEXT),
+    **spec("snapshot", topic="sources", media_type=MediaType.TEXT),
 )
 def snapshot(collection: GivenCollection, source_id: SourceId, digest: Digest) -> Response[bytes]:
     """The content of a version, as text to be downloaded: never as a page of ours."""
@@ -218,7 +218,7 @@ def snapshot(collection: GivenCollection, source_id: SourceId, digest: Digest) -
     )
 
 
-@get("/sources/{source_id:int}/diff", **spec("read", "diff", topic="sources"))
+@get("/sources/{source_id:int}/diff", **spec("diff", topic="sources"))
 def diff(
     collection: GivenCollection,
     source_id: SourceId,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from observant.errors import InputError, ObservantError
+from observant.errors import ObservantError
 from observant.observer.settings import KEPT, in_force
 from observant.observer.watching import touch
 from observant.service.beliefs import read_beliefs
@@ -22,17 +22,13 @@ if TYPE_CHECKING:
     from observant.service.cache import Cached
     from observant.store import Store, StoredSource, Totals
 
-__all__ = ["Base", "MissingError"]
+__all__ = ["Base"]
 
 T = TypeVar("T")
 _FRESH_SECONDS = 15.0
 _PATIENCE_SECONDS = 20.0
 _LARGE = 5000
 """Sources from which on an answer takes longer than somebody who waits for a page may notice."""
-
-
-class MissingError(InputError):
-    """There is nothing with this number or name."""
 
 
 class Base:

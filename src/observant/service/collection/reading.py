@@ -13,6 +13,7 @@ from observant.errors import InputError
 from observant.observer.comparing.diffs import Diff, JsonDiff, diff
 from observant.observer.config import SourceSettings
 from observant.observer.watching import own_settings
+from observant.service.access.identity import MissingError
 from observant.service.answers import (
     DiffAnswer,
     DiffPart,
@@ -26,7 +27,7 @@ from observant.service.answers import (
     finite,
     instant,
 )
-from observant.service.collection.base import Base, MissingError
+from observant.service.collection.base import Base
 from observant.service.collection.masking import masked_settings, masked_url
 
 if TYPE_CHECKING:

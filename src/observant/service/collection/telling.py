@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from observant.errors import InputError
 from observant.notifications.subscriptions import checked, shown, updated
+from observant.service.access.identity import MissingError
 from observant.service.answers import (
     DeliveryItem,
     DeliveryPage,
@@ -17,7 +18,7 @@ from observant.service.answers import (
     SubscriptionItem,
     instant,
 )
-from observant.service.collection.base import Base, MissingError
+from observant.service.collection.base import Base
 from observant.service.collection.entries import Entered
 from observant.store import Filter, StoredSubscription, Subscription
 

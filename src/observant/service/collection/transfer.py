@@ -16,6 +16,7 @@ from observant.errors import InputError
 from observant.notifications.subscriptions import checked as checked_subscription
 from observant.notifications.subscriptions import shown
 from observant.observer.settings import KEPT, SettingsChanges, keep
+from observant.service.access.identity import OPERATOR, Identity
 from observant.service.answers import Imported, Refused
 from observant.service.collection.base import Base
 from observant.service.collection.entries import MOST_SOURCES, Entered, NewSource, checked
@@ -43,8 +44,12 @@ class Document(Entered, frozen=True, kw_only=True):
 class Transfer(Base):
     """The part of the collection that is carried from one to another."""
 
-    def export(self, *, secrets: bool = False) -> Document:
-        """All that was entered; passwords and headers masked unless `secrets`."""
+    def export(self, *, secrets: bool = False, who: Identity = OPERATOR) -> Document:
+        """All that was entered; passwords and headers masked unless `secrets`, which are for those
+        who administer.
+        """
+        if secrets:
+            who.must("admin", "secrets are for those who may administer")
         kept = self.store.setting(KEPT) or {}
         sources: list[NewSource] = []
         after: str | None = None

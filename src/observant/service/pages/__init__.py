@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from observant.service.pages import (
-    collecting,
     events,
     figures,
     health,
     overview,
     planning,
     settings,
-    signing_in,
+    sign_in,
     source,
-    telling,
+    sources,
+    subscriptions,
 )
 from observant.service.pages.assets import static
 
@@ -28,13 +28,13 @@ def page_handlers() -> list[ControllerRouterHandler]:
     """All routes of the dashboard."""
     return [
         static,
-        *signing_in.HANDLERS,
+        *sign_in.HANDLERS,
         *overview.HANDLERS,
-        *collecting.HANDLERS,
+        *sources.HANDLERS,
         *source.HANDLERS,
         *planning.HANDLERS,
         *events.HANDLERS,
-        *telling.HANDLERS,
+        *subscriptions.HANDLERS,
         *settings.HANDLERS,
         *health.HANDLERS,
         *figures.HANDLERS,

@@ -16,6 +16,8 @@ from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
+from observant.service.access.rules import rule
+
 __all__ = ["asset", "static"]
 
 _OWN = {
@@ -56,7 +58,7 @@ def _packed(name: str) -> bytes:
 
 @get(
     "/static/{name:str}",
-    opt={"needs": "nothing"},
+    opt=rule("static"),
     include_in_schema=False,
     sync_to_thread=True,
 )

@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from litestar import Request, Response, get
+from litestar import Response, get
 
 from observant.observer.telling import TOPICS
 from observant.service.forms import whole_in
 from observant.service.given import GivenCollection
-from observant.service.pages.rendering import page
-from observant.service.pages.routes import reading
+from observant.service.pages.render import page
+from observant.service.pages.routes import Asked, reading
 
 __all__ = ["HANDLERS"]
 
 
-@get("/events", **reading())
-def events(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
+@get("/events", **reading("events"))
+def events(request: Asked, collection: GivenCollection) -> Response[str]:
     """Events, newest first."""
     params = request.query_params
     topic, tag = params.get("topic") or None, params.get("tag") or None

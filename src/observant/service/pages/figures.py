@@ -3,26 +3,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
-from litestar import Request, Response, get
+from litestar import Response, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
 from observant.errors import InputError
 from observant.service.charts import CHARTS, FORMATS, PendingError, drawn, rendered
 from observant.service.given import GivenCollection
-from observant.service.pages.routes import reading
+from observant.service.pages.routes import Asked, reading
 from observant.store import UnknownSourceError
 
 __all__ = ["HANDLERS"]
 
 
-@get("/charts/{file:str}", **reading())
-def figure(
-    request: Request[Any, Any, Any], collection: GivenCollection, file: FromPath[str]
-) -> Response[bytes]:
+@get("/charts/{file:str}", **reading("figure"))
+def figure(request: Asked, collection: GivenCollection, file: FromPath[str]) -> Response[bytes]:
     """A figure: Vega-Lite (json), its numbers (csv), or a picture (svg, png).
 
     While its numbers are being computed, the answer to json is 202: ask again soon.

@@ -7,20 +7,20 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
-from litestar import Request, Response, get
+from litestar import Response, get
 
 from observant.service.answers import instant
 from observant.service.given import GivenCollection
-from observant.service.pages.rendering import page
-from observant.service.pages.routes import reading
+from observant.service.pages.render import page
+from observant.service.pages.routes import Asked, reading
 
 __all__ = ["HANDLERS"]
 
 _PARTS = ("observant", "numpy", "scipy", "pyarrow", "numba", "litestar", "altair")
 
 
-@get("/status", **reading())
-def health(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
+@get("/status", **reading("status"))
+def health(request: Asked, collection: GivenCollection) -> Response[str]:
     """What runs, and what is wrong."""
     store = collection.store
     findings = collection.cache.get(

@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from litestar import Request, Response, get
+from litestar import Response, get
 
 from observant.service.answers import CurvePoint
 from observant.service.forms import days_in, number_in
 from observant.service.given import GivenCollection
-from observant.service.pages.rendering import page
-from observant.service.pages.routes import reading
+from observant.service.pages.render import page
+from observant.service.pages.routes import Asked, reading
 from observant.units import format_duration
 
 __all__ = ["HANDLERS"]
 
 
-@get("/", **reading())
-def overview(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
+@get("/", **reading("overview"))
+def overview(request: Asked, collection: GivenCollection) -> Response[str]:
     """The collection on one page."""
     params = request.query_params
     grace = days_in(params, "grace", None)

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from litestar import Request, Response, get, post
+from litestar import Response, get, post
 
 from observant.errors import InputError, ObservantError
 from observant.observer.settings import SettingsChanges
@@ -16,10 +15,10 @@ from observant.service import studies
 from observant.service.cache import Cached
 from observant.service.collection import Collection
 from observant.service.collection.entries import BulkChange
-from observant.service.forms import budget_in, days_in, importance_in
-from observant.service.given import GivenCollection, GivenPrefix
-from observant.service.pages.rendering import back_to, page
-from observant.service.pages.routes import Form, changing, form_of, reading
+from observant.service.forms import Form, budget_in, days_in, importance_in
+from observant.service.given import GivenCollection, GivenForm
+from observant.service.pages.render import back_to, page
+from observant.service.pages.routes import CANNOT, Asked, changing, reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,37 +28,30 @@ __all__ = ["HANDLERS"]
 _ASKED = ("budget", "grace", "objective", "tag", "factor")
 
 
-@get("/plan", **reading())
-def plan(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
+@get("/plan", **reading("plan"))
+def plan(request: Asked, collection: GivenCollection) -> Response[str]:
     """How the budget is shared out, and what other settings would bring."""
     return _page(request, collection, request.query_params)
 
 
-@post("/plan", **changing())
-async def apply(
-    request: Request[Any, Any, Any], collection: GivenCollection, prefix: GivenPrefix
-) -> Response[Any]:
+@post("/plan", **changing("change_settings"))
+def apply(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
     """Make the settings that were looked at those in force."""
-    form = await form_of(request)
-
-    def work() -> Response[Any]:
-        try:
-            _apply(collection, form)
-        except (InputError, msgspec.ValidationError) as error:
-            return _page(request, collection, form, problem=str(error))
-        return back_to(prefix, "/plan", "applied")
-
-    return await asyncio.to_thread(work)
+    try:
+        _apply(collection, form)
+    except CANNOT as error:
+        return _page(request, collection, form, problem=str(error))
+    return back_to(request, "/plan", "applied")
 
 
-@get("/population", **reading())
-def population(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
+@get("/population", **reading("population"))
+def population(request: Asked, collection: GivenCollection) -> Response[str]:
     """The collection as its visits show it."""
     return page(request, "population.html", study=studies.population_study(collection))
 
 
 def _page(
-    request: Request[Any, Any, Any],
+    request: Asked,
     collection: Collection,
     params: Mapping[str, str] | Form,
     *,

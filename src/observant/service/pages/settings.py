@@ -3,241 +3,164 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
-from litestar import Request, Response, get, post
-from litestar.exceptions import NotFoundException, PermissionDeniedException
+from litestar import Response, get, post
 from litestar.params import FromPath
 
-from observant.errors import InputError, ObservantError
+from observant.errors import ObservantError
 from observant.observer.settings import SettingsChanges
 from observant.planning import OBJECTIVES
-from observant.service.access import Access, Identity
-from observant.service.access.guarding import identity_of
-from observant.service.access.secrets import LONGEST, SHORTEST
-from observant.service.answers import instant
+from observant.service.access import Access
+from observant.service.access.guard import identity_of
+from observant.service.access.identity import DeniedError, MissingError
+from observant.service.access.secrets import SHORTEST
+from observant.service.access.sign_in import client_address
+from observant.service.answers import AccountItem, TokenItem
 from observant.service.collection import Collection
 from observant.service.collection.transfer import Document
-from observant.service.forms import number_in
-from observant.service.given import GivenAccess, GivenCollection, GivenPrefix
-from observant.service.pages.rendering import back_to, page
-from observant.service.pages.routes import Form, changing, form_of, reading
+from observant.service.forms import Form, number_in
+from observant.service.given import GivenAccess, GivenCollection, GivenForm
+from observant.service.pages.render import back_to, page
+from observant.service.pages.routes import CANNOT, Asked, changing, reading
+from observant.store.accounts import ROLES, SCOPES
 
 __all__ = ["HANDLERS"]
 
-ROLES = ("viewer", "editor", "owner")
-SCOPES = ("read", "write", "admin")
 
-
-@get("/settings", **reading())
-def settings(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
+@get("/settings", **reading("settings"))
+def settings(request: Asked, collection: GivenCollection) -> Response[str]:
     """The settings in force, tokens, accounts."""
     return _page(request, collection)
 
 
-@post("/settings", **changing())
-async def change(
-    request: Request[Any, Any, Any], collection: GivenCollection, prefix: GivenPrefix
-) -> Response[Any]:
+@post("/settings", **changing("change_settings"))
+def change(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
     """Change budget, objective, grace or retention."""
-    form = await form_of(request)
-
-    def work() -> Response[Any]:
-        try:
-            collection.change_settings(_changes(form))
-        except (InputError, msgspec.ValidationError) as error:
-            return _page(request, collection, problem=str(error))
-        return back_to(prefix, "/settings", "applied")
-
-    return await asyncio.to_thread(work)
+    try:
+        collection.change_settings(_changes(form))
+    except CANNOT as error:
+        return _page(request, collection, problem=str(error))
+    return back_to(request, "/settings", "applied")
 
 
-@post("/settings/import", **changing())
-async def take_in(
-    request: Request[Any, Any, Any], collection: GivenCollection, prefix: GivenPrefix
-) -> Response[Any]:
+@post("/settings/import", **changing("import_document"))
+def take_in(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
     """Take in a document that was exported."""
-    form = await form_of(request)
-    file = form.files.get("document")
-    text = await file.read() if file is not None else b""
-
-    def work() -> Response[Any]:
-        try:
-            document = msgspec.json.decode(text, type=Document)
-            found = collection.import_(document)
-        except (InputError, msgspec.MsgspecError) as error:
-            return _page(request, collection, problem=f"this was not imported: {error}")
-        if found.refused:
-            first = found.refused[0]
-            told = (
-                f"{found.added} added, {found.changed} changed, {len(found.refused)} refused: "
-                f"{first.what}: {first.reason}"
-            )
-            return _page(request, collection, problem=told)
-        return back_to(prefix, "/settings", "imported")
-
-    return await asyncio.to_thread(work)
+    sent = form.files.get("document")
+    try:
+        text = b"" if sent is None else sent.file.read()
+        found = collection.import_(msgspec.json.decode(text, type=Document))
+    except CANNOT as error:
+        return _page(request, collection, problem=f"this was not imported: {error}")
+    if found.refused:
+        first = found.refused[0]
+        told = (
+            f"{found.added} added, {found.changed} changed, {len(found.refused)} refused: "
+            f"{first.what}: {first.reason}"
+        )
+        return _page(request, collection, problem=told)
+    return back_to(request, "/settings", "imported")
 
 
-@get("/settings/export", **reading())
-def export(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[bytes]:
+@get("/settings/export", **reading("export"))
+def export(request: Asked, collection: GivenCollection) -> Response[bytes]:
     """Everything that was entered, as a file; secrets only for those who administer."""
     secrets = bool(request.query_params.get("secrets"))
-    if secrets and not identity_of(request).may("admin"):
-        raise PermissionDeniedException("secrets are for those who may administer")
+    found = collection.export(secrets=secrets, who=identity_of(request))
     return Response(
-        msgspec.json.format(msgspec.json.encode(collection.export(secrets=secrets)), indent=2),
+        msgspec.json.format(msgspec.json.encode(found), indent=2),
         media_type="application/json",
         headers={"Content-Disposition": 'attachment; filename="observant.json"'},
     )
 
 
-@post("/settings/tokens", **changing("read"))
-async def create_token(
-    request: Request[Any, Any, Any], collection: GivenCollection, access: GivenAccess
+@post("/settings/tokens", **changing("create_token"))
+def create_token(
+    request: Asked, collection: GivenCollection, access: GivenAccess, form: GivenForm
 ) -> Response[Any]:
     """Make a token for a program; its secret is shown this once."""
-    form = await form_of(request)
-    who = identity_of(request)
-
-    def work() -> Response[Any]:
-        try:
-            secret = _new_token(access, who, form)
-        except InputError as error:
-            return _page(request, collection, problem=str(error))
-        return _page(request, collection, secret=secret)
-
-    return await asyncio.to_thread(work)
+    try:
+        days = number_in(form, "days", None)
+        _, secret = access.create_token(identity_of(request), form["name"], form["scope"], days)
+    except CANNOT as error:
+        return _page(request, collection, problem=str(error))
+    return _page(request, collection, secret=secret)
 
 
-@post("/settings/tokens/{number:int}/revoke", **changing("read"))
-async def revoke_token(
-    request: Request[Any, Any, Any], access: GivenAccess, prefix: GivenPrefix, number: FromPath[int]
-) -> Response[Any]:
+@post("/settings/tokens/{number:int}/revoke", **changing("revoke_token"))
+def revoke_token(request: Asked, access: GivenAccess, number: FromPath[int]) -> Response[Any]:
     """Take a token back: one's own, or any for those who administer."""
-    who = identity_of(request)
-
-    def work() -> Response[Any]:
-        if number not in {row.id for row in _tokens(access, who)}:
-            raise NotFoundException("there is no such token")
-        access.store.revoke_token(number)
-        return back_to(prefix, "/settings", "token-removed")
-
-    return await asyncio.to_thread(work)
+    access.revoke_token(identity_of(request), number)
+    return back_to(request, "/settings", "token-removed")
 
 
-@post("/settings/password", **changing("read"))
-async def own_password(
-    request: Request[Any, Any, Any],
-    collection: GivenCollection,
-    access: GivenAccess,
-    prefix: GivenPrefix,
+@post("/settings/password", **changing("change_password"))
+def own_password(
+    request: Asked, collection: GivenCollection, access: GivenAccess, form: GivenForm
 ) -> Response[Any]:
     """Set a new password of one's own; all sessions end."""
-    from observant.service.access.signing_in import client_address
-
-    form = await form_of(request)
     who = identity_of(request)
-
-    def work() -> Response[Any]:
-        try:
-            password = _password(form, "new")
-            access.sign_out(access.sign_in(who.name, form["old"], client_address(request)))
-            access.change_account(who.name, password=password)
-        except ObservantError as error:
-            return _page(request, collection, problem=str(error))
-        return back_to(prefix, "/login")
-
-    return await asyncio.to_thread(work)
+    try:
+        access.change_password(who, form["old"], form["new"], client_address(request))
+    except DeniedError:
+        raise
+    except ObservantError as error:
+        return _page(request, collection, problem=str(error))
+    return back_to(request, "/login")
 
 
-@post("/settings/accounts", **changing("admin"))
-async def save_account(
-    request: Request[Any, Any, Any],
-    collection: GivenCollection,
-    access: GivenAccess,
-    prefix: GivenPrefix,
+@post("/settings/accounts", **changing("update_account"))
+def save_account(
+    request: Asked, collection: GivenCollection, access: GivenAccess, form: GivenForm
 ) -> Response[Any]:
     """Add somebody who may sign in, or give them another role or password."""
-    form = await form_of(request)
-
-    def work() -> Response[Any]:
-        try:
-            if access.store.account(form["name"]) is None:
-                access.add_account(form["name"], form["role"], _password(form, "password"))
-            else:
-                password = _password(form, "password") if form["password"] else None
-                access.change_account(form["name"], role=form["role"], password=password)
-        except ObservantError as error:
-            return _page(request, collection, problem=str(error))
-        return back_to(prefix, "/settings", "account")
-
-    return await asyncio.to_thread(work)
+    name, role, password = form["name"], form["role"], form["password"]
+    try:
+        if access.store.account(name) is None:
+            access.add_account(name, role, password)
+        else:
+            access.change_account(name, role=role, password=password or None)
+    except ObservantError as error:
+        return _page(request, collection, problem=str(error))
+    return back_to(request, "/settings", "account")
 
 
-@post("/settings/accounts/{number:int}/remove", **changing("admin"))
-async def remove_account(
-    request: Request[Any, Any, Any],
-    collection: GivenCollection,
-    access: GivenAccess,
-    prefix: GivenPrefix,
-    number: FromPath[int],
+@post("/settings/accounts/{number:int}/remove", **changing("remove_account"))
+def remove_account(
+    request: Asked, collection: GivenCollection, access: GivenAccess, number: FromPath[int]
 ) -> Response[Any]:
     """Remove an account with its sessions and tokens."""
-
-    def work() -> Response[Any]:
-        names = [one.name for one in access.store.accounts() if one.id == number]
-        if not names:
-            raise NotFoundException("there is no such account")
-        try:
-            access.store.remove_account(names[0])
-        except ObservantError as error:
-            return _page(request, collection, problem=str(error))
-        return back_to(prefix, "/settings", "account-removed")
-
-    return await asyncio.to_thread(work)
+    try:
+        access.store.remove_account(access.account(number).name)
+    except MissingError:
+        raise
+    except ObservantError as error:
+        return _page(request, collection, problem=str(error))
+    return back_to(request, "/settings", "account-removed")
 
 
 def _page(
-    request: Request[Any, Any, Any],
-    collection: Collection,
-    *,
-    problem: str = "",
-    secret: str = "",
+    request: Asked, collection: Collection, *, problem: str = "", secret: str = ""
 ) -> Response[str]:
     access: Access = request.app.state.access
     who = identity_of(request)
+    accounts = access.store.accounts() if who.may("admin") else []
     return page(
         request,
         "settings.html",
         status=422 if problem else 200,
         view=collection.settings(),
         objectives=list(OBJECTIVES),
-        tokens=[_dated(row, "created_at", "expires_at", "used_at") for row in _tokens(access, who)],
-        accounts=[_dated(one, "created_at", "signed_in_at") for one in access.store.accounts()]
-        if who.may("admin")
-        else [],
+        tokens=[TokenItem.of(row) for row in access.tokens(who)],
+        accounts=[AccountItem.of(account) for account in accounts],
         roles=ROLES,
         scopes=[scope for scope in SCOPES if who.may(scope)],
         shortest=SHORTEST,
         secret=secret,
         problem=problem,
     )
-
-
-def _tokens(access: Access, who: Identity) -> list[Any]:
-    rows = access.store.tokens()
-    return [row for row in rows if who.may("admin") or row.account == who.name]
-
-
-def _dated(row: Any, *names: str) -> dict[str, Any]:
-    """A row for the page, with instants that can be shown."""
-    shown = {name: getattr(row, name) for name in ("id", "name")}
-    for name in ("scope", "account", "role"):
-        shown[name] = getattr(row, name, None)
-    return shown | {name: instant(getattr(row, name)) for name in names}
 
 
 def _changes(form: Form) -> SettingsChanges:
@@ -250,22 +173,6 @@ def _changes(form: Form) -> SettingsChanges:
     }
     values["retention"] = retention if any(retention.values()) else None
     return msgspec.convert(values, SettingsChanges)
-
-
-def _new_token(access: Access, who: Identity, form: Form) -> str:
-    if form["scope"] not in SCOPES or not who.may(form["scope"]):
-        raise InputError("choose a permission that you have yourself")
-    if who.csrf is None:
-        raise InputError("a token makes no tokens here")
-    days = number_in(form, "days", None)
-    return access.new_token(form["name"], form["scope"], account=who.name, days=days)[1]
-
-
-def _password(form: Form, key: str) -> str:
-    found = form[key]
-    if not SHORTEST <= len(found) <= LONGEST:
-        raise InputError(f"a password has from {SHORTEST} to {LONGEST} characters")
-    return found
 
 
 HANDLERS = [

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from litestar import Request, Response, get, post
+from litestar import Response, get, post
 from litestar.params import PathParameter
 
 from observant.errors import InputError, ObservantError
@@ -16,11 +15,10 @@ from observant.service import studies
 from observant.service.answers import DiffAnswer, DiffPart, SourceDetail
 from observant.service.collection import Collection
 from observant.service.collection.entries import SourceChanges
-from observant.service.forms import number_in, tags_in, whole_in
-from observant.service.given import GivenCollection, GivenPrefix
-from observant.service.pages.rendering import back_to, page
-from observant.service.pages.routes import Form, changing, form_of, reading
-from observant.store import UnknownSourceError
+from observant.service.forms import Form, number_in, tags_in, whole_in
+from observant.service.given import GivenCollection, GivenForm
+from observant.service.pages.render import back_to, page
+from observant.service.pages.routes import CANNOT, Asked, changing, reading
 
 __all__ = ["HANDLERS"]
 
@@ -32,92 +30,56 @@ _VISITS = 25
 _OWN = ("min_period", "max_period")
 
 
-@get("/sources/{number:int}", **reading())
-def source(
-    request: Request[Any, Any, Any], collection: GivenCollection, number: Number
-) -> Response[str]:
+@get("/sources/{number:int}", **reading("source"))
+def source(request: Asked, collection: GivenCollection, number: Number) -> Response[str]:
     """Everything about one source."""
     return _page(request, collection, number)
 
 
-@post("/sources/{number:int}", **changing())
-async def update(
-    request: Request[Any, Any, Any],
-    collection: GivenCollection,
-    prefix: GivenPrefix,
-    number: Number,
+@post("/sources/{number:int}", **changing("update_source"))
+def update(
+    request: Asked, collection: GivenCollection, form: GivenForm, number: Number
 ) -> Response[Any]:
     """Describe a source anew."""
-    form = await form_of(request)
-
-    def work() -> Response[Any]:
-        try:
-            collection.update(number, _changes(form))
-        except UnknownSourceError:
-            raise
-        except (InputError, msgspec.ValidationError) as error:
-            return _page(request, collection, number, problem=str(error))
-        return back_to(prefix, f"/sources/{number}", "saved")
-
-    return await asyncio.to_thread(work)
+    collection.find(number)
+    try:
+        collection.update(number, _changes(form))
+    except CANNOT as error:
+        return _page(request, collection, number, problem=str(error))
+    return back_to(request, f"/sources/{number}", "saved")
 
 
-@post("/sources/{number:int}/visit", **changing())
-async def visit(
-    request: Request[Any, Any, Any],
-    collection: GivenCollection,
-    prefix: GivenPrefix,
-    number: Number,
-) -> Response[Any]:
+@post("/sources/{number:int}/visit", **changing("check_source"))
+def visit(request: Asked, collection: GivenCollection, number: Number) -> Response[Any]:
     """Visit a source now."""
-
-    def work() -> Response[Any]:
-        try:
-            collection.check(number)
-        except UnknownSourceError:
-            raise
-        except ObservantError as error:
-            return _page(request, collection, number, problem=str(error))
-        return back_to(prefix, f"/sources/{number}", "visited")
-
-    return await asyncio.to_thread(work)
+    collection.find(number)
+    try:
+        collection.check(number)
+    except ObservantError as error:
+        return _page(request, collection, number, problem=str(error))
+    return back_to(request, f"/sources/{number}", "visited")
 
 
-@post("/sources/{number:int}/state", **changing())
-async def set_state(
-    request: Request[Any, Any, Any],
-    collection: GivenCollection,
-    prefix: GivenPrefix,
-    number: Number,
+@post("/sources/{number:int}/state", **changing("pause_source"))
+def set_state(
+    request: Asked, collection: GivenCollection, form: GivenForm, number: Number
 ) -> Response[Any]:
     """Pause a source, or go on with it."""
-    form = await form_of(request)
-
-    def work() -> Response[Any]:
-        if form["state"] == "paused":
-            collection.pause(number)
-        else:
-            collection.resume(number)
-        return back_to(prefix, f"/sources/{number}", "saved")
-
-    return await asyncio.to_thread(work)
+    (collection.pause if form["state"] == "paused" else collection.resume)(number)
+    return back_to(request, f"/sources/{number}", "saved")
 
 
-@post("/sources/{number:int}/remove", **changing())
-async def remove(
-    request: Request[Any, Any, Any],
-    collection: GivenCollection,
-    prefix: GivenPrefix,
-    number: Number,
+@post("/sources/{number:int}/remove", **changing("remove_source"))
+def remove(
+    request: Asked, collection: GivenCollection, form: GivenForm, number: Number
 ) -> Response[Any]:
     """Stop watching a source."""
-    form = await form_of(request)
-    await asyncio.to_thread(collection.remove, number, forget=bool(form["forget"]))
-    return back_to(prefix, "/sources", "removed")
+    collection.remove(number, forget=bool(form["forget"]))
+    return back_to(request, "/sources", "removed")
 
 
 def _page(
-    request: Request[Any, Any, Any], collection: Collection, number: int, *, problem: str = ""
+    request: Asked, collection: Collection, number: int, *, problem: str = ""
 ) -> Response[str]:
     params = request.query_params
     detail = collection.source(number)

@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
-from litestar import Request, Response, get, post
+from litestar import Response, get, post
 
 from observant.errors import InputError
 from observant.service.collection import Collection
-from observant.service.collection.entries import WEB_KINDS, BulkChange, NewSource
+from observant.service.collection.entries import WEB_KINDS, BulkChange, NewSource, checked
 from observant.service.collection.reading import SourceQuery
-from observant.service.forms import number_in, tags_in
-from observant.service.given import GivenCollection, GivenPrefix
-from observant.service.pages.rendering import back_to, page
-from observant.service.pages.routes import Form, changing, form_of, reading
+from observant.service.forms import Form, number_in, tags_in
+from observant.service.given import GivenCollection, GivenForm
+from observant.service.pages.render import back_to, page
+from observant.service.pages.routes import CANNOT, Asked, changing, reading
 
 __all__ = ["HANDLERS"]
 
@@ -25,58 +24,48 @@ _KINDS = tuple(kind for kind in WEB_KINDS if kind != "query")
 _NOTHING = {"urls": "", "kind": "http", "title": "", "tags": "", "importance": "1"}
 
 
-@get("/sources", **reading())
-def sources(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
+@get("/sources", **reading("list_sources"))
+def sources(request: Asked, collection: GivenCollection) -> Response[str]:
     """One page of sources."""
     return _page(request, collection)
 
 
-@post("/sources", **changing())
-async def add(
-    request: Request[Any, Any, Any], collection: GivenCollection, prefix: GivenPrefix
-) -> Response[Any]:
+@post("/sources", **changing("add_source"))
+def add(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
     """Watch what was entered, one address on each line."""
-    form = await form_of(request)
     entered = {key: form.get(key, default) for key, default in _NOTHING.items()}
+    try:
+        entries = _entries(form)
+        found = collection.add_many(entries)
+        if len(entries) == 1 and found.refused:
+            raise InputError(found.refused[0].reason)
+    except CANNOT as error:
+        return _page(request, collection, problem=str(error), entered=entered)
+    if found.refused:
+        left = dict(entered, urls="\n".join(one.what for one in found.refused))
+        reasons = "; ".join(f"{one.what[:120]}: {one.reason}" for one in found.refused[:5])
+        told = f"{found.added} added, {len(found.refused)} refused. {reasons}"
+        return _page(request, collection, problem=told, entered=left)
+    told = "added" if found.added else "known"
+    if len(entries) == 1:
+        only = collection.find(checked(entries[0], collection.config).name)
+        return back_to(request, f"/sources/{only.id}", told)
+    return back_to(request, "/sources", told)
 
-    def work() -> Response[Any]:
-        try:
-            new, known, refused = _add(collection, form)
-        except (InputError, msgspec.ValidationError) as error:
-            return _page(request, collection, problem=str(error), entered=entered)
-        if refused:
-            left = dict(entered, urls="\n".join(what for what, _ in refused))
-            reasons = "; ".join(f"{what[:120]}: {why}" for what, why in refused[:5])
-            told = f"{new} added, {len(refused)} refused. {reasons}"
-            return _page(request, collection, problem=told, entered=left)
-        if new + known == 1:
-            found = collection.find(known_name(collection, form))
-            return back_to(prefix, f"/sources/{found.id}", "added" if new else "known")
-        return back_to(prefix, "/sources", "added" if new else "known")
 
-    return await asyncio.to_thread(work)
-
-
-@post("/sources/bulk", **changing())
-async def bulk(
-    request: Request[Any, Any, Any], collection: GivenCollection, prefix: GivenPrefix
-) -> Response[Any]:
+@post("/sources/bulk", **changing("change_sources"))
+def bulk(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
     """Pause, resume, tag, weigh or remove the chosen sources."""
-    form = await form_of(request)
-
-    def work() -> Response[Any]:
-        try:
-            collection.bulk(_bulk_change(form))
-        except (InputError, msgspec.ValidationError) as error:
-            return _page(request, collection, problem=str(error))
-        kept = {key: form[f"filter_{key}"] for key in _FILTERS}
-        return back_to(prefix, "/sources", "bulk", **kept)
-
-    return await asyncio.to_thread(work)
+    try:
+        collection.bulk(_bulk_change(form))
+    except CANNOT as error:
+        return _page(request, collection, problem=str(error))
+    kept = {key: form[f"filter_{key}"] for key in _FILTERS}
+    return back_to(request, "/sources", "bulk", **kept)
 
 
 def _page(
-    request: Request[Any, Any, Any],
+    request: Asked,
     collection: Collection,
     *,
     problem: str = "",
@@ -117,22 +106,6 @@ def _entries(form: Form) -> list[NewSource]:
     }
     title = form["title"] if len(lines) == 1 else ""
     return [msgspec.convert({"url": line, "title": title, **shared}, NewSource) for line in lines]
-
-
-def _add(collection: Collection, form: Form) -> tuple[int, int, list[tuple[str, str]]]:
-    """How many were new, how many known, and which were refused for which reason."""
-    entries = _entries(form)
-    found = collection.add_many(entries)
-    if len(entries) == 1 and found.refused:
-        raise InputError(found.refused[0].reason)
-    return found.added, found.known, [(one.what, one.reason) for one in found.refused]
-
-
-def known_name(collection: Collection, form: Form) -> str:
-    """The name of the one source that was entered."""
-    from observant.service.collection.entries import checked
-
-    return checked(_entries(form)[0], collection.config).name
 
 
 def _bulk_change(form: Form) -> BulkChange:

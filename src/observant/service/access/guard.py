@@ -1,7 +1,7 @@
 """The one guard: who is asking, may they, and did they mean to?
 
-Every handler says what it needs: ``opt={"needs": "read"}``. One that does not say keeps the
-application from starting. A change made with a session must carry the token that only our own pages
+Every handler says what it needs (`rules.rule`). One that does not say keeps the application from
+starting. A change made with a session must carry the token that only our own pages
 know, and must not come from another site.
 """
 
@@ -20,7 +20,8 @@ from litestar.middleware import ASGIMiddleware
 from litestar.response.redirect import ASGIRedirectResponse
 
 from observant.errors import InputError
-from observant.service.access.identity import ANONYMOUS, NEEDS, Identity
+from observant.service.access.identity import ANONYMOUS, Identity
+from observant.service.access.rules import NEEDS
 
 if TYPE_CHECKING:
     from litestar import Litestar
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from observant.service.access.identity import Access
 
-__all__ = ["COOKIE", "CSRF_FIELD", "CSRF_HEADER", "Guarding", "check_routes", "identity_of"]
+__all__ = ["COOKIE", "CSRF_FIELD", "CSRF_HEADER", "Guard", "check_routes", "identity_of"]
 
 COOKIE = "observant_session"
 CSRF_HEADER = "x-csrf-token"
@@ -56,7 +57,7 @@ def check_routes(app: Litestar) -> None:
                 )
 
 
-class Guarding(ASGIMiddleware):
+class Guard(ASGIMiddleware):
     """Stands before every handler."""
 
     scopes = (ScopeType.HTTP, ScopeType.WEBSOCKET, ScopeType.ASGI)
@@ -80,7 +81,7 @@ class Guarding(ASGIMiddleware):
                     "sign in, or send a token: Authorization: Bearer obs_…",
                     headers={"WWW-Authenticate": 'Bearer realm="observant"'},
                 )
-            raise PermissionDeniedException(f"this needs the permission to {_VERBS[need]}")
+            who.must(need, f"this needs the permission to {_VERBS[need]}")
         if scope["method"] not in SAFE:
             # Signing in has a token of its own: it may not hang on the session it puts an end to.
             await self._refuse_forged(scope, receive, ANONYMOUS if need == "nothing" else who)

@@ -14,8 +14,9 @@ from litestar.exceptions import PermissionDeniedException
 from litestar.params import Body
 from litestar.response import Redirect, Response
 
-from observant.service.access.guarding import COOKIE, session_of
+from observant.service.access.guard import COOKIE, session_of
 from observant.service.access.identity import SESSION_SECONDS
+from observant.service.access.rules import rule
 from observant.service.access.secrets import csrf_token, same
 from observant.service.given import GivenAccess, GivenPrefix
 
@@ -61,7 +62,7 @@ def sign_in_form(request: Request[Any, Any, Any], path: str = "/") -> tuple[str,
 
 @post(
     "/login",
-    opt={"needs": "nothing"},
+    opt=rule("sign_in"),
     request_max_body_size=16 << 10,
     include_in_schema=False,
     sync_to_thread=True,
@@ -90,7 +91,7 @@ def login(
 
 @post(
     "/logout",
-    opt={"needs": "read"},
+    opt=rule("sign_out"),
     include_in_schema=False,
     sync_to_thread=True,
     status_code=303,

@@ -27,25 +27,25 @@ Number = Annotated[int, PathParameter(ge=1, le=LARGEST_ID)]
 OneSubscription = Annotated[int | None, QueryParameter(ge=1, le=LARGEST_ID)]
 
 
-@get("/subscriptions", **spec("read", "subscriptions", topic="notifications"))
+@get("/subscriptions", **spec("subscriptions", topic="notifications"))
 def subscriptions(collection: GivenCollection) -> list[SubscriptionItem]:
     """Who is told of what; secrets masked."""
     return collection.subscriptions()
 
 
-@post("/subscriptions", **spec("write", "subscribe", topic="notifications"))
+@post("/subscriptions", **spec("subscribe", topic="notifications"))
 def subscribe(collection: GivenCollection, data: JSONBody[Subscription]) -> NewSubscription:
     """Tell somebody. The secret that signs a webhook is shown this once."""
     return collection.subscribe(data)
 
 
-@get("/subscriptions/{number:int}", **spec("read", "subscription", topic="notifications"))
+@get("/subscriptions/{number:int}", **spec("subscription", topic="notifications"))
 def subscription(collection: GivenCollection, number: Number) -> SubscriptionItem:
     """One subscription, secrets masked."""
     return collection.subscription(number)
 
 
-@patch("/subscriptions/{number:int}", **spec("write", "update_subscription", topic="notifications"))
+@patch("/subscriptions/{number:int}", **spec("update_subscription", topic="notifications"))
 def update_subscription(
     collection: GivenCollection, number: Number, data: JSONBody[SubscriptionChanges]
 ) -> SubscriptionItem:
@@ -53,13 +53,13 @@ def update_subscription(
     return collection.update_subscription(number, data)
 
 
-@delete("/subscriptions/{number:int}", **spec("write", "unsubscribe", topic="notifications"))
+@delete("/subscriptions/{number:int}", **spec("unsubscribe", topic="notifications"))
 def unsubscribe(collection: GivenCollection, number: Number) -> None:
     """Tell no more."""
     collection.unsubscribe(number)
 
 
-@get("/deliveries", **spec("read", "deliveries", topic="notifications"))
+@get("/deliveries", **spec("deliveries", topic="notifications"))
 def deliveries(
     collection: GivenCollection,
     delivery_state: Annotated[
@@ -77,14 +77,14 @@ def deliveries(
 
 @post(
     "/deliveries/retry",
-    **spec("write", "retry_deliveries", topic="notifications", status_code=200),
+    **spec("retry_deliveries", topic="notifications", status_code=200),
 )
 def retry_deliveries(collection: GivenCollection, subscription: OneSubscription = None) -> Retried:
     """Have dead letters tried again, of one subscription or all."""
     return collection.retry_deliveries(subscription)
 
 
-@get("/sources/{source_id:int}/members", **spec("read", "members", topic="sources"))
+@get("/sources/{source_id:int}/members", **spec("members", topic="sources"))
 def members(
     collection: GivenCollection, source_id: SourceId, left: FromQuery[bool] = False
 ) -> list[MemberItem]:

@@ -1,33 +1,30 @@
 # ruff: noqa: TC001 (Litestar looks at the types of a handler)
-"""The page to sign in. The form goes to `observant.service.access.signing_in`."""
+"""The page to sign in. The form goes to `observant.service.access.sign_in`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from litestar import Request, Response, get
+from litestar import Response, get
 
 from observant.service.access import Access
-from observant.service.access.guarding import identity_of
-from observant.service.access.signing_in import LoginForm, inside, sign_in_form
-from observant.service.given import GivenPrefix
-from observant.service.pages.rendering import back_to, page
-from observant.service.pages.routes import reading
+from observant.service.access.guard import identity_of
+from observant.service.access.sign_in import LoginForm, inside, sign_in_form
+from observant.service.pages.render import back_to, page
+from observant.service.pages.routes import Asked, reading
 
 __all__ = ["HANDLERS", "sign_in_page"]
 
 
-@get("/login", **reading("nothing"))
-def sign_in(request: Request[Any, Any, Any], prefix: GivenPrefix) -> Response[Any]:
+@get("/login", **reading("sign_in"))
+def sign_in(request: Asked) -> Response[Any]:
     """Sign in."""
     if not identity_of(request).anonymous:
-        return back_to(prefix, "/")
+        return back_to(request, "/")
     return sign_in_page(request)
 
 
-def sign_in_page(
-    request: Request[Any, Any, Any], *, problem: str = "", status: int = 200
-) -> Response[str]:
+def sign_in_page(request: Asked, *, problem: str = "", status: int = 200) -> Response[str]:
     """The form to sign in; after a failed attempt with the reason and what was entered."""
     state = request.app.state
     entered: LoginForm | None = request.state.get("entered")

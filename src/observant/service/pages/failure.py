@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from observant.service.pages.rendering import page
-from observant.service.pages.signing_in import sign_in_page
+from observant.service.pages.render import page
+from observant.service.pages.sign_in import sign_in_page
 
 if TYPE_CHECKING:
     from litestar import Request, Response

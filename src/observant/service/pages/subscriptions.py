@@ -3,23 +3,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Response, get, post
+from litestar import Response, get, post
 from litestar.params import PathParameter
 
-from observant.errors import InputError
 from observant.observer.telling import TOPICS
 from observant.service.collection import Collection
 from observant.service.collection.entries import NewSource
 from observant.service.collection.reading import SourceQuery
 from observant.service.collection.telling import SubscriptionChanges
-from observant.service.forms import number_in, tags_in, whole_in
-from observant.service.given import GivenCollection, GivenPrefix
-from observant.service.pages.rendering import back_to, page
-from observant.service.pages.routes import Form, changing, form_of, reading
+from observant.service.forms import Form, number_in, tags_in, whole_in
+from observant.service.given import GivenCollection, GivenForm
+from observant.service.pages.render import back_to, page
+from observant.service.pages.routes import CANNOT, Asked, changing, reading
 from observant.store import Subscription
 
 __all__ = ["HANDLERS"]
@@ -30,99 +28,73 @@ _SHOWN = 10
 """Results of a query on the page of all queries."""
 
 
-@get("/subscriptions", **reading())
-def subscriptions(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
+@get("/subscriptions", **reading("subscriptions"))
+def subscriptions(request: Asked, collection: GivenCollection) -> Response[str]:
     """Who is told of what, and what became of it."""
     return _subscriptions(request, collection)
 
 
-@post("/subscriptions", **changing())
-async def subscribe(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[Any]:
+@post("/subscriptions", **changing("subscribe"))
+def subscribe(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
     """Tell somebody."""
-    form = await form_of(request)
-
-    def work() -> Response[Any]:
-        try:
-            made = collection.subscribe(msgspec.convert(_entered(form), Subscription))
-        except (InputError, msgspec.ValidationError) as error:
-            return _subscriptions(request, collection, problem=str(error), entered=form)
-        return _subscriptions(request, collection, secret=made.secret, made=made.subscription.name)
-
-    return await asyncio.to_thread(work)
+    try:
+        made = collection.subscribe(msgspec.convert(_entered(form), Subscription))
+    except CANNOT as error:
+        return _subscriptions(request, collection, problem=str(error), entered=form)
+    return _subscriptions(request, collection, secret=made.secret, made=made.subscription.name)
 
 
-@get("/subscriptions/{number:int}", **reading("write"))
-def subscription(
-    request: Request[Any, Any, Any], collection: GivenCollection, number: Number
-) -> Response[str]:
+@get("/subscriptions/{number:int}", **reading("update_subscription"))
+def subscription(request: Asked, collection: GivenCollection, number: Number) -> Response[str]:
     """Change one subscription."""
     return _subscription(request, collection, number)
 
 
-@post("/subscriptions/{number:int}", **changing())
-async def update(
-    request: Request[Any, Any, Any],
-    collection: GivenCollection,
-    prefix: GivenPrefix,
-    number: Number,
+@post("/subscriptions/{number:int}", **changing("update_subscription"))
+def update(
+    request: Asked, collection: GivenCollection, form: GivenForm, number: Number
 ) -> Response[Any]:
     """Change a subscription; what comes back masked stays what it was."""
-    form = await form_of(request)
-
-    def work() -> Response[Any]:
-        try:
-            values = _entered(form) | {"enabled": bool(form["enabled"])}
-            collection.update_subscription(number, msgspec.convert(values, SubscriptionChanges))
-        except (InputError, msgspec.ValidationError) as error:
-            return _subscription(request, collection, number, problem=str(error), entered=form)
-        return back_to(prefix, "/subscriptions", "saved")
-
-    return await asyncio.to_thread(work)
+    try:
+        values = _entered(form) | {"enabled": bool(form["enabled"])}
+        collection.update_subscription(number, msgspec.convert(values, SubscriptionChanges))
+    except CANNOT as error:
+        return _subscription(request, collection, number, problem=str(error), entered=form)
+    return back_to(request, "/subscriptions", "saved")
 
 
-@post("/subscriptions/{number:int}/remove", **changing())
-async def unsubscribe(
-    collection: GivenCollection, prefix: GivenPrefix, number: Number
-) -> Response[Any]:
+@post("/subscriptions/{number:int}/remove", **changing("unsubscribe"))
+def unsubscribe(request: Asked, collection: GivenCollection, number: Number) -> Response[Any]:
     """Tell no more."""
-    await asyncio.to_thread(collection.unsubscribe, number)
-    return back_to(prefix, "/subscriptions", "unsubscribed")
+    collection.unsubscribe(number)
+    return back_to(request, "/subscriptions", "unsubscribed")
 
 
-@post("/subscriptions/retry", **changing())
-async def retry(collection: GivenCollection, prefix: GivenPrefix) -> Response[Any]:
+@post("/subscriptions/retry", **changing("retry_deliveries"))
+def retry(request: Asked, collection: GivenCollection) -> Response[Any]:
     """Have dead letters tried again."""
-    await asyncio.to_thread(collection.retry_deliveries)
-    return back_to(prefix, "/subscriptions", "sent-again")
+    collection.retry_deliveries()
+    return back_to(request, "/subscriptions", "sent-again")
 
 
-@get("/queries", **reading())
-def queries(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[str]:
+@get("/queries", **reading("members"))
+def queries(request: Asked, collection: GivenCollection) -> Response[str]:
     """Standing queries and their first results."""
     return _queries(request, collection)
 
 
-@post("/queries", **changing())
-async def add_query(
-    request: Request[Any, Any, Any], collection: GivenCollection, prefix: GivenPrefix
-) -> Response[Any]:
+@post("/queries", **changing("add_source"))
+def add_query(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
     """Ask a question that stays asked."""
-    form = await form_of(request)
-
-    def work() -> Response[Any]:
-        try:
-            entry = msgspec.convert(_query_entered(form), NewSource)
-            added = collection.add(entry)
-        except (InputError, msgspec.ValidationError) as error:
-            return _queries(request, collection, problem=str(error), entered=form)
-        told = "added" if added.new else "known"
-        return back_to(prefix, "/queries", told)
-
-    return await asyncio.to_thread(work)
+    try:
+        added = collection.add(msgspec.convert(_query_entered(form), NewSource))
+    except CANNOT as error:
+        return _queries(request, collection, problem=str(error), entered=form)
+    return back_to(request, "/queries", "added" if added.new else "known")
 
 
 def _subscriptions(
-    request: Request[Any, Any, Any],
+    request: Asked,
     collection: Collection,
     *,
     problem: str = "",
@@ -154,7 +126,7 @@ def _subscriptions(
 
 
 def _subscription(
-    request: Request[Any, Any, Any],
+    request: Asked,
     collection: Collection,
     number: int,
     *,
@@ -212,7 +184,7 @@ def _entered(form: Form) -> dict[str, Any]:
 
 
 def _queries(
-    request: Request[Any, Any, Any],
+    request: Asked,
     collection: Collection,
     *,
     problem: str = "",

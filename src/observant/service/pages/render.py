@@ -16,7 +16,7 @@ import jinja2
 from litestar import MediaType, Response
 from markupsafe import Markup
 
-from observant.service.access.guarding import CSRF_FIELD, identity_of
+from observant.service.access.guard import CSRF_FIELD, identity_of
 from observant.service.pages.assets import asset
 from observant.units import format_duration, format_rate
 
@@ -105,12 +105,14 @@ def page(
     return Response(text, status_code=status, media_type=MediaType.HTML, cookies=cookies)
 
 
-def back_to(prefix: str, path: str, told: str = "", **query: Any) -> Response[Any]:
+def back_to(
+    request: Request[Any, Any, Any], path: str, told: str = "", **query: Any
+) -> Response[Any]:
     """Go on to a page after a change, which then tells what was done."""
     from litestar.response import Redirect
 
     asked = query_of(({"told": told} if told else {}) | query)
-    return Redirect(f"{prefix}{path}{asked}", status_code=303)
+    return Redirect(f"{request.app.state.prefix}{path}{asked}", status_code=303)
 
 
 def query_of(params: Mapping[str, Any]) -> str:
