@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import socket
 import time
@@ -113,13 +114,15 @@ class Observer(Watching):
         self,
         *,
         seconds: float | None = None,
+        until: float | None = None,
         visits: int | None = None,
         on_visit: Callable[[Visit], None] | None = None,
     ) -> Status:
-        """Watch for so many seconds (of the clock), or until so many visits, or until `stop`."""
+        """Watch for so many seconds (of the clock) from when all is ready, or until an instant of
+        the clock, or until so many visits, or until `stop`."""
         self._on_visit = on_visit
-        end = None if seconds is None else self.clock.time() + seconds
         await self._begin()
+        end = until if seconds is None else self.clock.time() + seconds
         try:
             await self._loop(end, visits)
         finally:
@@ -219,7 +222,7 @@ class Observer(Watching):
 
     async def _loop(self, end: float | None, visits: int | None) -> None:
         held = refreshed = saved = time.monotonic()
-        swept = 0.0
+        swept = -math.inf
         while not self._stopping:
             now, tick = self.clock.time(), time.monotonic()
             if (end is not None and now >= end) or (

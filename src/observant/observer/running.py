@@ -141,6 +141,7 @@ async def run_observer(
     observer: Observer,
     *,
     seconds: float | None = None,
+    until: float | None = None,
     visits: int | None = None,
     each: float = 0.5,
     show: Callable[[Status], None] | None = None,
@@ -170,7 +171,7 @@ async def run_observer(
             loop.add_signal_handler(number, stop)
     ticking = asyncio.create_task(_tick(observer, metrics, show, each))
     try:
-        return await observer.run(seconds=seconds, visits=visits, on_visit=on_visit)
+        return await observer.run(seconds=seconds, until=until, visits=visits, on_visit=on_visit)
     finally:
         ticking.cancel()
         if metrics is not None:

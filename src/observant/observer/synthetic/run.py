@@ -134,7 +134,7 @@ async def run_demo(
 
         async with transport:
             await run_observer(
-                observer, seconds=world.days * DAY, each=min(0.5, seconds / 60), show=look
+                observer, until=start + world.days * DAY, each=min(0.5, seconds / 60), show=look
             )
         if clock.time() - start < 0.9 * world.days * DAY:
             raise KeyboardInterrupt  # stopped before its time: there is nothing to judge

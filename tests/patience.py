@@ -1,0 +1,97 @@
+"""Time in tests: what they say of the code must not depend on the machine, or on who else uses it.
+
+- `until` and `eventually` wait for what has to come, and give up when only a hang takes so long.
+- `in_simulated_time` runs coroutines that need no network on a clock that leaps.
+- `cpu_within` bounds work: a process that has to wait for its turn does not spend anything.
+"""
+
+import asyncio
+import selectors
+import socket
+import time
+from contextlib import closing, contextmanager
+
+PATIENCE = 120.0
+"""Seconds until we give up on something; a busy machine is no failure."""
+
+
+def until(look, what="it", *, every=0.02):
+    """What `look` finds, as soon as it finds something."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(every)
+
+
+async def eventually(look, what="it", *, every=0.02):
+    """The same among coroutines."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        await asyncio.sleep(every)
+
+
+def run(work):
+    """Run a coroutine to its end, but not for ever."""
+    return asyncio.run(asyncio.wait_for(work, PATIENCE))
+
+
+def in_simulated_time(work):
+    """Run a coroutine on a clock that leaps: when everybody waits, it goes to the next end.
+
+    What threads do takes no time: the clock stands still until they are done.
+    """
+    with asyncio.Runner(loop_factory=_Loop) as runner:
+        return runner.run(work)
+
+
+class _Leaping(selectors.SelectSelector):
+    """Waiting takes no time: the loop's clock leaps ahead instead."""
+
+    def select(self, timeout=None):
+        if timeout is None or (timeout > 0 and self.loop.threads):
+            if not (ready := super().select(PATIENCE)):
+                raise RuntimeError("everybody waits for somebody: a deadlock")
+            return ready
+        self.loop.now += max(timeout, 0.0)
+        return super().select(0)
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    def __init__(self):
+        self.now, self.threads = 0.0, 0
+        super().__init__(selector := _Leaping())
+        selector.loop = self
+
+    def time(self):
+        return self.now
+
+    def run_in_executor(self, *given):
+        self.threads += 1
+        working = super().run_in_executor(*given)
+        working.add_done_callback(self._one_less)
+        return working
+
+    def _one_less(self, _working):
+        self.threads -= 1
+
+
+@contextmanager
+def cpu_within(seconds, what=""):
+    """What is inside spends at most so many seconds of CPU."""
+    began = time.process_time()
+    yield
+    spent = time.process_time() - began
+    assert spent < seconds, f"{spent:.1f} s of CPU {what}"
+
+
+def free_port():
+    """A port of the loopback at which nobody listens."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        return taken.getsockname()[1]
