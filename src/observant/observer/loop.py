@@ -119,7 +119,8 @@ class Observer(Watching):
         on_visit: Callable[[Visit], None] | None = None,
     ) -> Status:
         """Watch for so many seconds (of the clock) from when all is ready, or until an instant of
-        the clock, or until so many visits, or until `stop`."""
+        the clock, or until so many visits, or until `stop`.
+        """
         self._on_visit = on_visit
         await self._begin()
         end = until if seconds is None else self.clock.time() + seconds
