@@ -54,7 +54,7 @@ def fill(file, sources, visits):
     gap = DAYS * sources / visits
     with open_store(file) as store:
         for first in range(0, sources, 10_000):
-            store.add_sources(
+            store.sources.add(
                 [
                     Source(
                         name=f"https://host{i % 5000}.example/page/{i}",
@@ -157,7 +157,7 @@ def fill(file, sources, visits):
 
 def described(store, now):
     """One source with versions, so that its page has a difference to show."""
-    name = store.list_sources(limit=1).sources[0].name
+    name = store.sources.list(limit=1).sources[0].name
     words = ["forest", "window", "signal", "river", "market", "council", "winter", "budget"]
     for number in range(6):
         text = " ".join(words[(i * (number + 3)) % len(words)] for i in range(1200))
@@ -176,7 +176,7 @@ def described(store, now):
             posterior=Posterior(data=np.zeros(len(GRID), np.float32).tobytes(), rate=1.0),
             outbox=[Event(id=f"own{number}", topic="changed", payload={"at": now})],
         )
-        store.record_many([entry])
+        store.visits.record_many([entry])
 
 
 class Everything(dict):
@@ -205,7 +205,7 @@ def served(file, budget, observing, tell):
 
     config = Config(store=file, budget=budget, downloaders=32)
     with open_store(file) as store:
-        if not store.accounts():
+        if not store.accounts.list():
             Access(store, log_n=10).add_account("owner", "owner", PASSWORD)
 
         async def run():

@@ -560,7 +560,7 @@ def texts():
     from observant.formats.seeds import SEED_FORMATS, seed_lines
     from observant.notifications.templates import check_template, render
     from observant.planning import plan
-    from observant.store.listing import read_cursor
+    from observant.store.lists import read_cursor
     from observant.units import parse_budget, parse_duration, parse_rate
 
     for parse in (parse_duration, parse_rate, parse_budget):

@@ -77,7 +77,7 @@ class Lives:
         self.file, self.rng = str(file), random.Random(seed)  # noqa: S311
         self.server = Pages()
         with open_store(self.file) as store:
-            store.add_sources(
+            store.sources.add(
                 [describe(f"http://h{k % HOSTS}.example/{k}") for k in range(SOURCES)]
             )
         self.visits: dict[tuple[str, int], str] = {}
@@ -119,7 +119,9 @@ class Lives:
         from observant.store.engine import micros
 
         with open_store(self.file) as store:
-            rows = store.visits(limit=1_000_000, after=self.last_row or None, oldest_first=True)
+            rows = store.visits.list(
+                limit=1_000_000, after=self.last_row or None, oldest_first=True
+            )
             self.last_row = rows[-1].id if rows else self.last_row
             self.idle += not rows
             for row in rows:
@@ -133,13 +135,13 @@ class Lives:
             last = {}
             for source, at in self.visits:
                 last[source] = max(at, last.get(source, 0))
-            for source in store.list_sources(limit=1000).sources:
+            for source in store.sources.list(limit=1000).sources:
                 assert source.visits == counts[source.name]
                 if counts[source.name]:
                     assert micros(source.visited_at) == last[source.name]
                     assert source.due_at is not None
             changes = [key for key, found in self.visits.items() if found in WORTH_TELLING]
-            events = [e for e in store.events(limit=1_000_000) if e.topic in WORTH_TELLING]
+            events = [e for e in store.outbox.list(limit=1_000_000) if e.topic in WORTH_TELLING]
             assert len({event.id for event in events}) == len(events) == len(changes)
             told_of = {(e.payload["source"], micros(e.payload["at"])) for e in events}
             assert told_of == set(changes)
@@ -154,8 +156,8 @@ class Lives:
         from observant.store import open_store
 
         with open_store(self.file) as store:
-            rows = store.visits(limit=1_000_000, oldest_first=True)
-            known = store.remembered_many({row.source for row in rows}, text=False)
+            rows = store.visits.list(limit=1_000_000, oldest_first=True)
+            known = store.sources.memories({row.source for row in rows}, text=False)
         schedule = Schedule(1e6, start=rows[0].started_at)
         schedule.add([Planned(name, name.split("/")[2]) for name in known])
         for row in rows:

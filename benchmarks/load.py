@@ -111,11 +111,11 @@ def observants(port, folder, phase, pages):
 
     with open_store(f"{folder}/observant.db") as store:
         if phase == "first":
-            store.add_sources([describe(url) for url in addresses(port, pages)])
+            store.sources.add([describe(url) for url in addresses(port, pages)])
         else:
             # Everything is due at once, whatever was learned: what is measured is visiting.
             long_ago = "UPDATE sources SET good_at = good_at - 86400000000 * 2000"
-            store._engine.write(lambda session: session.change(long_ago, {}))  # noqa: SLF001
+            store.engine.write(lambda session: session.change(long_ago, {}))
         outcomes = asyncio.run(observe(store))
         watch.stop()
         check(outcomes, phase, pages)

@@ -90,7 +90,7 @@ def day(seconds=120.0, sources=2000, hours=24.0, visits_per_hour=1.0):
     with tempfile.TemporaryDirectory() as folder, serving(world) as server:
         file = f"{folder}/observant.db"
         with open_store(file, durable=False, clock=clock.time) as store:
-            store.add_sources([describe(world.url(page)) for page in range(sources)])
+            store.sources.add([describe(world.url(page)) for page in range(sources)])
             clock.restart()
             status = asyncio.run(watch(store, server, file))
     return np.array(rows), status, budget * hours / 24
@@ -209,7 +209,7 @@ def many(sources=100_000, seconds=60.0):
         file = f"{folder}/observant.db"
         with open_store(file) as store:
             for start in range(0, sources, 10_000):
-                store.add_sources(
+                store.sources.add(
                     [
                         Source(name=name, kind="callable", host=f"h{number % hosts}")
                         for number, name in enumerate(names[start : start + 10_000], start)
@@ -220,7 +220,7 @@ def many(sources=100_000, seconds=60.0):
         with open_store(file) as store:
             for start in range(0, sources, 1000):
                 numbers = range(start, min(start + 1000, sources))
-                store.record_many(
+                store.visits.record_many(
                     [first_visit(names[k], value(k), begin - past[k]) for k in numbers]
                 )
         with open_store(file) as store:

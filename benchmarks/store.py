@@ -23,7 +23,7 @@ START = 1_700_000_000.0
 def add(store, sources):
     began = time.perf_counter()
     for first in range(0, sources, 10_000):
-        store.add_sources(
+        store.sources.add(
             [
                 Source(
                     name=f"https://host{i % 5000}.example/page/{i}",
@@ -81,7 +81,7 @@ def recorded_per_second(store, sources, visits, group, rng):
     prepared = [next(stream) for _ in range(visits)]
     began, worked = time.perf_counter(), time.process_time()
     for first in range(0, visits, group):
-        store.record_many(prepared[first : first + group], now=START)
+        store.visits.record_many(prepared[first : first + group], now=START)
     cpu = (time.process_time() - worked) / visits * 1e6
     return visits / (time.perf_counter() - began), cpu
 
@@ -99,23 +99,23 @@ def pages(store):
     """Milliseconds of what a person waits for."""
 
     for sort in ("name", "due_at", "visited_at", "changed_at", "importance", "rate", "visits"):
-        took = best_of(3, lambda s=sort: store.list_sources(sort=s))
+        took = best_of(3, lambda s=sort: store.sources.list(sort=s))
         print(f"    page by {sort:<15} {took:8.1f} ms")
-    middle = store.list_sources(sort="due_at", limit=50_000).next
+    middle = store.sources.list(sort="due_at", limit=50_000).next
     for what, work in (
-        ("page after 50,000", lambda: store.list_sources(sort="due_at", after=middle)),
-        ("page by offset 50,000", lambda: store.list_sources(sort="name", offset=50_000)),
-        ("search of two words", lambda: store.list_sources(search="host77 page")),
-        ("page of a tag", lambda: store.list_sources(tag="tag3")),
-        ("page of a host", lambda: store.list_sources(host="host7.example")),
-        ("count", store.count),
-        ("count of a search", lambda: store.count(search="host77")),
+        ("page after 50,000", lambda: store.sources.list(sort="due_at", after=middle)),
+        ("page by offset 50,000", lambda: store.sources.list(sort="name", offset=50_000)),
+        ("search of two words", lambda: store.sources.list(search="host77 page")),
+        ("page of a tag", lambda: store.sources.list(tag="tag3")),
+        ("page of a host", lambda: store.sources.list(host="host7.example")),
+        ("count", store.sources.count),
+        ("count of a search", lambda: store.sources.count(search="host77")),
         ("totals", store.totals),
-        ("due, 1000", lambda: store.due(now=START + 50_000)),
-        ("100 visits of a source", lambda: store.visits("https://host7.example/page/7")),
-        ("100 latest changes", lambda: store.visits(changed=True)),
-        ("what a visit needs", lambda: store.remembered("https://host7.example/page/7")),
-        ("all, for the scheduler", lambda: sum(1 for _ in store.scheduled())),
+        ("due, 1000", lambda: store.sources.due(now=START + 50_000)),
+        ("100 visits of a source", lambda: store.visits.list("https://host7.example/page/7")),
+        ("100 latest changes", lambda: store.visits.list(changed=True)),
+        ("what a visit needs", lambda: store.sources.memory("https://host7.example/page/7")),
+        ("all, for the scheduler", lambda: sum(1 for _ in store.sources.scheduled())),
     ):
         print(f"    {what:<23} {best_of(3, work):8.1f} ms")
 
@@ -132,13 +132,13 @@ def fill(store, sources, visits, rng):
             (rng.randrange(sources) + 1, first + step * n, 200_000, "same", 0, 200, 20_000)
             for n in range(start, min(start + at_a_time, visits))
         ]
-        store._engine.write(lambda session, rows=rows: session.load("visits", columns, rows))  # noqa: SLF001
+        store.engine.write(lambda session, rows=rows: session.load("visits", columns, rows))
     recount = (
         "UPDATE sources SET visits = n.count, visited_at = n.latest FROM (SELECT source, "
         "count(*) AS count, max(started_at) AS latest FROM visits GROUP BY source) AS n "
         "WHERE n.source = sources.id"
     )
-    store._engine.write(lambda session: session.change(recount, {}))  # noqa: SLF001
+    store.engine.write(lambda session: session.change(recount, {}))
     speed = visits / (time.perf_counter() - began)
     print(f"  {visits:,} visits of the past put in, {speed:,.0f} a second", flush=True)
 
@@ -161,7 +161,7 @@ def measure(url, sources, visits, *, durable=True):
         pages(store)
         with tempfile.TemporaryDirectory() as folder:
             began = time.perf_counter()
-            rows = store.export(Path(folder) / "visits.parquet")
+            rows = store.visits.export(Path(folder) / "visits.parquet")
             print(f"  {rows / (time.perf_counter() - began):9,.0f} visits exported a second")
         if Path(url).exists():
             size = sum(os.path.getsize(url + end) for end in ("", "-wal"))  # noqa: PTH202

@@ -65,7 +65,7 @@ def _fill(store, collection, now):
         )  # fmt: skip
         names.append(collection.add(entry).source.name)
     plain = "https://evil.example/\"><script>window.hurt='name'</script>"
-    store.add_sources([Source(name=plain, url="javascript:window.hurt='link'//", title="")])
+    store.sources.add([Source(name=plain, url="javascript:window.hurt='link'//", title="")])
     for number, name in enumerate([*names[:6], plain]):
         rate = 0.5 * 2.0**number
         for k in range(24):
@@ -73,7 +73,7 @@ def _fill(store, collection, now):
             _visit(store, name, now - (24 - k) * _HOUR + number, changed, rate, k)
     for name in names[6:9]:
         for k in range(4):
-            store.record(
+            store.visits.record(
                 VisitRow(
                     source=name, started_at=now - (5 - k) * 60, ended_at=now - (5 - k) * 60 + 1,
                     outcome="failed", error=TEXTS[k],
@@ -82,8 +82,8 @@ def _fill(store, collection, now):
             )  # fmt: skip
     _ask(store, now)
     _tell(store, now)
-    store.lease_shards("<i onclick=window.hurt=1>", 4, now=now)
-    store.note("<i onclick=window.hurt=1>", TEXTS[0], {TEXTS[1]: TEXTS[2]}, now=now)
+    store.leases.take("<i onclick=window.hurt=1>", 4, now=now)
+    store.journal.add("<i onclick=window.hurt=1>", TEXTS[0], {TEXTS[1]: TEXTS[2]}, now=now)
 
 
 def _visit(store, name, at, changed, rate, k):
@@ -98,7 +98,7 @@ def _visit(store, name, at, changed, rate, k):
         )
     ]  # fmt: skip
     belief = -0.5 * ((np.log(GRID) - np.log(rate)) / 0.5) ** 2
-    store.record(
+    store.visits.record(
         VisitRow(
             source=name, started_at=at, ended_at=at + 1, status=200, bytes=1000,
             outcome="first" if changed is None else "changed" if changed else "same",
@@ -119,7 +119,7 @@ def _ask(store, now):
     """A standing query with hostile results."""
     name = "https://search.example/?q=bees"
     query = {"form": "html", "terms": {TEXTS[0]: 1.0}}
-    store.add_sources(
+    store.sources.add(
         [Source(name=name, url=name, kind="query", title=TEXTS[5], config={"query": query})]
     )
     members = [
@@ -129,13 +129,13 @@ def _ask(store, now):
     visit = VisitRow(
         source=name, started_at=now - 60, ended_at=now - 59, outcome="first", status=200
     )
-    store.record_many([Entry(visit=visit, members=members)])
+    store.visits.record_many([Entry(visit=visit, members=members)])
 
 
 def _tell(store, now):
     """Subscriptions whose deliveries went wrong in hostile words."""
     for number, text in enumerate(TEXTS[:4]):
-        store.add_subscription(
+        store.subscriptions.add(
             Subscription(
                 name=text, channel=f"https://hook.example/{number}", secret="x" * 40,
                 filter=Filter(tags=(TEXTS[6],), terms=(TEXTS[1],), hosts=(TEXTS[0],)),
@@ -143,9 +143,9 @@ def _tell(store, now):
             ),
             now=now,
         )  # fmt: skip
-    subscription = store.subscriptions()[0].id
-    events = [event.id for event in store.pending(limit=8)]
-    store.fan_out({event: {subscription: now} for event in events}, now=now)
-    for delivery, text in zip(store.deliveries(limit=8), TEXTS, strict=False):
-        store.mark_failed([delivery.id], error=text, until=None, now=now)
-    store.release_subscription(subscription, failures=3, error=ALL, now=now)
+    subscription = store.subscriptions.list()[0].id
+    events = [event.id for event in store.outbox.pending(limit=8)]
+    store.deliveries.fan_out({event: {subscription: now} for event in events}, now=now)
+    for delivery, text in zip(store.deliveries.list(limit=8), TEXTS, strict=False):
+        store.deliveries.failed([delivery.id], error=text, until=None, now=now)
+    store.deliveries.release(subscription, failures=3, error=ALL, now=now)

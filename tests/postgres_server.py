@@ -139,5 +139,5 @@ def store(request, tmp_path):
             session.change(f"DELETE FROM {table}", {})  # noqa: S608
         session.change("UPDATE leases SET observer = '', fence = 0, expires_at = 0", {})
 
-    opened._engine.write(empty)
+    opened.engine.write(empty)
     yield opened

@@ -74,7 +74,7 @@ class World:
                         },
                     ),
                 )
-                self.store.record(
+                self.store.visits.record(
                     VisitRow(
                         source=source,
                         started_at=at,
@@ -89,7 +89,7 @@ class World:
                     snapshot=f"version {k // 5}\n{HOSTILE}" if k % 5 == 0 else None,
                     outbox=events if changed else (),
                 )
-        self.store.record(
+        self.store.visits.record(
             VisitRow(
                 source="https://c.example/",
                 started_at=now - 60,
@@ -122,7 +122,7 @@ class World:
 
     def contents(self):
         """Every row of the store, to see whether anything changed."""
-        with closing(sqlite3.connect(self.store._engine.path)) as database:
+        with closing(sqlite3.connect(self.store.engine.path)) as database:
             names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
             return {
                 name: sorted(map(repr, database.execute(f"SELECT * FROM {name}")))  # noqa: S608

@@ -34,14 +34,14 @@ def lease(place, name, seconds):
         end = time.time() + float(seconds)
         while time.time() < end:
             asked = time.time()
-            fences = store.lease_shards(name, 24, seconds=0.2)
+            fences = store.leases.take(name, 24, seconds=0.2)
             answered = time.time()
             for lease in fences.items():
                 held.setdefault(lease, [answered, 0.0])[1] = asked + 0.2
             if rng.random() < 0.3:
                 for lease in fences.items():
                     held[lease][1] = min(held[lease][1], time.time())
-                store.release(name, fences)
+                store.leases.release(name, fences)
             time.sleep(rng.choice([0.02, 0.1, 0.3]))
     print(json.dumps([[*lease, *span] for lease, span in held.items() if span[0] < span[1]]))
 
@@ -50,7 +50,7 @@ def write(place, seed):
     """Commit groups of visits without end, and tell each group once it is committed."""
     rng = random.Random(int(seed))
     with open_store(place) as store:
-        sources = [s for s in store.list_sources(limit=1000).sources if s.state == "active"]
+        sources = [s for s in store.sources.list(limit=1000).sources if s.state == "active"]
         counts = {s.name: s.visits for s in sources}
         print("ready", flush=True)
         while True:
@@ -79,15 +79,15 @@ def write(place, seed):
                         outbox=[Event(id=f"{name} {number}")] if changed else (),
                     )
                 )
-            told = store.record_many(entries)
+            told = store.visits.record_many(entries)
             assert told == [Recorded.NEW] * len(group), told
             for name in group:
                 counts[name] += 1
             if rng.random() < 0.05:
-                store.retain(max_versions=2)
+                store.snapshots.retain(max_versions=2)
             if rng.random() < 0.1:
-                done = store.take_events(limit=5, seconds=0.01)
-                store.delivered([event.id for event in done])
+                done = store.outbox.take(limit=5, seconds=0.01)
+                store.outbox.delivered([event.id for event in done])
             print(json.dumps({name: counts[name] for name in group}), flush=True)
 
 

@@ -346,7 +346,7 @@ STORE = ROOT / "src" / "observant" / "store"
 def check_store(place):
     """A transaction is whole or nothing, a reader sees one state; test_store.py has the rest."""
     with open_store(place, durable=False) as store:
-        engine = store._engine
+        engine = store.engine
         assert engine.version() == migrations(engine.name)[-1].number
         assert str(engine)
 
@@ -356,18 +356,18 @@ def check_store(place):
 
         with pytest.raises(ZeroDivisionError):
             engine.write(spoiled)
-        assert store.setting("spoiled") is None
-        store.set_setting("before", 1)
+        assert store.settings.get("spoiled") is None
+        store.settings.set("before", 1)
         with engine.snapshot() as session:
             before = session.all("settings")
-            store.set_setting("after", 2)
+            store.settings.set("after", 2)
             assert session.all("settings") == before
-        assert store.setting("after") == 2
+        assert store.settings.get("after") == 2
         assert [found for found in store.doctor() if found.severity == "error"] == []
     with pytest.raises(StoreError):
-        store.setting("after")
+        store.settings.get("after")
     with open_store(place, create=False) as store:
-        assert store.setting("after") == 2
+        assert store.settings.get("after") == 2
 
 
 def test_every_engine_is_registered_and_has_its_sql():
@@ -410,5 +410,5 @@ def test_the_store_of_the_page(extras, tmp_path, monkeypatch, caplog):
         assert caplog.messages == []
         monkeypatch.setattr("extras_timed.SLOW", 0.0)
         with open_store(place) as store:
-            store.set_setting("slow", 1)
+            store.settings.set("slow", 1)
         assert "a commit took" in caplog.text

@@ -1031,8 +1031,8 @@ def test_the_command_watches_the_sources_of_a_file(tmp_path):
     from observant.store import open_store
 
     with open_store(str(store)) as found:
-        (known,) = found.scheduled()
-        log = found.visit_log()
+        (known,) = found.sources.scheduled()
+        log = found.visits.log()
     assert known.source.name == "https://example.org/"
     assert log.changed.tolist() == [-1, 0, 1]
     # One quiet day and one with a change: log L = −λ + log(1 − exp(−λ)), kept with the source.

@@ -50,9 +50,9 @@ from observant.observer.visit import Comparison, Visit
 from observant.store import (
     Event,
     Filter,
-    PendingEvent,
     Posterior,
     Source,
+    StoredEvent,
     StoredSource,
     StoreError,
     Subscription,
@@ -162,7 +162,7 @@ def event(number, topic="changed", at=NOW, **payload):
 
 
 def pending(topic="changed", **payload):
-    return PendingEvent(id="e", topic=topic, payload=payload, source=None, created_at=NOW)
+    return StoredEvent(id="e", topic=topic, payload=payload, source=None, created_at=NOW)
 
 
 def deliverer(store, channel, clock, **notify):
@@ -172,7 +172,7 @@ def deliverer(store, channel, clock, **notify):
 
 
 def states(store):
-    return Counter(row.state for row in store.deliveries(limit=10_000))
+    return Counter(row.state for row in store.deliveries.list(limit=10_000))
 
 
 # -- templates ------------------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def test_secrets_are_never_shown_again(store):
         "tgram://123456:hunter2/42",
     ]
     for number, channel in enumerate(channels):
-        kept = store.add_subscription(checked(subscription(str(number), channel)))
+        kept = store.subscriptions.add(checked(subscription(str(number), channel)))
         told = repr(shown(kept)) + msgspec.json.encode(shown(kept)).decode()
         assert "hunter" not in told
         assert "T0KEN" not in told
@@ -392,7 +392,7 @@ def test_secrets_are_never_shown_again(store):
 
 def test_a_secret_does_not_follow_its_channel_to_another_host(store):
     """GHSA-jrxm-qjfh-g54f: a stored key sent to a host that was set later."""
-    before = store.add_subscription(subscription(channel="https://a.example/secret-path"))
+    before = store.subscriptions.add(subscription(channel="https://a.example/secret-path"))
     masked_back = updated(before, channel=masked(before.channel), secret=MASK, digest="1h")
     assert masked_back == {"digest": "1h"}
     same_host = updated(before, channel="https://a.example/other")
@@ -403,7 +403,7 @@ def test_a_secret_does_not_follow_its_channel_to_another_host(store):
     assert given_["secret"] == SECRET[::-1]
     with pytest.raises(InputError, match="written out"):
         updated(before, channel=f"https://b.example/{MASK}")
-    after = store.update_subscription("me", **moved)
+    after = store.subscriptions.update("me", **moved)
     assert (after.channel, after.secret) == (moved["channel"], moved["secret"])
 
 
@@ -413,10 +413,10 @@ def test_an_error_does_not_tell_the_channel(tmp_path):
             raise RuntimeError(f"cannot reach {channel} with {secret}")
 
     with open_store(tmp_path / "s.db") as store:
-        store.add_subscription(subscription(channel="https://a.example/T0KEN"), now=NOW)
-        store.add_events([event(1)], now=NOW)
+        store.subscriptions.add(subscription(channel="https://a.example/T0KEN"), now=NOW)
+        store.outbox.add([event(1)], now=NOW)
         asyncio.run(deliverer(store, Broken(), Clock()).deliver_due())
-        (row,) = store.deliveries()
+        (row,) = store.deliveries.list()
     assert "T0KEN" not in row.error
     assert "whistle" not in row.error
     assert "https://a.example/" in row.error
@@ -435,110 +435,112 @@ def test_subscriptions_are_kept_as_they_were_given(store):
         timezone="Europe/Paris",
         enabled=False,
     )
-    kept = store.add_subscription(given_, now=NOW)
+    kept = store.subscriptions.add(given_, now=NOW)
     assert all(getattr(kept, f) == getattr(given_, f) for f in Subscription.__struct_fields__)
-    assert store.subscriptions() == [kept] == [store.subscription("me")]
+    assert store.subscriptions.list() == [kept] == [store.subscriptions.get("me")]
     with pytest.raises(InputError, match="already"):
-        store.add_subscription(given_)
-    assert store.update_subscription("me", name="you", enabled=True).name == "you"
+        store.subscriptions.add(given_)
+    assert store.subscriptions.update("me", name="you", enabled=True).name == "you"
     with pytest.raises(InputError, match="has no colour"):
-        store.update_subscription("you", colour="red")
+        store.subscriptions.update("you", colour="red")
     with pytest.raises(StoreError):
-        store.subscription("me")
-    assert store.remove_subscription("you")
-    assert not store.remove_subscription("you")
+        store.subscriptions.get("me")
+    assert store.subscriptions.remove("you")
+    assert not store.subscriptions.remove("you")
 
 
 def test_an_event_is_queued_once_and_leaves_the_outbox_with_it(store):
-    one = store.add_subscription(subscription("one"), now=NOW)
-    two = store.add_subscription(subscription("two"), now=NOW)
-    store.add_events([event(1), event(2), event(3)], now=NOW)
+    one = store.subscriptions.add(subscription("one"), now=NOW)
+    two = store.subscriptions.add(subscription("two"), now=NOW)
+    store.outbox.add([event(1), event(2), event(3)], now=NOW)
     wanted = {"event-1": {one.id: NOW, two.id: NOW + 60}, "event-2": {}}
-    assert store.fan_out(wanted, now=NOW) == 2
-    assert store.fan_out(wanted, now=NOW) == 0
-    assert [e.id for e in store.pending(now=NOW)] == ["event-3"]
-    assert store.fan_out({"event-3": {999: NOW}}, now=NOW) == 0  # a subscriber that is gone
-    assert store.pending(now=NOW) == []
-    assert store.count_deliveries() == {"one": {"waiting": 1}, "two": {"waiting": 1}}
-    batch = store.take_batch(now=NOW)
+    assert store.deliveries.fan_out(wanted, now=NOW) == 2
+    assert store.deliveries.fan_out(wanted, now=NOW) == 0
+    assert [e.id for e in store.outbox.pending(now=NOW)] == ["event-3"]
+    assert (
+        store.deliveries.fan_out({"event-3": {999: NOW}}, now=NOW) == 0
+    )  # a subscriber that is gone
+    assert store.outbox.pending(now=NOW) == []
+    assert store.deliveries.count() == {"one": {"waiting": 1}, "two": {"waiting": 1}}
+    batch = store.deliveries.take(now=NOW)
     assert batch.subscription == one
     assert [d.event.id for d in batch.deliveries] == ["event-1"]
     assert batch.deliveries[0].event.payload["title"] == "A page"
-    assert store.take_batch(now=NOW) is None  # taken, and the other is not due
-    assert store.take_batch(now=NOW + 60).subscription == two
-    assert store.take_batch(now=NOW + 119.9, seconds=120) is None
-    assert store.take_batch(now=NOW + 121).subscription == one  # whoever took it has died
+    assert store.deliveries.take(now=NOW) is None  # taken, and the other is not due
+    assert store.deliveries.take(now=NOW + 60).subscription == two
+    assert store.deliveries.take(now=NOW + 119.9, seconds=120) is None
+    assert store.deliveries.take(now=NOW + 121).subscription == one  # whoever took it has died
 
 
 def test_a_delivery_is_sent_or_dead_or_waits(store):
-    me = store.add_subscription(subscription(), now=NOW)
-    store.add_events([event(n) for n in range(4)], now=NOW)
-    store.fan_out({f"event-{n}": {me.id: NOW} for n in range(4)}, now=NOW)
-    batch = store.take_batch(now=NOW)
+    me = store.subscriptions.add(subscription(), now=NOW)
+    store.outbox.add([event(n) for n in range(4)], now=NOW)
+    store.deliveries.fan_out({f"event-{n}": {me.id: NOW} for n in range(4)}, now=NOW)
+    batch = store.deliveries.take(now=NOW)
     first, second, third, fourth = (d.id for d in batch.deliveries)
-    assert store.mark_sent([first], now=NOW) == 1
-    assert store.mark_sent([first], now=NOW) == 0
-    store.mark_failed([second], error="no\0", until=None, now=NOW)
-    store.mark_failed([third], error="later", until=NOW + 50, now=NOW)
-    store.release_subscription(me.id, failures=1, rests_until=NOW + 5, error="x", now=NOW)
-    assert store.subscription("me").failures == 1
-    assert store.take_batch(now=NOW + 1) is None  # it rests
-    assert [d.id for d in store.take_batch(now=NOW + 6).deliveries] == [fourth]
-    store.mark_sent([fourth], now=NOW + 6)
-    store.release_subscription(me.id, now=NOW + 6)
-    assert store.take_batch(now=NOW + 49) is None
-    assert [d.attempts for d in store.take_batch(now=NOW + 50).deliveries] == [1]
-    assert [(d.id, d.attempts) for d in store.deliveries(state="dead")] == [(second, 1)]
-    assert store.prune_events(before=NOW + 10) == 2  # not what waits, not the dead letter
-    assert [d.id for d in store.deliveries()] == [third, second]
-    assert store.retry_deliveries(subscription="nobody", now=NOW + 60) == 0
-    assert store.retry_deliveries([second], now=NOW + 60) == 1
+    assert store.deliveries.sent([first], now=NOW) == 1
+    assert store.deliveries.sent([first], now=NOW) == 0
+    store.deliveries.failed([second], error="no\0", until=None, now=NOW)
+    store.deliveries.failed([third], error="later", until=NOW + 50, now=NOW)
+    store.deliveries.release(me.id, failures=1, rests_until=NOW + 5, error="x", now=NOW)
+    assert store.subscriptions.get("me").failures == 1
+    assert store.deliveries.take(now=NOW + 1) is None  # it rests
+    assert [d.id for d in store.deliveries.take(now=NOW + 6).deliveries] == [fourth]
+    store.deliveries.sent([fourth], now=NOW + 6)
+    store.deliveries.release(me.id, now=NOW + 6)
+    assert store.deliveries.take(now=NOW + 49) is None
+    assert [d.attempts for d in store.deliveries.take(now=NOW + 50).deliveries] == [1]
+    assert [(d.id, d.attempts) for d in store.deliveries.list(state="dead")] == [(second, 1)]
+    assert store.outbox.prune(before=NOW + 10) == 2  # not what waits, not the dead letter
+    assert [d.id for d in store.deliveries.list()] == [third, second]
+    assert store.deliveries.retry(subscription="nobody", now=NOW + 60) == 0
+    assert store.deliveries.retry([second], now=NOW + 60) == 1
     assert states(store) == {"waiting": 2}
-    assert store.bury(me.id, queued_before=NOW + 60, error="old", now=NOW + 60) == 1
-    assert [(d.id, d.error) for d in store.deliveries(state="dead")] == [(third, "later")]
-    assert store.remove_subscription("me")
-    assert store.deliveries() == []
+    assert store.deliveries.bury(me.id, queued_before=NOW + 60, error="old", now=NOW + 60) == 1
+    assert [(d.id, d.error) for d in store.deliveries.list(state="dead")] == [(third, "later")]
+    assert store.subscriptions.remove("me")
+    assert store.deliveries.list() == []
 
 
 def test_parts_of_a_message_come_together(store):
-    me = store.add_subscription(subscription(), now=NOW)
-    store.add_events([event(n) for n in range(9)], now=NOW)
-    store.fan_out({f"event-{n}": {me.id: NOW} for n in range(9)}, now=NOW)
-    ids = [d.id for d in store.take_batch(now=NOW).deliveries]
-    store.compose("digest", ids[:6])
-    store.release_subscription(me.id, now=NOW)
-    batch = store.take_batch(limit=2, now=NOW)
+    me = store.subscriptions.add(subscription(), now=NOW)
+    store.outbox.add([event(n) for n in range(9)], now=NOW)
+    store.deliveries.fan_out({f"event-{n}": {me.id: NOW} for n in range(9)}, now=NOW)
+    ids = [d.id for d in store.deliveries.take(now=NOW).deliveries]
+    store.deliveries.compose("digest", ids[:6])
+    store.deliveries.release(me.id, now=NOW)
+    batch = store.deliveries.take(limit=2, now=NOW)
     assert [d.id for d in batch.deliveries] == ids[:6]
     assert {d.message for d in batch.deliveries} == {"digest"}
 
 
 def test_forgetting_a_source_forgets_what_was_told_of_it(store):
-    me = store.add_subscription(subscription(), now=NOW)
-    store.add_sources([Source(name="a")], now=NOW)
-    store.add_events([event(1)], source="a", now=NOW)
-    store.fan_out({"event-1": {me.id: NOW}}, now=NOW)
-    assert store.remove_source("a", forget=True)
-    assert store.deliveries() == []
+    me = store.subscriptions.add(subscription(), now=NOW)
+    store.sources.add([Source(name="a")], now=NOW)
+    store.outbox.add([event(1)], source="a", now=NOW)
+    store.deliveries.fan_out({"event-1": {me.id: NOW}}, now=NOW)
+    assert store.sources.remove("a", forget=True)
+    assert store.deliveries.list() == []
 
 
 def test_a_backup_holds_subscriptions_and_deliveries(store, tmp_path):
-    me = store.add_subscription(subscription(), now=NOW)
-    store.add_events([event(n) for n in range(3)], now=NOW)
-    store.fan_out({f"event-{n}": {me.id: NOW} for n in range(3)}, now=NOW)
-    taken = store.take_batch(now=NOW)
-    store.mark_sent([taken.deliveries[0].id], now=NOW)
-    store.mark_failed([taken.deliveries[1].id], error="e", until=None, now=NOW)
+    me = store.subscriptions.add(subscription(), now=NOW)
+    store.outbox.add([event(n) for n in range(3)], now=NOW)
+    store.deliveries.fan_out({f"event-{n}": {me.id: NOW} for n in range(3)}, now=NOW)
+    taken = store.deliveries.take(now=NOW)
+    store.deliveries.sent([taken.deliveries[0].id], now=NOW)
+    store.deliveries.failed([taken.deliveries[1].id], error="e", until=None, now=NOW)
     store.backup(tmp_path / "backup.db")
     with open_store(tmp_path / "other.db") as other:
         other.restore(tmp_path / "backup.db")
-        assert other.subscriptions() == store.subscriptions()
-        assert other.deliveries() == store.deliveries()
+        assert other.subscriptions.list() == store.subscriptions.list()
+        assert other.deliveries.list() == store.deliveries.list()
         # The lease ended with the store it belonged to.
-        assert [d.event.id for d in other.take_batch(now=NOW).deliveries] == ["event-2"]
-        assert other.add_subscription(subscription("new")).id > me.id
+        assert [d.event.id for d in other.deliveries.take(now=NOW).deliveries] == ["event-2"]
+        assert other.subscriptions.add(subscription("new")).id > me.id
     store.restore(tmp_path / "backup.db", replace=True)
     assert states(store) == {"waiting": 1, "sent": 1, "dead": 1}
-    assert store.add_subscription(subscription("new")).id > me.id
+    assert store.subscriptions.add(subscription("new")).id > me.id
 
 
 # -- delivering -----------------------------------------------------------------------------------
@@ -547,11 +549,11 @@ def test_a_backup_holds_subscriptions_and_deliveries(store, tmp_path):
 def test_an_event_is_told_to_those_who_want_it(store):
     async def main():
         clock, channel = Clock(), Scripted()
-        store.add_subscription(subscription("all"), now=NOW)
-        store.add_subscription(subscription("gone", filter=Filter(topics=("gone",))), now=NOW)
-        store.add_subscription(subscription("off", enabled=False), now=NOW)
-        store.add_events([event(0)], now=NOW - 1)  # before anybody asked
-        store.add_events([event(1), event(2, "gone")], now=NOW)
+        store.subscriptions.add(subscription("all"), now=NOW)
+        store.subscriptions.add(subscription("gone", filter=Filter(topics=("gone",))), now=NOW)
+        store.subscriptions.add(subscription("off", enabled=False), now=NOW)
+        store.outbox.add([event(0)], now=NOW - 1)  # before anybody asked
+        store.outbox.add([event(1), event(2, "gone")], now=NOW)
         telling = deliverer(store, channel, clock)
         assert await telling.deliver_due() == 3
         assert await telling.deliver_due() == 0
@@ -566,13 +568,13 @@ def test_a_receiver_that_is_down_is_left_alone_longer_and_longer(store):
     async def main():
         down = Answer(error="no connection", down=True)
         clock, channel = Clock(), Scripted(*[down] * 12)
-        store.add_subscription(subscription(), now=NOW)
-        store.add_events([event(n) for n in range(5)], now=NOW)
+        store.subscriptions.add(subscription(), now=NOW)
+        store.outbox.add([event(n) for n in range(5)], now=NOW)
         telling = deliverer(store, channel, clock, retry="10s", longest_retry="10min")
         pauses = []
         while states(store)["sent"] < 5:
             await telling.deliver_due()
-            until = store.subscription("me").rests_until
+            until = store.subscriptions.get("me").rests_until
             if until > clock.at:
                 pauses.append(until - clock.at)
                 clock.at = until
@@ -589,8 +591,8 @@ def test_a_receiver_that_is_down_is_left_alone_longer_and_longer(store):
 def test_a_wish_for_rest_is_granted(store):
     async def main():
         clock, channel = Clock(), Scripted(Answer(error="429", down=True, retry_after=777.0))
-        store.add_subscription(subscription(), now=NOW)
-        store.add_events([event(1)], now=NOW)
+        store.subscriptions.add(subscription(), now=NOW)
+        store.outbox.add([event(1)], now=NOW)
         telling = deliverer(store, channel, clock)
         await telling.deliver_due()
         clock.at = NOW + 776
@@ -604,15 +606,15 @@ def test_a_wish_for_rest_is_granted(store):
 def test_what_is_refused_again_and_again_becomes_a_dead_letter_and_can_be_retried(store):
     async def main():
         clock, channel = Clock(), Scripted(*[Answer(error="status 400")] * 3)
-        store.add_subscription(subscription(), now=NOW)
-        store.add_events([event(1)], now=NOW)
+        store.subscriptions.add(subscription(), now=NOW)
+        store.outbox.add([event(1)], now=NOW)
         telling = deliverer(store, channel, clock, attempts=3)
         for _ in range(9):
             await telling.deliver_due()
             clock.at += 3600
-        (dead,) = store.deliveries(state="dead")
+        (dead,) = store.deliveries.list(state="dead")
         assert (dead.attempts, dead.error, len(channel.sent)) == (3, "status 400", 3)
-        assert store.retry_deliveries(now=clock.at) == 1
+        assert store.deliveries.retry(now=clock.at) == 1
         assert await telling.deliver_due() == 1
         assert {m.id for m in channel.sent} == {"event-1"}
 
@@ -622,8 +624,8 @@ def test_what_is_refused_again_and_again_becomes_a_dead_letter_and_can_be_retrie
 def test_one_message_that_is_refused_does_not_hold_up_the_others(store):
     async def main():
         clock, channel = Clock(), Scripted(Answer(error="status 422"))
-        store.add_subscription(subscription(), now=NOW)
-        store.add_events([event(n) for n in range(3)], now=NOW)
+        store.subscriptions.add(subscription(), now=NOW)
+        store.outbox.add([event(n) for n in range(3)], now=NOW)
         telling = deliverer(store, channel, clock)
         assert await telling.deliver_due() == 2
         clock.at += 60
@@ -636,8 +638,8 @@ def test_what_waits_for_days_for_a_dead_receiver_is_given_up(store):
     async def main():
         clock = Clock()
         channel = Scripted(*[Answer(error="no connection", down=True)] * 500)
-        store.add_subscription(subscription(), now=NOW)
-        store.add_events([event(n) for n in range(50)], now=NOW)
+        store.subscriptions.add(subscription(), now=NOW)
+        store.outbox.add([event(n) for n in range(50)], now=NOW)
         telling = deliverer(store, channel, clock, give_up="1d")
         for _ in range(40):
             await telling.deliver_due()
@@ -652,15 +654,15 @@ def test_a_digest_is_one_message_and_the_same_on_every_attempt(store):
     async def main():
         clock = Clock(at("2027-01-15T10:20:00"))
         channel = Scripted(Answer(error="down", down=True), Answer(error="down", down=True))
-        store.add_subscription(subscription(digest="1h"), now=clock.at)
+        store.subscriptions.add(subscription(digest="1h"), now=clock.at)
         telling = deliverer(store, channel, clock)
         for number in range(7):
-            store.add_events([event(number)], now=clock.at)
+            store.outbox.add([event(number)], now=clock.at)
             assert await telling.deliver_due() == 0
             clock.at += 60
         clock.at = at("2027-01-15T11:00:00")
         await telling.deliver_due()
-        store.add_events([event(7)], now=clock.at)  # of the next window, which ends ...
+        store.outbox.add([event(7)], now=clock.at)  # of the next window, which ends ...
         await telling.deliver_due()
         clock.at = at("2027-01-15T12:30:00")  # ... before the receiver is up again
         await telling.deliver_due()
@@ -680,19 +682,19 @@ def test_a_digest_is_one_message_and_the_same_on_every_attempt(store):
 def test_events_wait_through_quiet_hours_and_are_not_lost(store):
     async def main():
         clock, channel = Clock(at("2026-07-01T22:30:00")), Scripted()
-        store.add_subscription(subscription(quiet=("22:00-07:00",)), now=clock.at)
+        store.subscriptions.add(subscription(quiet=("22:00-07:00",)), now=clock.at)
         telling = deliverer(store, channel, clock)
         for number in range(8):
-            store.add_events([event(number)], now=clock.at)
+            store.outbox.add([event(number)], now=clock.at)
             assert await telling.deliver_due() == 0
             clock.at += 3600
         clock.at = at("2026-07-02T07:00:00")
         assert await telling.deliver_due() == 8
         # Somebody asks for quiet hours after events were queued: they count at once.
         clock.at = at("2026-07-02T12:00:00")
-        store.add_events([event(9)], now=clock.at)
+        store.outbox.add([event(9)], now=clock.at)
         await telling.fan_out()
-        store.update_subscription("me", quiet=("11:00-13:00",))
+        store.subscriptions.update("me", quiet=("11:00-13:00",))
         assert await telling.deliver_due() == 0
         clock.at = at("2026-07-02T13:00:00")
         assert await telling.deliver_due() == 1
@@ -701,15 +703,15 @@ def test_events_wait_through_quiet_hours_and_are_not_lost(store):
 
 
 def test_terms_are_looked_for_in_the_whole_change_not_its_beginning(store):
-    store.add_sources([Source(name="a")], now=NOW)
+    store.sources.add([Source(name="a")], now=NOW)
     filler = "\n".join(f"line {n} of filler" for n in range(500))
     for moment, text in ((NOW - 60, "old"), (NOW, f"old\n{filler}\nthe needle")):
         visit = VisitRow(source="a", started_at=moment, ended_at=moment + 1, outcome="changed")
-        store.record(visit, snapshot=text, now=moment)
+        store.visits.record(visit, snapshot=text, now=moment)
     wanted = Filter(terms=("needle",))
-    store.add_subscription(subscription(filter=wanted), now=NOW)
-    store.add_subscription(subscription("no", filter=Filter(terms=("old",))), now=NOW)
-    store.add_events([event(1, added=filler[:2000], removed="", cut=True)], now=NOW)
+    store.subscriptions.add(subscription(filter=wanted), now=NOW)
+    store.subscriptions.add(subscription("no", filter=Filter(terms=("old",))), now=NOW)
+    store.outbox.add([event(1, added=filler[:2000], removed="", cut=True)], now=NOW)
     channel = Scripted()
     asyncio.run(deliverer(store, channel, Clock()).deliver_due())
     assert [m.subscription for m in channel.sent] == ["me"]
@@ -719,12 +721,12 @@ def test_one_bad_subscription_does_not_stop_the_others(store):
     async def main():
         clock, channel = Clock(), Scripted()
         bad = Subscription(name="bad", channel="https://a.example/", digest="soon", timezone="x")
-        store.add_subscription(bad, now=NOW)  # past our door: from a file somebody wrote
-        store.add_subscription(subscription("good"), now=NOW)
-        store.add_events([event(1)], now=NOW)
+        store.subscriptions.add(bad, now=NOW)  # past our door: from a file somebody wrote
+        store.subscriptions.add(subscription("good"), now=NOW)
+        store.outbox.add([event(1)], now=NOW)
         assert await deliverer(store, channel, clock).deliver_due() == 1
         assert [m.subscription for m in channel.sent] == ["good"]
-        assert "soon" in store.subscription("bad").error
+        assert "soon" in store.subscriptions.get("bad").error
         assert states(store) == {"sent": 1, "waiting": 1}
 
     asyncio.run(main())
@@ -734,8 +736,8 @@ def test_two_deliverers_on_one_store_tell_everything_once(store):
     async def main():
         clock, channel = Clock(), Scripted()
         for number in range(5):
-            store.add_subscription(subscription(f"s{number}"), now=NOW)
-        store.add_events([event(n) for n in range(20)], now=NOW)
+            store.subscriptions.add(subscription(f"s{number}"), now=NOW)
+        store.outbox.add([event(n) for n in range(20)], now=NOW)
         both = [deliverer(store, channel, clock) for _ in range(2)]
         await asyncio.gather(*(one.deliver_due() for one in both))
         told = Counter((m.subscription, m.id) for m in channel.sent)
@@ -753,7 +755,7 @@ def send(channel, message=None, config=None):
 
     async def main():
         with closing(open_store(":memory:")) as store:
-            kept = store.add_subscription(subscription(channel=channel))
+            kept = store.subscriptions.add(subscription(channel=channel))
             telling = Deliverer(store, config or Config(allow=LOOPBACK))
             try:
                 events = [message or pending(title="A page", url="https://a.example/")]
@@ -873,17 +875,17 @@ def test_a_receiver_down_for_an_hour_and_two_murders_lose_nothing(place):
     process = None
     with open_store(place) as store:
         url = f"http://127.0.0.1:{port}/hook"
-        store.add_subscription(subscription("each", url), now=NOW)
-        store.add_subscription(subscription("digest", url, digest="30min"), now=NOW)
+        store.subscriptions.add(subscription("each", url), now=NOW)
+        store.subscriptions.add(subscription("digest", url, digest="30min"), now=NOW)
         try:
             process = worker()
             for number in range(events // 2):
-                store.add_events([event(number)], now=clock.time())
-            wait_until(lambda: store.subscription("each").failures >= 3)
+                store.outbox.add([event(number)], now=clock.time())
+            wait_until(lambda: store.subscriptions.get("each").failures >= 3)
             process.send_signal(signal.SIGKILL)
             process.wait()
             for number in range(events // 2, events):
-                store.add_events([event(number)], now=clock.time())
+                store.outbox.add([event(number)], now=clock.time())
             process = worker()
             wait_until(lambda: clock.time() > start + 3600)
             assert states(store)["sent"] == 0
@@ -1160,7 +1162,7 @@ def test_an_observer_tells_transitions_across_restarts(store, tmp_path):
     def look(times=1):
         for _ in range(times):
             asyncio.run(Observer(store, Config()).check(name))
-        return [e.topic for e in store.pending()]
+        return [e.topic for e in store.outbox.pending()]
 
     page.write_text("one")
     look()
@@ -1174,8 +1176,8 @@ def test_an_observer_tells_transitions_across_restarts(store, tmp_path):
     for number in range(1, 6):  # an outage of ours, of which nobody was told
         moment = time.time() - 0.001 * (6 - number)
         failed = VisitRow(source=name, started_at=moment, ended_at=moment, outcome="failed")
-        store.record(failed)
-    assert store.source(name).failed_in_row == 5
+        store.visits.record(failed)
+    assert store.sources.get(name).failed_in_row == 5
     assert look() == ["failing", "recovered"]
 
 
@@ -1189,7 +1191,7 @@ def test_gone_becomes_vanished_after_a_day_and_is_told_once(store):
     # Told again by every visit, with the same id: for the store it is one event.
     standing = Standing(good_at=NOW, changed_at=NOW)
     comparison = Comparison(outcome="same", memory={"gone": True})
-    store.add_sources([Source(name="a")], now=NOW)
+    store.sources.add([Source(name="a")], now=NOW)
     for number in range(3):
         moment = NOW + 90_000 + number
         visit = Visit(
@@ -1201,8 +1203,8 @@ def test_gone_becomes_vanished_after_a_day_and_is_told_once(store):
             comparison=comparison,
         )
         events = events_of(source_row(), visit, standing, standing, Notify())
-        store.record(visit, outbox=events, now=moment)
-    assert [e.topic for e in store.events()] == ["vanished"]
+        store.visits.record(visit, outbox=events, now=moment)
+    assert [e.topic for e in store.outbox.list()] == ["vanished"]
 
 
 def test_an_event_shows_what_changed_and_no_password():
@@ -1233,7 +1235,7 @@ def test_the_lateness_alarm_does_not_flutter_and_survives_a_restart(store):
         events = alarms.look(status(at=NOW + number, lateness=float(late)))
         told.append([e.payload["state"] for e in events if e.payload["alarm"] == "lateness"])
     assert told == [[], [], ["on"], [], [], [], ["off"], [], [], ["on"]]
-    assert len(store.pending()) == 3
+    assert len(store.outbox.pending()) == 3
 
 
 def test_an_alarm_of_several_observers_is_one(store):
@@ -1267,7 +1269,7 @@ def test_the_budget_alarm_tells_of_too_little_currency_and_of_overspending(store
 def test_a_silence_is_told_once(store):
     day = 86_400.0
     start = NOW - 100 * day
-    store.add_sources([Source(name="silent"), Source(name="lively")], now=start)
+    store.sources.add([Source(name="silent"), Source(name="lively")], now=start)
     for name, silent_from in (("silent", 40), ("lively", 1000)):
         for number in range(90):
             outcome = "changed" if number % 2 and number < silent_from else "same"
@@ -1279,10 +1281,12 @@ def test_a_silence_is_told_once(store):
                 changed=None if number == 0 else outcome == "changed",
                 status=200,
             )
-            store.record(visit, posterior=Posterior(data=b"", rate=0.5), now=visit.started_at)
+            store.visits.record(
+                visit, posterior=Posterior(data=b"", rate=0.5), now=visit.started_at
+            )
     assert silences(store, 0.01, NOW) == 1
     assert silences(store, 0.01, NOW + day) == 0
-    (told,) = store.pending(now=NOW + day)
+    (told,) = store.outbox.pending(now=NOW + day)
     assert (told.topic, told.source) == ("overdue", "silent")
     assert told.payload["probability"] < 0.01
     assert silences(store, 0.0, NOW) == 0
@@ -1305,17 +1309,17 @@ def test_an_observer_tells_of_a_change_by_webhook(tmp_path):
         observer = Observer(store, config)
         async with notifying(store, config, observer=observer):
             running = asyncio.create_task(observer.run(seconds=20))
-            await asyncio.to_thread(wait_until, lambda: store.source(str(page)).visits >= 2)
+            await asyncio.to_thread(wait_until, lambda: store.sources.get(str(page)).visits >= 2)
             page.write_text("one two four")
             await asyncio.to_thread(wait_until, lambda: receiver.got)
             observer.stop()
             await running
 
     with receiving() as receiver, open_store(tmp_path / "s.db") as store:
-        store.add_subscription(subscription(channel=receiver.url))
+        store.subscriptions.add(subscription(channel=receiver.url))
         add_sources(store, config, [describe(str(page), kind="file", tags=["t"])])
         asyncio.run(asyncio.wait_for(main(store), 30))
-        (row,) = store.deliveries()
+        (row,) = store.deliveries.list()
         assert row.state == "sent"
     told = json.loads(receiver.got[0][2])["events"][0]
     assert (told["topic"], told["tags"], told["added"]) == ("changed", ["t"], "one two four")
@@ -1366,11 +1370,11 @@ def test_the_command_line_from_subscribing_to_dead_letters(tmp_path):
     stamp, signature = (receiver.got[0][1][f"observant-{k}"] for k in ("timestamp", "signature"))
     assert verify(told["secret"], stamp, signature, receiver.got[0][2], now=time.time())
     with open_store(tmp_path / "observant.db") as store:
-        me = store.subscription("ops")
-        store.add_events([event(1, "failing")])
-        store.fan_out({"event-1": {me.id: NOW}})
-        (row,) = store.deliveries()
-        store.mark_failed([row.id], error="\x1b[31mno", until=None)
+        me = store.subscriptions.get("ops")
+        store.outbox.add([event(1, "failing")])
+        store.deliveries.fan_out({"event-1": {me.id: NOW}})
+        (row,) = store.deliveries.list()
+        store.deliveries.failed([row.id], error="\x1b[31mno", until=None)
     shown_ = observant("notifications", "dead", folder=tmp_path).output
     assert "event" not in shown_
     assert "failing" in shown_

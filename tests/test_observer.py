@@ -89,13 +89,13 @@ def test_a_304_after_a_broken_selection_hides_nothing(site, store, monkeypatch):
     assert check(store, PAGE, site.port).outcome == "first"
     assert check(store, PAGE, site.port).status == 304  # conditional requests do work
 
-    store.update_source(PAGE, config={"compare": {"css": "#broken"}})
+    store.sources.update(PAGE, config={"compare": {"css": "#broken"}})
     site.serve("/page", html("second version, quite different"), etag='"2"')
     failed = check(store, PAGE, site.port)
     assert (failed.outcome, failed.status) == ("failed", 200)
     assert "if-none-match" not in site.seen[-1][1]  # the selection changed: no validators
 
-    store.update_source(PAGE, config={"compare": {"css": "main"}})
+    store.sources.update(PAGE, config={"compare": {"css": "main"}})
     mended = check(store, PAGE, site.port)
     assert site.seen[-1][1].get("if-none-match") in (None, '"1"')
     assert (mended.outcome, mended.status, mended.changed) == ("changed", 200, True)
@@ -109,12 +109,12 @@ def test_a_changed_selection_over_an_unchanged_body_is_asked_for_in_full(site, s
     body = "<html><body><main>the text</main><aside>another text</aside></body></html>"
     site.serve("/page", body, etag='"1"')
     check(store, PAGE, site.port)
-    store.update_source(PAGE, config={"compare": {"css": "aside"}})
+    store.sources.update(PAGE, config={"compare": {"css": "aside"}})
     visit = check(store, PAGE, site.port)
     assert visit.status == 200
     assert "if-none-match" not in site.seen[-1][1]
     assert visit.outcome in ("first", "same")  # the person changed, the page did not
-    assert "another text" in store.remembered(PAGE).text
+    assert "another text" in store.sources.memory(PAGE).text
 
 
 def test_a_server_that_answers_304_for_ever_is_found_out(site, store, monkeypatch):
@@ -245,26 +245,26 @@ def test_one_bad_source_never_stops_the_others(site, store):
         describe("rm -rf nothing", kind="command"),
     ]
     add_sources(store, Config(), good + bad)
-    store.update_source("http://h0.example/0", config={"compare": {"css": "main"}})
+    store.sources.update("http://h0.example/0", config={"compare": {"css": "main"}})
 
     def raises(_previous):
         raise RuntimeError("my database is down")
 
     everybody = {source.name for source in good + bad}
     observer = run_until(
-        lambda _: {row.source for row in store.visits(limit=1000)} == everybody,
+        lambda _: {row.source for row in store.visits.list(limit=1000)} == everybody,
         store,
         site.port,
         functions={"raises": raises},
     )
     assert observer.tally.outcomes["first"] == 5
     for source in good:
-        assert store.source(source.name).visits >= 1
-    command = store.visits("rm -rf nothing")
+        assert store.sources.get(source.name).visits >= 1
+    command = store.visits.list("rm -rf nothing")
     assert command
     assert {visit.outcome for visit in command} == {"failed"}
-    assert store.source("raises").outcome == "failed"
-    (last, *_) = store.visits("rm -rf nothing", details=True)
+    assert store.sources.get("raises").outcome == "failed"
+    (last, *_) = store.visits.list("rm -rf nothing", details=True)
     assert "nobody else can write" in last.detail["reason"]
     assert store.doctor() == []
 
@@ -288,8 +288,8 @@ def test_what_is_added_paused_and_removed_by_hand_takes_effect(site, store):
             running = asyncio.create_task(observer.run())
             await eventually(lambda: min(requests(0), requests(1)) > 1)
             add_sources(store, config, [describe(names[2])])
-            store.update_source(names[0], state="paused")
-            store.remove_source(names[1])
+            store.sources.update(names[0], state="paused")
+            store.sources.remove(names[1])
             touch(store)
             await eventually(lambda: requests(2) > 0)
             await eventually(lambda: quiet(observer))  # nor is anything of the old ones
@@ -327,7 +327,7 @@ def test_an_outage_is_no_change_and_costs_no_schedule(tmp_path):
                 running = asyncio.create_task(observer.run())
 
                 def same_since(instant):
-                    rows = store.visits(since=instant, limit=100_000)
+                    rows = store.visits.list(since=instant, limit=100_000)
                     return {row.source for row in rows if row.outcome == "same"} == set(names)
 
                 await eventually(lambda: same_since(0.0))
@@ -346,7 +346,7 @@ def test_an_outage_is_no_change_and_costs_no_schedule(tmp_path):
                 await eventually(lambda: not observer.outage.on)
                 back = time.time()
                 await eventually(lambda: same_since(back))
-                again = Counter(row.source for row in store.visits(since=back, limit=100_000))
+                again = Counter(row.source for row in store.visits.list(since=back, limit=100_000))
                 observer.stop()
                 await running
                 return observer, during, took, again
@@ -360,7 +360,7 @@ def test_an_outage_is_no_change_and_costs_no_schedule(tmp_path):
         # All come again at most 300 ms apart, and at least 100: nobody waits out a back-off, for
         # until the last one had its turn, no other had many.
         assert max(again.values()) <= 10
-        assert not any(visit.changed for visit in store.visits(limit=100_000))
+        assert not any(visit.changed for visit in store.visits.list(limit=100_000))
 
 
 def test_active_hours_are_kept():
@@ -379,7 +379,10 @@ def test_active_hours_are_kept():
             observer = Observer(own, config, clock=clock, functions=functions)
             await observer.run(seconds=3 * 86_400.0)
             return [
-                [(visit.started_at - start) / 3600 % 24 for visit in own.visits(name, limit=1000)]
+                [
+                    (visit.started_at - start) / 3600 % 24
+                    for visit in own.visits.list(name, limit=1000)
+                ]
                 for name in (free.name, bound.name)
             ]
 
@@ -408,13 +411,13 @@ def test_confirmation_by_a_second_visit(site, store):
         store,
         site.port,
         config,
-        on_visit=lambda _visit: due.append(store.source(PAGE).due_at),
+        on_visit=lambda _visit: due.append(store.sources.get(PAGE).due_at),
     )
-    outcomes = Counter(visit.outcome for visit in store.visits(PAGE, limit=1000))
+    outcomes = Counter(visit.outcome for visit in store.visits.list(PAGE, limit=1000))
     assert outcomes["unconfirmed"] == 1
     assert outcomes["changed"] == 0
     assert outcomes["same"] >= 2
-    rows = store.visits(PAGE, limit=1000, oldest_first=True)
+    rows = store.visits.list(PAGE, limit=1000, oldest_first=True)
     assert rows[1].outcome == "unconfirmed"
     # The second visit is due after a tenth of a second, those of a sure thing no sooner than twice.
     assert due[1] - rows[1].ended_at == pytest.approx(0.1, abs=0.001)
@@ -431,7 +434,7 @@ def test_events_go_into_the_outbox_with_their_visit(site, store):
     check(store, PAGE, site.port)
     site.serve("/page", html("another text stands here now"))
     check(store, PAGE, site.port)
-    events = store.pending(limit=10)
+    events = store.outbox.pending(limit=10)
     assert [event.topic for event in events] == ["changed", "gone", "back"]
     assert events[0].payload["source"] == PAGE
     assert events[0].payload["tags"] == ["t"]
@@ -444,15 +447,15 @@ def test_old_versions_are_dropped(site, store, monkeypatch, up):
     for k in range(5):
         site.serve("/page", html(f"version number {k} of this text"))
         check(store, PAGE, site.port)
-    assert len(store.versions(PAGE)) == 5
+    assert len(store.snapshots.versions(PAGE)) == 5
     config = Config(budget="1/day", retention=Retention(max_versions=2))
     if up is not None:
         booted = time.monotonic() - up
         ticks = SimpleNamespace(monotonic=lambda: time.monotonic() - booted)
         monkeypatch.setattr(loop, "time", ticks)
-    run_until(lambda _: len(store.versions(PAGE)) == 2, store, site.port, config)
-    assert len(store.versions(PAGE)) == 2
-    assert store.source(PAGE).visits == 5
+    run_until(lambda _: len(store.snapshots.versions(PAGE)) == 2, store, site.port, config)
+    assert len(store.snapshots.versions(PAGE)) == 2
+    assert store.sources.get(PAGE).visits == 5
 
 
 def test_its_seconds_are_counted_from_when_it_is_ready(site, store, monkeypatch):
@@ -501,8 +504,8 @@ def test_graceful_stop_commits_and_releases(site, store):
 
     observer = run(main())
     assert store.totals().visits == observer.tally.visits == len(site.requests("/page"))
-    assert {"start", "stop"} <= {note.action for note in store.audit()}
-    assert all(lease.expires_at <= time.time() for lease in store.leases())
+    assert {"start", "stop"} <= {note.action for note in store.journal.list()}
+    assert all(lease.expires_at <= time.time() for lease in store.leases.list())
 
 
 def test_the_spent_rate_follows_the_budget_whatever_the_latency(tmp_path):
@@ -599,11 +602,11 @@ def test_kill_9_loses_nothing_that_was_committed(site, tmp_path):
         child.wait()
         child.stdout.close()
         with open_store(file) as store:
-            store.release(next(iter(store.observers())).name)
-            for lease in store.leases():
-                store.release(lease.observer)
+            store.leases.release(next(iter(store.leases.observers())).name)
+            for lease in store.leases.list():
+                store.leases.release(lease.observer)
     with open_store(file) as store:
-        rows = store.visits(limit=100_000)
+        rows = store.visits.list(limit=100_000)
         kept = {(row.source, row.started_at) for row in rows}
         assert len(kept) == len(rows)  # nothing twice
         for line in told:
@@ -613,9 +616,9 @@ def test_kill_9_loses_nothing_that_was_committed(site, tmp_path):
                     abs(float(at) - time_) < 1e-5 for name, time_ in kept if name == source
                 ), line
         changes = sum(1 for row in rows if row.outcome in ("changed", "gone", "back"))
-        assert len(store.events(limit=100_000)) == changes > 0
+        assert len(store.outbox.list(limit=100_000)) == changes > 0
         assert [found for found in store.doctor() if found.severity == "error"] == []
-        sources = store.list_sources(limit=100).sources
+        sources = store.sources.list(limit=100).sources
         assert all(source.due_at is not None for source in sources)
         assert sum(source.visits for source in sources) == len(rows)
 
@@ -692,11 +695,11 @@ def test_four_observers_share_a_store_and_one_is_killed(site, postgres):
 
         def all_hold_some():
             now = time.time()
-            held = Counter(x.observer for x in store.leases() if x.expires_at > now)
+            held = Counter(x.observer for x in store.leases.list() if x.expires_at > now)
             return len(held) == 4 and max(held.values()) <= 20
 
         def all_visited_since(instant):
-            rows = store.visits(since=instant, limit=100_000)
+            rows = store.visits.list(since=instant, limit=100_000)
             return {row.source for row in rows} == set(names)
 
         try:
@@ -712,7 +715,7 @@ def test_four_observers_share_a_store_and_one_is_killed(site, postgres):
             codes = [child.wait(PATIENCE) for child in children]
         assert codes == [0, -signal.SIGKILL, 0, 0]
         assert overlaps == []
-        rows = store.visits(limit=100_000)
+        rows = store.visits.list(limit=100_000)
         assert len({(row.source, row.started_at) for row in rows}) == len(rows)
         assert [found for found in store.doctor() if found.severity == "error"] == []
 
@@ -813,7 +816,7 @@ def test_packages_add_kinds_by_entry_points(store, monkeypatch):
     try:
         add_sources(store, Config(), [describe("hello", kind="echo")])
         assert asyncio.run(Observer(store, Config()).check("hello")).outcome == "first"
-        assert store.remembered("hello").text == "echo of hello"
+        assert store.sources.memory("hello").text == "echo of hello"
     finally:
         kinds.cache_clear()
 

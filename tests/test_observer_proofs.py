@@ -15,7 +15,7 @@ from observant.observer.audits import Audits, Dates
 from observant.observer.scheduling import DAY, Planned, Schedule
 from observant.observer.visit import Comparison, Fetched, Previous
 from observant.store import Source, UnknownSourceError, open_store
-from observant.store.grouping import GroupRead
+from observant.store.groups import GroupRead
 
 
 @pytest.fixture
@@ -84,12 +84,12 @@ class Counting:
 
     def remembered_many(self, names):
         self.reads.append(set(names))
-        return self.store.remembered_many(names)
+        return self.store.sources.memories(names)
 
 
 def test_tasks_that_look_back_together_share_a_read(tmp_path):
     with open_store(tmp_path / "o.db", durable=False) as store:
-        store.add_sources([Source(name=f"s{k}") for k in range(50)])
+        store.sources.add([Source(name=f"s{k}") for k in range(50)])
         counting = Counting(store)
 
         async def look():
@@ -261,7 +261,7 @@ def test_an_honest_date_reaches_the_schedule(monkeypatch, tmp_path):
 
     transport = Scripted()
     with open_store(tmp_path / "o.db", durable=False) as store:
-        store.add_sources([describe("http://a.example/", settings={"verify": False})])
+        store.sources.add([describe("http://a.example/", settings={"verify": False})])
         for _ in answers:
             observer = Observer(store, Config(), transport=transport)
             asyncio.run(observer.check("http://a.example/"))

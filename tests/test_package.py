@@ -85,7 +85,7 @@ def test_a_command_loads_what_it_needs(words, unwanted, tmp_path, monkeypatch):
         from observant.store import Source, open_store
 
         with open_store("s.db") as store:
-            store.add_sources([Source(name="https://example.org/", host="example.org")])
+            store.sources.add([Source(name="https://example.org/", host="example.org")])
     command = f"import sys; sys.argv[1:] = {words.split()}; from observant.cli import main\n"
     assert loaded(f"{command}try: main()\nexcept SystemExit: pass", unwanted) == []
 

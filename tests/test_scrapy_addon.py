@@ -273,19 +273,19 @@ def test_a_store_learns_and_says_what_is_due(tmp_path, site):
     assert stats.get("observant/visits", 0) == 0, log
     page, still = f"{site.base}/page0", f"{site.base}/page1"
     with open_store(tmp_path / "observant.db") as store:
-        assert store.source(page).visits == 1
-        assert store.source(page).tags == ("scrapy:parse_page",)
-        assert store.source(page).due_at > time.time()
-        store.set_due({page: 0.0, still: 0.0})
+        assert store.sources.get(page).visits == 1
+        assert store.sources.get(page).tags == ("scrapy:parse_page",)
+        assert store.sources.get(page).due_at > time.time()
+        store.sources.set_due({page: 0.0, still: 0.0})
     stats, log = crawl(tmp_path, site, **settings)
     assert stats["observant/due"] == 2, log
     assert stats["item_scraped_count"] == 2
     with open_store(tmp_path / "observant.db") as store:
-        assert (store.source(page).visits, store.source(page).changes) == (2, 1)
-        assert (store.source(still).visits, store.source(still).changes) == (2, 0)
-        assert [event.topic for event in store.events(source=page)] == ["changed"]
-        assert store.events(source=still) == []
-        assert store.source(page).rate > store.source(still).rate
+        assert (store.sources.get(page).visits, store.sources.get(page).changes) == (2, 1)
+        assert (store.sources.get(still).visits, store.sources.get(still).changes) == (2, 0)
+        assert [event.topic for event in store.outbox.list(source=page)] == ["changed"]
+        assert store.outbox.list(source=still) == []
+        assert store.sources.get(page).rate > store.sources.get(still).rate
         assert store.doctor() == []
 
 

@@ -233,7 +233,7 @@ def test_the_default_cost_is_what_owasp_asks_for():
 def test_secrets_are_not_in_the_store(world):
     with world.browser("viewer") as client:
         session = client.cookies[COOKIE]
-        text = repr(world.contents()) + repr(world.store.accounts())
+        text = repr(world.contents()) + repr(world.store.accounts.list())
         for secret in (session, PASSWORD, *world.tokens.values()):
             assert secret not in text
 
@@ -302,7 +302,7 @@ def test_a_new_password_or_role_ends_all_sessions(world):
         change()
         assert world.access.of_session(secret).anonymous
     secret = world.access.sign_in("temp", PASSWORD + "!", "here")
-    world.store.remove_account("temp")
+    world.store.accounts.remove("temp")
     assert world.access.of_session(secret).anonymous
 
 
@@ -327,7 +327,7 @@ def test_a_token_never_may_more_than_its_maker():
     assert world.access.of_token(token).scope == "admin"
     world.access.change_account("owner", role="viewer")
     assert world.access.of_token(token).scope == "read"
-    world.store.remove_account("owner")
+    world.store.accounts.remove("owner")
     assert world.access.of_token(token).anonymous
     world.close()
 
@@ -400,7 +400,7 @@ def test_only_feeds_take_a_token_from_the_address_and_only_one_that_reads(world)
 def test_the_last_owner_stays():
     world = World()
     with pytest.raises(InputError, match="last owner"):
-        world.store.remove_account("owner")
+        world.store.accounts.remove("owner")
     with pytest.raises(InputError, match="last owner"):
         world.access.change_account("owner", role="viewer")
     world.close()
@@ -499,7 +499,7 @@ def test_the_first_run_makes_an_owner_once():
         name, password = access.first_run()
         assert access.sign_in(name, password, "here")
         assert access.first_run() is None
-        assert store.account(name).role == "owner"
+        assert store.accounts.get(name).role == "owner"
     world.close()
 
 
@@ -535,16 +535,16 @@ def test_accounts_and_tokens_on_both_engines(store):
     assert access.of_session(session).scope == "write"
     row, token = access.new_token("t", "read", account="ada")
     assert access.of_token(token).name == "ada"
-    assert [one.used_at is None for one in store.tokens()] == [False]
-    assert store.revoke_token(row.id)
-    assert not store.revoke_token(row.id)
+    assert [one.used_at is None for one in store.tokens.list()] == [False]
+    assert store.tokens.revoke(row.id)
+    assert not store.tokens.revoke(row.id)
     assert access.of_token(token).anonymous
     access.sign_out(session)
     assert access.of_session(session).anonymous
-    store.keep_reply("k", b"digest", {"a": 1}, now=1000.0)
-    assert store.kept_reply("k").reply == {"a": 1}
-    store.keep_reply("l", b"digest", {}, now=1000.0 + 90_000)
-    assert store.kept_reply("k") is None
+    store.replies.keep("k", b"digest", {"a": 1}, now=1000.0)
+    assert store.replies.get("k").reply == {"a": 1}
+    store.replies.keep("l", b"digest", {}, now=1000.0 + 90_000)
+    assert store.replies.get("k") is None
 
 
 def test_a_backup_carries_accounts_tokens_and_hours_but_no_sessions(store, tmp_path):
@@ -554,8 +554,10 @@ def test_a_backup_carries_accounts_tokens_and_hours_but_no_sessions(store, tmp_p
     access.add_account("ada", "owner", PASSWORD)
     _, token = access.new_token("t", "write", account="ada")
     session = access.sign_in("ada", PASSWORD, "here")
-    store.add_sources([Source(name="a", host="h")])
-    store.record(VisitRow(source="a", started_at=1e9, ended_at=1e9 + 1, outcome="first", bytes=7))
+    store.sources.add([Source(name="a", host="h")])
+    store.visits.record(
+        VisitRow(source="a", started_at=1e9, ended_at=1e9 + 1, outcome="first", bytes=7)
+    )
     store.backup(tmp_path / "backup.db")
     with open_store(":memory:") as other:
         other.restore(tmp_path / "backup.db")
@@ -563,8 +565,8 @@ def test_a_backup_carries_accounts_tokens_and_hours_but_no_sessions(store, tmp_p
         assert again.of_token(token).scope == "write"
         assert again.of_session(session).anonymous
         assert again.sign_in("ada", PASSWORD, "here")
-        assert other.hours(since=0.0) == store.hours(since=0.0)
-        assert other.hours(since=0.0)[0].bytes == 7
+        assert other.visits.hours(since=0.0) == store.visits.hours(since=0.0)
+        assert other.visits.hours(since=0.0)[0].bytes == 7
 
 
 def test_strangers_cannot_send_much(world):

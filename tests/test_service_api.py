@@ -26,7 +26,7 @@ from observant.service.collection.measuring import current_time, expected_time, 
 from observant.service.collection.reasons import price_of
 from observant.service.collection.transfer import Document
 from observant.store import Posterior, Source, Subscription, VisitRow, open_store
-from observant.store.listing import SORTS
+from observant.store.lists import SORTS
 
 from .service_world import HOSTILE, World, operations
 
@@ -127,7 +127,7 @@ def test_a_source_is_added_listed_changed_paused_and_removed(fresh):
     ],
 )
 def test_only_web_addresses_come_in_whatever_the_disguise(program, world, url):
-    before = world.store.count()
+    before = world.store.sources.count()
     for path, body in (
         ("/api/v1/sources", {"url": url}),
         ("/api/v1/sources/import", [{"url": url}]),
@@ -140,7 +140,7 @@ def test_only_web_addresses_come_in_whatever_the_disguise(program, world, url):
             assert reply.json()["added"] == 0
             assert len(reply.json()["refused"]) == 1
     assert program.patch("/api/v1/sources/1", json={"url": url}).status_code == 422
-    assert world.store.count() == before
+    assert world.store.sources.count() == before
 
 
 @pytest.mark.parametrize("kind", ["file", "command", "callable", "nonsense", "observant.x:Y", ""])
@@ -172,9 +172,9 @@ def test_kinds_that_read_files_or_run_code_do_not_come_in(program, kind):
     ],
 )
 def test_what_is_not_in_the_form_is_refused(program, world, body):
-    before = world.store.count()
+    before = world.store.sources.count()
     assert program.post("/api/v1/sources", json=body).status_code in {400, 422}
-    assert world.store.count() == before
+    assert world.store.sources.count() == before
 
 
 def test_an_address_may_hold_credentials_that_nobody_sees_again(fresh):
@@ -206,9 +206,9 @@ def test_stored_secrets_are_never_sent_to_a_newly_set_host(fresh):
             ),
         )
     fresh.collection.update(number, SourceChanges(settings={"headers": {"Authorization": MASK}}))
-    assert fresh.store.source_numbered(number).config == {"headers": headers}
+    assert fresh.store.sources.numbered(number).config == {"headers": headers}
     fresh.collection.update(number, SourceChanges(url="https://evil.example/", settings={}))
-    assert fresh.store.source_numbered(number).config == {}
+    assert fresh.store.sources.numbered(number).config == {}
 
     with_password = fresh.collection.add(NewSource(url="https://ada:pw@good.example/b"))
     with pytest.raises(InputError, match="another host"):
@@ -217,11 +217,11 @@ def test_stored_secrets_are_never_sent_to_a_newly_set_host(fresh):
         )
     anew = fresh.collection.add(NewSource(url="https://ada:pw@good.example/moved"))
     fresh.collection.update(anew.source.id, SourceChanges(url="https://eve:new@other.example/b"))
-    assert fresh.store.source_numbered(anew.source.id).url == "https://eve:new@other.example/b"
+    assert fresh.store.sources.numbered(anew.source.id).url == "https://eve:new@other.example/b"
     kept = fresh.collection.update(
         with_password.source.id, SourceChanges(url=f"https://{MASK}@good.example/c")
     )
-    assert fresh.store.source_numbered(kept.id).url == "https://ada:pw@good.example/c"
+    assert fresh.store.sources.numbered(kept.id).url == "https://ada:pw@good.example/c"
 
 
 def test_pages_follow_one_another_in_every_order(fresh):
@@ -270,7 +270,7 @@ def test_many_are_changed_at_once(fresh):
         assert bulk(action="tag", all=True) == 422
         assert bulk(action="importance", value="much", all=True) == 422
         assert bulk(action="explode", all=True) == 400
-        assert {s.importance for s in fresh.store.list_sources().sources} == {5.0}
+        assert {s.importance for s in fresh.store.sources.list().sources} == {5.0}
         assert bulk(action="remove", ids=[1]) == 1
         assert bulk(action="remove", ids=[1]) == 404
         assert client.get("/api/v1/sources").json()["total"] == 9
@@ -308,7 +308,7 @@ def test_a_snapshot_is_a_text_to_download_and_only_of_its_source(program, world)
     assert program.get(f"/api/v1/sources/3/versions/{digest}").status_code == 404
     for path in ("../../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e", "x" * 64):
         assert program.get(f"/api/v1/sources/1/versions/{path}").status_code in {400, 404}
-    assert world.store.count() == 3
+    assert world.store.sources.count() == 3
 
 
 def test_checking_visits_now_and_records_it(tmp_path):
@@ -320,7 +320,7 @@ def test_checking_visits_now_and_records_it(tmp_path):
         assert collection.check(1).visit.outcome == "first"
         page.write_text("two, and more of it")
         assert collection.check(1).visit.outcome == "changed"
-        assert store.source_numbered(1).visits == 2
+        assert store.sources.numbered(1).visits == 2
         collection.cache.close()
 
 
@@ -356,11 +356,11 @@ def test_expected_currency_is_that_of_the_closed_form():
 
     now = 1.8e9
     with open_store(":memory:") as store:
-        store.add_sources([Source(name="a", host="h")], now=now)
+        store.sources.add([Source(name="a", host="h")], now=now)
         sharp = np.full(len(GRID), -1e30, np.float32)
         place = int(np.argmin(np.abs(GRID - 0.5)))
         sharp[place] = 0.0
-        store.record(
+        store.visits.record(
             VisitRow(source="a", started_at=now - 86_400, ended_at=now - 86_400, outcome="first"),
             posterior=Posterior(data=sharp.tobytes(), rate=float(GRID[place])),
             now=now,
@@ -400,7 +400,7 @@ def test_measured_currency_covers_the_truth_of_a_simulated_world():
     rng, now = np.random.default_rng(7), 1.8e9
     with open_store(":memory:") as store:
         names = [f"https://h.example/{k}" for k in range(60)]
-        store.add_sources([Source(name=name, host="h") for name in names], now=now)
+        store.sources.add([Source(name=name, host="h") for name in names], now=now)
         truth = []
         for name in names:
             rate, period = float(rng.gamma(2.0, 0.4)), float(rng.uniform(0.3, 2.0))
@@ -417,7 +417,7 @@ def test_measured_currency_covers_the_truth_of_a_simulated_world():
                     None if k == 0 else bool(np.any((updates > visits[k - 1]) & (updates <= day)))
                 )
                 at = now - (28 - day) * 86_400
-                store.record(
+                store.visits.record(
                     VisitRow(
                         source=name,
                         started_at=at,
@@ -442,10 +442,10 @@ def _poisson_evidence(rate):
 
 
 def test_hours_are_counted_with_the_visits_on_both_engines(store):
-    store.add_sources([Source(name=name, host="h") for name in "ab"], now=1e9)
+    store.sources.add([Source(name=name, host="h") for name in "ab"], now=1e9)
     for at, outcome in ((7200.0, "first"), (7300.0, "changed"), (10_900.0, "failed")):
         for name in "ab":
-            store.record(
+            store.visits.record(
                 VisitRow(
                     source=name,
                     started_at=at,
@@ -457,14 +457,16 @@ def test_hours_are_counted_with_the_visits_on_both_engines(store):
                 now=1e9,
             )
     again = VisitRow(source="a", started_at=7200.0, ended_at=7201.0, outcome="first", bytes=10)
-    store.record(again)  # known already: not counted twice
-    assert [(h.at, h.visits, h.changes, h.failures, h.bytes) for h in store.hours(since=0.0)] == [
+    store.visits.record(again)  # known already: not counted twice
+    assert [
+        (h.at, h.visits, h.changes, h.failures, h.bytes) for h in store.visits.hours(since=0.0)
+    ] == [
         (7200.0, 4, 2, 0, 40),
         (10_800.0, 2, 0, 2, 20),
     ]
-    assert len(store.hours(since=10_800.0)) == 1
-    numbers = [store.source(name).id for name in "ab"]
-    table = store.timelines(numbers, since=0.0)
+    assert len(store.visits.hours(since=10_800.0)) == 1
+    numbers = [store.sources.get(name).id for name in "ab"]
+    table = store.visits.timelines(numbers, since=0.0)
     assert table.shape == (4, 3)
     assert table[1].tolist() == [numbers[0], 7300.0, 1.0]
 
@@ -473,9 +475,9 @@ def test_a_store_of_before_gets_its_hours_counted(tmp_path):
     """The migration counts the visits that are there already."""
     place = tmp_path / "old.db"
     with open_store(place) as store:
-        store.add_sources([Source(name="a", host="h")])
+        store.sources.add([Source(name="a", host="h")])
         for at, outcome in ((7200.0, "first"), (7300.0, "changed"), (90_000.0, "failed")):
-            store.record(
+            store.visits.record(
                 VisitRow(
                     source="a",
                     started_at=at,
@@ -485,16 +487,16 @@ def test_a_store_of_before_gets_its_hours_counted(tmp_path):
                     bytes=5,
                 )
             )
-        counted = store.hours(since=0.0)
+        counted = store.visits.hours(since=0.0)
     with closing(sqlite3.connect(place)) as database:
         for table in ("sessions", "tokens", "accounts", "replies", "hours"):
             database.execute(f"DROP TABLE {table}")
         database.execute("DELETE FROM migrations WHERE number >= 4")
         database.commit()
     with open_store(place) as store:
-        assert store.hours(since=0.0) == counted
+        assert store.visits.hours(since=0.0) == counted
         assert [hour.visits for hour in counted] == [2, 1]
-        assert store.accounts() == []
+        assert store.accounts.list() == []
 
 
 # -- settings ---------------------------------------------------------------------------------
@@ -524,9 +526,9 @@ def test_settings_are_changed_kept_and_given_back(fresh):
 def test_a_flag_puts_an_end_to_what_was_kept(fresh):
     fresh.collection.change_settings(SettingsChanges(budget="5/day", grace="1h"))
     give_way(fresh.store, {"budget": None, "allow": ("10.0.0.0/8",)})
-    assert fresh.store.setting(KEPT) == {"budget": "5/day", "grace": "1h"}
+    assert fresh.store.settings.get(KEPT) == {"budget": "5/day", "grace": "1h"}
     give_way(fresh.store, {"budget": "9/day"})
-    assert fresh.store.setting(KEPT) == {"grace": "1h"}
+    assert fresh.store.settings.get(KEPT) == {"grace": "1h"}
     assert fresh.collection.config.budget_per_day == 1000
 
 
@@ -591,10 +593,10 @@ def entered(world):
             NewSource(url="https://c.example/"),
         ]
     )
-    world.store.add_subscription(
+    world.store.subscriptions.add(
         Subscription(name="me", channel="https://hooks.example/secret-path", secret="k" * 20)
     )
-    world.store.add_subscription(Subscription(name="mail", channel="mailto:me@example.org"))
+    world.store.subscriptions.add(Subscription(name="mail", channel="mailto:me@example.org"))
     collection.change_settings(SettingsChanges(budget="77/day", grace="2h"))
 
 
@@ -620,13 +622,13 @@ def test_everything_entered_goes_out_and_in_again_without_loss(fresh):
         document["subscriptions"][0]["enabled"] = False
         told = client.post("/api/v1/import", json=document).json()
         assert (told["changed"], told["known"]) == (2, 3)
-    mine = {s.name: _described(s) for s in fresh.store.list_sources().sources}
-    theirs = {s.name: _described(s) for s in other.store.list_sources().sources}
+    mine = {s.name: _described(s) for s in fresh.store.sources.list().sources}
+    theirs = {s.name: _described(s) for s in other.store.sources.list().sources}
     changed = document["sources"][1]["name"]
     assert theirs[changed]["importance"] == 3
     theirs[changed]["importance"] = mine[changed]["importance"]
     assert mine == theirs
-    assert other.store.setting(KEPT) == fresh.store.setting(KEPT)
+    assert other.store.settings.get(KEPT) == fresh.store.settings.get(KEPT)
     other.close()
 
 
@@ -682,13 +684,13 @@ def test_subscriptions_are_made_changed_and_removed(fresh):
         assert listed["secret"] == MASK
         path = f"/api/v1/subscriptions/{number}"
         assert client.patch(path, json={"digest": "1h"}).json()["digest"] == "1h"
-        kept = fresh.store.subscription("me")
+        kept = fresh.store.subscriptions.get("me")
         back = {"channel": listed["channel"], "secret": MASK}
         assert client.patch(path, json=back).status_code == 200
-        assert fresh.store.subscription("me").channel == kept.channel
-        assert fresh.store.subscription("me").secret == kept.secret
+        assert fresh.store.subscriptions.get("me").channel == kept.channel
+        assert fresh.store.subscriptions.get("me").secret == kept.secret
         client.patch(path, json={"channel": "https://evil.example/"})
-        assert fresh.store.subscription("me").secret != kept.secret
+        assert fresh.store.subscriptions.get("me").secret != kept.secret
         assert client.patch(path, json={"colour": "red"}).status_code == 400
         assert client.patch(path, json={"digest": "soon"}).status_code == 422
         assert client.get("/api/v1/deliveries").json() == {"deliveries": [], "next": None}
@@ -806,7 +808,7 @@ def test_the_document_holds_every_operation_of_the_api(world, program):
 
 def test_every_answer_is_given_on_both_engines(store):
     made = World(store=store).fill()
-    number = store.source("https://a.example/").id
+    number = store.sources.get("https://a.example/").id
     long = {"/api/v1/rivals", "/api/v1/population"}
     with made.client("admin") as client:
         for path, method, _, _ in operations(made.app):
@@ -891,7 +893,7 @@ def test_the_why_of_a_source_names_price_index_and_constraints(fresh, settings, 
     fresh.collection.given = Config(budget="1.5/day")
     fresh.collection.add(NewSource(url="https://a.example/", importance=3, settings=settings))
     fresh.collection.add(NewSource(url="https://b.example/"))
-    fresh.store.record(
+    fresh.store.visits.record(
         VisitRow(
             source="https://a.example/",
             started_at=now - 24 * 3600,

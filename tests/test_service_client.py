@@ -124,7 +124,7 @@ def test_the_client_does_all_of_it(service):
     assert (told.added, len(told.refused)) == (2, 1)
     now = time.time()
     for k, text in enumerate(("one\n", "two\n")):
-        store.record(
+        store.visits.record(
             VisitRow(
                 source="https://a.example/",
                 started_at=now - 100 + k,
@@ -270,7 +270,7 @@ def test_an_observer_in_the_same_process_visits_and_is_seen(tmp_path):
     page = tmp_path / "page.txt"
     page.write_text("one")
     with open_store(tmp_path / "s.db") as store:
-        store.add_sources([Source(name=str(page), kind="file", host="file")])
+        store.sources.add([Source(name=str(page), kind="file", host="file")])
         config = Config(budget="2/s", host_delay=0.0)
         with served(store, config, observe=True) as (address, access):
             client = Client(address, access.new_token("t", "write")[1])
@@ -288,7 +288,7 @@ def test_an_observer_in_the_same_process_visits_and_is_seen(tmp_path):
             assert client.events().events[0].topic == "changed"
             assert "observant_alpha_planned" in client.metrics()
             assert len(client.observers()) == 1
-        assert store.leases() == []  # it has given all back
+        assert store.leases.list() == []  # it has given all back
 
 
 def test_what_was_entered_goes_out_and_in_by_the_command_line(tmp_path):
@@ -326,7 +326,7 @@ def test_a_taken_port_is_told_and_makes_no_account(tmp_path):
         serving = Serving(port=taken.getsockname()[1])
         with pytest.raises(InputError, match="cannot be used"):
             asyncio.run(serve(store, Config(), serving))
-        assert store.accounts() == []
+        assert store.accounts.list() == []
 
 
 def test_serve_and_its_accounts_and_tokens_from_the_command_line(tmp_path):

@@ -71,7 +71,7 @@ def every_page(client, world):
     for path in PATHS:
         yield path, look(client, path)
     yield "/login", look(client, "/login")
-    row = world.store.list_sources(limit=3).sources
+    row = world.store.sources.list(limit=3).sources
     for source in row:
         yield f"/sources/{source.id}", look(client, f"/sources/{source.id}")
     yield "/plan?budget=2000/day&grace=6h", look(client, "/plan?budget=2000/day&grace=6h")
@@ -315,7 +315,7 @@ def test_sorting_by_what_is_computed_pages_without_loss(fresh):
         for descending in (False, True):
             found, after = [], None
             while True:
-                part = fresh.store.list_sources(
+                part = fresh.store.sources.list(
                     sort=sort, descending=descending, limit=1, after=after
                 )
                 found += [source.name for source in part.sources]
@@ -329,17 +329,17 @@ def test_sorting_by_what_is_computed_pages_without_loss(fresh):
 def test_many_sources_are_changed_at_once(fresh):
     with fresh.browser("editor") as client:
         assert "Done" in send(client, "/sources/bulk", {"id": ["1", "2"], "action": "pause"}).text
-        assert [s.state for s in fresh.store.list_sources().sources] == ["paused"] * 2 + ["active"]
+        assert [s.state for s in fresh.store.sources.list().sources] == ["paused"] * 2 + ["active"]
         send(client, "/sources/bulk", {"id": "1", "action": "tag", "value": "mine"})
-        assert "mine" in fresh.store.source("https://a.example/").tags
+        assert "mine" in fresh.store.sources.get("https://a.example/").tags
         send(client, "/sources/bulk", {"id": "1", "action": "untag", "value": "mine"})
         send(client, "/sources/bulk", {"id": "1", "action": "importance", "value": "7"})
-        assert fresh.store.source("https://a.example/").importance == 7
+        assert fresh.store.sources.get("https://a.example/").importance == 7
         fields = {"matching": "1", "filter_tag": "news", "action": "resume"}
         send(client, "/sources/bulk", fields)
-        assert fresh.store.count(state="active") == 3
+        assert fresh.store.sources.count(state="active") == 3
         send(client, "/sources/bulk", {"id": "3", "action": "remove"})
-        assert fresh.store.count() == 2
+        assert fresh.store.sources.count() == 2
         for fields in (
             {"action": "pause"},
             {"id": "1", "action": "importance", "value": "much"},
@@ -355,7 +355,7 @@ def test_sources_are_added_and_what_is_refused_comes_back(fresh):
     with fresh.browser("editor") as client:
         fields = {"urls": "https://new.example/x", "title": "New", **shared}
         assert send(client, "/sources", fields).url.path == "/sources/4"
-        added = fresh.store.source("https://new.example/x")
+        added = fresh.store.sources.get("https://new.example/x")
         assert (added.title, added.tags, added.importance) == ("New", ("a", "b"), 2.0)
         mixed = send(
             client, "/sources", {"urls": "https://new.example/y\nfile:///etc/passwd", **shared}
@@ -363,7 +363,7 @@ def test_sources_are_added_and_what_is_refused_comes_back(fresh):
         assert mixed.status_code == 422
         page = lxml.html.fromstring(mixed.text)
         assert page.find(".//textarea[@name='urls']").text.strip() == "file:///etc/passwd"
-        assert fresh.store.count() == 5
+        assert fresh.store.sources.count() == 5
         assert send(client, "/sources", {"urls": " ", **shared}).status_code == 422
 
 
@@ -386,16 +386,16 @@ def test_a_source_tells_why_shows_its_difference_and_takes_settings(fresh):
             "max_period": "9d", "settings": kept,
         }  # fmt: skip
         assert "Saved" in send(client, "/sources/1", fields).text
-        after = fresh.store.source("https://a.example/")
+        after = fresh.store.sources.get("https://a.example/")
         assert after.config["headers"]["Authorization"] == "Bearer top-secret"
         assert (after.config["min_period"], after.importance) == ("1h", 3.0)
         for wrong in ({"settings": "{"}, {"settings": "[]"}, {"min_period": "soon"}):
             reply = send(client, "/sources/1", fields | wrong)
             assert reply.status_code == 422, wrong
         assert "Saved" in send(client, "/sources/1/state", {"state": "paused"}).text
-        assert fresh.store.source("https://a.example/").state == "paused"
+        assert fresh.store.sources.get("https://a.example/").state == "paused"
         assert send(client, "/sources/1/remove", {}).url.path == "/sources"
-        assert fresh.store.count() == 2
+        assert fresh.store.sources.count() == 2
         assert send(client, "/sources/1", fields).status_code == 404
 
 
@@ -432,7 +432,7 @@ def test_a_larger_budget_shows_more_currency_before_it_is_applied(fresh):
         assert "Applied" in send(client, "/plan", fields).text
         after = fresh.collection.settings()
         assert (after.budget_per_day, after.grace_days) == (50.0, pytest.approx(1 / 24))
-        assert {s.importance for s in fresh.store.list_sources().sources} == {3.0}
+        assert {s.importance for s in fresh.store.sources.list().sources} == {3.0}
         assert look(client, "/plan?budget=nothing", status=422) is not None
         assert send(client, "/plan", {"budget": "-3/day"}).status_code == 422
 
@@ -510,7 +510,7 @@ def test_settings_tokens_accounts_and_transfer(fresh):
         with fresh.client() as program:
             program.headers["Authorization"] = f"Bearer {secret}"
             assert program.get("/api/v1/sources").status_code == 200
-        number = max(row.id for row in fresh.store.tokens())
+        number = max(row.id for row in fresh.store.tokens.list())
         assert "no longer valid" in send(client, f"/settings/tokens/{number}/revoke", {}).text
         account = {"name": "ada", "role": "viewer", "password": "a long password"}
         assert "saved" in send(client, "/settings/accounts", account).text
@@ -553,7 +553,7 @@ def test_subscriptions_are_made_changed_and_removed(fresh):
     with fresh.browser("editor") as client:
         made = send(client, "/subscriptions", fields)
         assert made.status_code == 200
-        stored = fresh.store.subscriptions()[0]
+        stored = fresh.store.subscriptions.list()[0]
         assert stored.secret in made.text
         assert stored.filter.terms == ("bees", "honey pot")
         assert stored.quiet == ("22:00-07:00", "sat,sun")
@@ -566,14 +566,14 @@ def test_subscriptions_are_made_changed_and_removed(fresh):
         ticked = page.xpath("//input[@name='topics'][@checked]")
         assert {box.get("value") for box in ticked} == {"changed", "gone"}
         send(client, f"/subscriptions/{stored.id}", fields | {"channel": shown, "digest": "2h"})
-        after = fresh.store.subscriptions()[0]
+        after = fresh.store.subscriptions.list()[0]
         assert (after.channel, after.digest) == ("https://hooks.example/secret/path", "2h")
         assert not after.enabled  # a box that is not ticked sends nothing
         wrong = send(client, "/subscriptions", fields | {"name": "x", "magnitude": "7"})
         assert wrong.status_code == 422
         assert 'value="x"' in wrong.text
         send(client, f"/subscriptions/{stored.id}/remove", {})
-        assert fresh.store.subscriptions() == []
+        assert fresh.store.subscriptions.list() == []
 
 
 def test_a_standing_query_is_asked(fresh):
@@ -583,7 +583,7 @@ def test_a_standing_query_is_asked(fresh):
     }  # fmt: skip
     with fresh.browser("editor") as client:
         assert send(client, "/queries", fields).url.path == "/queries"
-        (found,) = fresh.store.list_sources(kind="query").sources
+        (found,) = fresh.store.sources.list(kind="query").sources
         query = found.config["query"]
         assert query["terms"] == {"bees": 2.0, "honey": 1.0}
         assert (query["share"], query["top"], query["watch"]) == (0.05, 20, True)
@@ -708,12 +708,12 @@ def test_beliefs_say_the_same_as_the_formula():
         now = 1_700_000_000.0
         rates = [GRID[30], GRID[50]]
         for name, rate, waited in zip("ab", rates, (1.0, 4.0), strict=True):
-            store.add_sources([Source(name=name, importance=1.0 if name == "a" else 3.0)])
+            store.sources.add([Source(name=name, importance=1.0 if name == "a" else 3.0)])
             certain = np.full(len(GRID), -1e9, np.float32)
             certain[np.argmin(abs(GRID - rate))] = 0.0
             visit = VisitRow(source=name, started_at=now - waited * 86_400, ended_at=now,
                              outcome="first", status=200)  # fmt: skip
-            store.record(visit, posterior=Posterior(data=certain.tobytes(), rate=rate),
+            store.visits.record(visit, posterior=Posterior(data=certain.tobytes(), rate=rate),
                          due_at=now + 86_400)  # fmt: skip
         beliefs = read_beliefs(store, Config(), now)
         mean, low, high = beliefs.expected([0.0, 2.0])
@@ -765,7 +765,7 @@ def test_summaries_are_the_same_in_every_store(store):
 
     now = 1_700_000_000.0
     names = [f"https://h{i % 3}.example/{i}" for i in range(30)]
-    store.add_sources(
+    store.sources.add(
         [
             Source(name=name, host=f"h{i % 3}.example", importance=1.0 + i % 2, tags=("t",))
             for i, name in enumerate(names)
@@ -784,25 +784,25 @@ def test_summaries_are_the_same_in_every_store(store):
                 status=None if failed else 200,
                 error="timeout" if failed else None,
             )
-            store.record(visit, posterior=Posterior(data=bytes([i, k]), rate=1.0 + i))
-    store.update_source(names[29], state="paused")
-    columns = store.source_columns(limit=100)
+            store.visits.record(visit, posterior=Posterior(data=bytes([i, k]), rate=1.0 + i))
+    store.sources.update(names[29], state="paused")
+    columns = store.sources.columns(limit=100)
     assert columns.total == len(columns.name) == 29
     assert columns.name == names[:29]
     assert columns.rate[:10].tolist() == [1.0 + i for i in range(10)]
     assert np.isnan(columns.rate[10:]).all()
     assert columns.posterior[4] == bytes([4, 2])
     assert columns.good_at[1] == now + 121
-    assert store.source_columns(limit=10).total == 29
-    assert 9 <= len(store.source_columns(limit=10).name) <= 10
-    (worst,) = store.failing_hosts()
+    assert store.sources.columns(limit=10).total == 29
+    assert 9 <= len(store.sources.columns(limit=10).name) <= 10
+    (worst,) = store.sources.failing_hosts()
     assert (worst.host, worst.sources, worst.failing) == ("h0.example", 10, 4)
     assert (worst.in_row, worst.error) == (1, "timeout")
-    log = store.visit_log_of(columns.id.tolist())
+    log = store.visits.log_of(columns.id.tolist())
     assert len(log) == 30
     assert log.sources.to_pylist() == sorted(names[:10])
     assert int((log.changed == 1).sum()) == 16
     assert int(log.succeeded.sum()) == 26
-    assert store.visit_log_of([10**6]) is None
-    first = store.list_sources(sort="period", limit=1)
+    assert store.visits.log_of([10**6]) is None
+    first = store.sources.list(sort="period", limit=1)
     assert first.sources[0].name in names[:10]

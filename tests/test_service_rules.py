@@ -28,7 +28,7 @@ NEITHER = {"OPTIONS", "HEAD"}
 @pytest.fixture(scope="module")
 def world():
     made = World().fill()
-    made.store.add_subscription(Subscription(name="ops", channel="https://hook.example/x"))
+    made.store.subscriptions.add(Subscription(name="ops", channel="https://hook.example/x"))
     yield made
     made.close()
 
@@ -103,7 +103,7 @@ def sources(world):
 
 
 def subscription(world):
-    made = world.store.add_subscription(
+    made = world.store.subscriptions.add(
         Subscription(name=f"s{next(COUNT)}", channel="https://hook.example/x")
     )
     return made.id
@@ -131,11 +131,11 @@ class Deed:
 
 
 def listed(number):
-    return lambda store: number in {row.id for row in store.list_sources(limit=1000).sources}
+    return lambda store: number in {row.id for row in store.sources.list(limit=1000).sources}
 
 
 def state_of(wanted):
-    return lambda world, n: world.store.source_numbered(n).state == wanted
+    return lambda world, n: world.store.sources.numbered(n).state == wanted
 
 
 def unique(start):
@@ -165,7 +165,7 @@ DEEDS = [
         lambda n: ("PATCH", f"/api/v1/sources/{n}", {"title": "seen"}),
         lambda n: (f"/sources/{n}", {"title": "seen"}),
         target=sources,
-        done=lambda world, n: world.store.source_numbered(n).title == "seen",
+        done=lambda world, n: world.store.sources.numbered(n).title == "seen",
     ),
     Deed(
         "pause_source",
@@ -219,7 +219,7 @@ DEEDS = [
         lambda n: ("DELETE", f"/api/v1/subscriptions/{n}", None),
         lambda n: (f"/subscriptions/{n}/remove", {}),
         target=subscription,
-        done=lambda world, n: n not in {one.id for one in world.store.subscriptions()},
+        done=lambda world, n: n not in {one.id for one in world.store.subscriptions.list()},
     ),
     Deed(
         "retry_deliveries",
@@ -240,7 +240,7 @@ DEEDS = [
             lambda n: ("DELETE", f"/api/v1/tokens/{n}", None),
             lambda n: (f"/settings/tokens/{n}/revoke", {}),
             target=lambda world, owner=owner: token_of(world, owner),
-            done=lambda world, n: n not in {row.id for row in world.store.tokens()},
+            done=lambda world, n: n not in {row.id for row in world.store.tokens.list()},
         )
         for owner in ("viewer", "editor", "owner", None)
     ),
@@ -265,7 +265,7 @@ DEEDS = [
         lambda n: ("DELETE", f"/api/v1/accounts/{n}", None),
         lambda n: (f"/settings/accounts/{n}/remove", {}),
         target=account,
-        done=lambda world, n: n not in {one.id for one in world.store.accounts()},
+        done=lambda world, n: n not in {one.id for one in world.store.accounts.list()},
     ),
 ]
 DONE = {deed.operation for deed in DEEDS}
@@ -338,7 +338,7 @@ def test_a_token_that_only_reads_revokes_nothing_whatever_the_way(world):
         client.headers["Authorization"] = f"Bearer {secret}"
         assert client.delete(f"/api/v1/tokens/{victim}").status_code == 403
         assert client.post(f"/settings/tokens/{victim}/revoke").status_code == 403
-    assert victim in {row.id for row in world.store.tokens()}
+    assert victim in {row.id for row in world.store.tokens.list()}
 
 
 def test_the_command_line_may_everything_and_a_stranger_nothing():

@@ -280,8 +280,8 @@ def add_query(store, config=None, name="q", **rules):
 
 def told(store):
     """The events since the last call: topic, host of the result, and whether it returned."""
-    found = store.pending(limit=1000)
-    store.delivered([e.id for e in found])
+    found = store.outbox.pending(limit=1000)
+    store.outbox.delivered([e.id for e in found])
     return [
         (e.topic, e.payload["url"].split("/")[2].removesuffix(".example"))
         for e in found
@@ -290,7 +290,9 @@ def told(store):
 
 
 def ranks(store, name="q"):
-    return [(m.rank, m.url.split("/")[2].removesuffix(".example")) for m in store.members(name)]
+    return [
+        (m.rank, m.url.split("/")[2].removesuffix(".example")) for m in store.members.list(name)
+    ]
 
 
 def test_new_changed_and_dropped_results_are_told_and_reordering_is_not(web, store):
@@ -312,7 +314,7 @@ def test_new_changed_and_dropped_results_are_told_and_reordering_is_not(web, sto
 
         web.results("x", "c", "a", titles={"c": "C, revised"})
         look("q")
-        (event,) = store.pending()
+        (event,) = store.outbox.pending()
         assert (event.topic, event.source) == ("changed-result", "q")
         assert event.payload | {"tags": ["t"], "query": "q", "rank": 2} == event.payload
         assert (event.payload["title_before"], event.payload["title"]) == ("c", "C, revised")
@@ -320,9 +322,9 @@ def test_new_changed_and_dropped_results_are_told_and_reordering_is_not(web, sto
 
         web.results("x", "b", "a")
         look("q")
-        events = {e.payload["url"]: e for e in store.pending()}
+        events = {e.payload["url"]: e for e in store.outbox.pending()}
         assert events["http://b.example/"].payload["returning"] is True
-        left = {m.url for m in store.members("q", left=True) if m.left_at is not None}
+        left = {m.url for m in store.members.list("q", left=True) if m.left_at is not None}
         assert left == {"http://c.example/"}
 
 
@@ -334,18 +336,18 @@ def test_an_empty_or_broken_list_drops_nobody(web, store):
         for broken in ("<p>Sorry, something went wrong.", "<ol></ol>", None):
             web.pages["/search"] = broken
             assert look("q")[0].outcome in {"failed", "gone"}
-            assert len(store.members("q")) == 2
+            assert len(store.members.list("q")) == 2
         assert [topic for topic, _ in told(store)] == ["gone"]
         web.results("a", "b")
         look("q")
-        assert len(store.members("q")) == 2
+        assert len(store.members.list("q")) == 2
     add_query(store, name="empty", may_be_empty=True)
     with looking(web, store) as look:
         look("empty")
         web.pages["/search"] = "<ol></ol>"
         told(store)
         assert look("empty")[0].outcome == "changed"
-        assert store.members("empty") == []
+        assert store.members.list("empty") == []
         assert sorted(told(store)) == [("dropped-result", "a"), ("dropped-result", "b")]
 
 
@@ -358,68 +360,68 @@ def test_a_new_rule_is_followed_although_the_page_did_not_change(web, store, mon
         web.pages["/search"] = (page, {"ETag": '"1"'})
         look("q")
         assert look("q")[0].status == 304
-        assert len(store.members("q")) == 2
-        query = store.source("q").config["query"]
-        store.update_source("q", config={"query": query | {"top": 3}})
+        assert len(store.members.list("q")) == 2
+        query = store.sources.get("q").config["query"]
+        store.sources.update("q", config={"query": query | {"top": 3}})
         look("q")
         assert ranks(store) == [(1, "a"), (2, "b"), (3, "c")]
 
 
 def test_members_and_their_events_are_one_transaction_with_the_visit(store):
-    store.add_sources([Source(name="q", kind="query")], now=NOW)
+    store.sources.add([Source(name="q", kind="query")], now=NOW)
 
     def visit(at):
         return VisitRow(source="q", started_at=at, ended_at=at, outcome="changed", changed=True)
 
     first = [Member(url="http://a.example/", rank=1), Member(url="http://b.example/", rank=2)]
-    store.record_many([Entry(visit=visit(NOW), members=first)], now=NOW)
+    store.visits.record_many([Entry(visit=visit(NOW), members=first)], now=NOW)
     bad = Entry(visit=visit(NOW + 1), members=[], outbox=[Event(id="")])
     with pytest.raises(InputError):
-        store.record_many([bad], now=NOW + 1)
-    assert [m.url for m in store.members("q")] == [m.url for m in first]
-    store.record_many([Entry(visit=visit(NOW + 2))], now=NOW + 2)  # nothing known of members
-    assert len(store.members("q")) == 2
-    store.record_many([Entry(visit=visit(NOW + 3), members=first[:1])], now=NOW + 3)
-    assert [(m.url, m.first_at, m.seen_at) for m in store.members("q")] == [
+        store.visits.record_many([bad], now=NOW + 1)
+    assert [m.url for m in store.members.list("q")] == [m.url for m in first]
+    store.visits.record_many([Entry(visit=visit(NOW + 2))], now=NOW + 2)  # nothing known of members
+    assert len(store.members.list("q")) == 2
+    store.visits.record_many([Entry(visit=visit(NOW + 3), members=first[:1])], now=NOW + 3)
+    assert [(m.url, m.first_at, m.seen_at) for m in store.members.list("q")] == [
         ("http://a.example/", NOW, NOW + 3)
     ]
-    assert [m.query for m in store.memberships("http://a.example/")] == ["q"]
-    assert store.memberships("http://b.example/") == []
-    assert store.remove_source("q")
-    assert store.memberships("http://a.example/") == []
+    assert [m.query for m in store.members.by_url("http://a.example/")] == ["q"]
+    assert store.members.by_url("http://b.example/") == []
+    assert store.sources.remove("q")
+    assert store.members.by_url("http://a.example/") == []
 
 
 def test_a_list_that_is_always_another_does_not_fill_the_store(store, monkeypatch):
     monkeypatch.setattr("observant.store.members.MOST_LEFT", 20)
-    store.add_sources([Source(name="q", kind="query")], now=NOW)
+    store.sources.add([Source(name="q", kind="query")], now=NOW)
     for turn in range(12):
         at = NOW + turn
         visit = VisitRow(source="q", started_at=at, ended_at=at, outcome="changed")
         members = [Member(url=f"http://{turn}.example/{n}", rank=n) for n in range(10)]
-        store.record_many([Entry(visit=visit, members=members)], now=at)
-    assert len(store.members("q")) == 10
-    left = {m.url.split("/")[2] for m in store.members("q", left=True)}
+        store.visits.record_many([Entry(visit=visit, members=members)], now=at)
+    assert len(store.members.list("q")) == 10
+    left = {m.url.split("/")[2] for m in store.members.list("q", left=True)}
     assert left == {"11.example", "10.example", "9.example", "8.example"}
 
 
 def test_a_backup_holds_members(store, tmp_path):
-    store.add_sources([Source(name="q", kind="query")], now=NOW)
+    store.sources.add([Source(name="q", kind="query")], now=NOW)
     visit = VisitRow(source="q", started_at=NOW, ended_at=NOW, outcome="first")
     members = [Member(url=f"http://{n}.example/", rank=n, dated_at=NOW - n) for n in (1, 2, 3)]
-    store.record_many([Entry(visit=visit, members=members)], now=NOW)
+    store.visits.record_many([Entry(visit=visit, members=members)], now=NOW)
     store.backup(tmp_path / "b.db")
     with open_store(tmp_path / "o.db") as other:
         other.restore(tmp_path / "b.db")
-        assert other.members("q") == store.members("q")
-    assert store.remove_source("q", forget=True)
-    assert store.members("q") == []
+        assert other.members.list("q") == store.members.list("q")
+    assert store.sources.remove("q", forget=True)
+    assert store.members.list("q") == []
 
 
 # -- watching members -----------------------------------------------------------------------------
 
 
 def watched(store):
-    page = store.list_sources(tag=query_tag("q"), limit=1000)
+    page = store.sources.list(tag=query_tag("q"), limit=1000)
     return [s.name.split("/")[2].removesuffix(".example") for s in page.sources]
 
 
@@ -431,22 +433,22 @@ def test_members_are_watched_within_their_share_and_retired(web, store):
         web.results("a", "b", "c")
         look("q")
         assert watched(store) == ["a", "c"]  # b was there before, and is left alone
-        member = store.source("http://a.example/")
+        member = store.sources.get("http://a.example/")
         assert (member.title, member.importance, member.host) == ("a", 2.0, "a.example")
         # All of them together, as often as they may be: at most the share.
         period = config.settings_of(member.tags, member.config).shortest
         assert 3 / period <= 0.25 * 240 * (1 + 1e-9)
-        before = store.source("http://c.example/").updated_at
+        before = store.sources.get("http://c.example/").updated_at
         look("q")
-        assert store.source("http://c.example/").updated_at == before  # nothing to do
+        assert store.sources.get("http://c.example/").updated_at == before  # nothing to do
 
         web.results("c", "x", "y")
         look("q")
         assert watched(store) == ["c", "x", "y"]
-        assert store.source("http://b.example/").tags == ("mine",)
+        assert store.sources.get("http://b.example/").tags == ("mine",)
         with pytest.raises(UnknownSourceError):
-            store.source("http://a.example/")
-        store.update_source("q", config={"query": {"items": "li", "top": 3, "watch": False}})
+            store.sources.get("http://a.example/")
+        store.sources.update("q", config={"query": {"items": "li", "top": 3, "watch": False}})
         look("q")
         assert watched(store) == []
 
@@ -458,11 +460,11 @@ def test_members_of_a_query_that_was_removed_are_retired(web, store):
         look("q")
         assert watched(store) == ["a", "b"]
         assert retire_orphans(store) == 0
-        store.update_source("q", state="paused")
+        store.sources.update("q", state="paused")
         assert retire_orphans(store) == 0
-        store.remove_source("q")  # by whatever way: observant remove, the dashboard, a program
+        store.sources.remove("q")  # by whatever way: observant remove, the dashboard, a program
         assert retire_orphans(store) == 2
-    assert store.count() == 0
+    assert store.sources.count() == 0
 
 
 def test_a_member_of_two_queries_stays_until_both_have_dropped_it(store):
@@ -473,20 +475,20 @@ def test_a_member_of_two_queries_stays_until_both_have_dropped_it(store):
     def results(name, at, *hosts):
         members = [Member(url=f"http://{h}.example/", rank=1) for h in hosts]
         visit = VisitRow(source=name, started_at=at, ended_at=at, outcome="changed")
-        store.record_many([Entry(visit=visit, members=members)], now=at)
-        row = store.source(name)
+        store.visits.record_many([Entry(visit=visit, members=members)], now=at)
+        row = store.sources.get(name)
         follow_members(store, config, row, config.settings_of(row.tags, row.config))
 
     results("q", NOW, "a", "b")
     results("p", NOW, "b", "c")
-    assert store.source("http://b.example/").tags == ("query:p", "query:q")
+    assert store.sources.get("http://b.example/").tags == ("query:p", "query:q")
     results("q", NOW + 1, "a")
-    assert store.source("http://b.example/").tags == ("query:p",)
+    assert store.sources.get("http://b.example/").tags == ("query:p",)
     results("p", NOW + 1, "c")
     with pytest.raises(UnknownSourceError):
-        store.source("http://b.example/")
+        store.sources.get("http://b.example/")
     results("q", NOW + 2, "b")
-    assert store.source("http://b.example/").state == "active"  # it came back
+    assert store.sources.get("http://b.example/").state == "active"  # it came back
 
 
 def test_a_change_of_a_member_is_a_changed_result_weighted_by_the_terms(web, store):
@@ -504,7 +506,7 @@ def test_a_change_of_a_member_is_a_changed_result_weighted_by_the_terms(web, sto
         web.pages["/"] = f"{text} and bees"
         (visit,) = look("http://a.example/")
         assert (visit.outcome, visit.magnitude) == ("changed", 1.0)
-        (event,) = store.pending()
+        (event,) = store.outbox.pending()
         assert (event.topic, event.payload["query"]) == ("changed-result", "q")
         assert event.payload["added"].endswith("and bees")
 
@@ -533,7 +535,7 @@ def test_a_hostile_list_cannot_make_us_visit_this_machine(store):
                 locate=lambda host, _: ("127.0.0.2", port) if "search" in host else None,
             ) as transport:
                 await Observer(store, config, transport=transport).check("q")
-                (member,) = store.members("q")
+                (member,) = store.members.list("q")
                 return await Observer(store, config, transport=transport).check(member.url)
 
         # The list itself is on 127.0.0.2 (allowed), its member on 127.0.0.1 (not allowed).
@@ -573,11 +575,11 @@ def test_the_audit_of_a_query_whose_results_carry_dates(tmp_path):
         ]
         members.append(Member(url="http://undated.example/", rank=number + 1))
         visit = VisitRow(source="q", started_at=NOW - 60, ended_at=NOW - 60, outcome="first")
-        store.record_many([Entry(visit=visit, members=members)], now=NOW)
+        store.visits.record_many([Entry(visit=visit, members=members)], now=NOW)
         config = Config()
-        row = store.source("q")
+        row = store.sources.get("q")
         follow_members(store, config, row, config.settings_of(row.tags, row.config))
-        store.record_many(
+        store.visits.record_many(
             [
                 Entry(
                     visit=VisitRow(
@@ -595,7 +597,7 @@ def test_the_audit_of_a_query_whose_results_carry_dates(tmp_path):
         claims = claims_of_query(store, "q")
         assert len(claims) == number
         assert any("without a date" in note for note in claims.notes)
-        store.add_sources([Source(name="none", kind="query")])
+        store.sources.add([Source(name="none", kind="query")])
         with pytest.raises(InputError, match="no result can be audited"):
             claims_of_query(store, "none")
     from observant.cli.audit import audit
@@ -627,7 +629,7 @@ def test_the_command_line_of_standing_queries(web, tmp_path):
     assert isinstance(run("add", "p", URL, "--items", "li[").exception, InputError)
     assert isinstance(run("add", "p", "file:///etc/passwd").exception, InputError)
     with open_store(tmp_path / "observant.db") as store:
-        assert store.source("q").config["query"]["terms"] == {"bees": 2.0}
+        assert store.sources.get("q").config["query"]["terms"] == {"bees": 2.0}
         with looking(web, store) as look:
             web.results("a", "b", titles={"a": "\x1b[31mred [bold]"})
             look("q")
@@ -644,5 +646,5 @@ def test_the_command_line_of_standing_queries(web, tmp_path):
     assert "q" in run("list").output
     assert json.loads(run("remove", "q", "--json").output) == {"removed": ["q"], "retired": 2}
     with open_store(tmp_path / "observant.db") as store:
-        assert store.count() == 0
+        assert store.sources.count() == 0
     assert StandingQuery().top == 10

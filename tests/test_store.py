@@ -40,12 +40,10 @@ from observant.store import (
 )
 from observant.store import sqlite as sqlite_engine
 from observant.store.backup import columns_of
-from observant.store.contents import packed, unpacked
 from observant.store.engine import Engine
-from observant.store.protocol import Store
+from observant.store.snapshots import packed, unpacked
 from observant.store.sqlite import filesystem_of
 from observant.store.statements import migrations, statements
-from observant.store.store import SqlStore
 
 from .postgres_server import ENGINE_NAMES, new_place
 from .store_worker import start_worker
@@ -78,37 +76,37 @@ def test_a_source_comes_back_as_it_was_given(store):
         due_at=NOW + 5,
         config={"css": "#main", "headers": {"X": ["1"]}, "period": None},
     )
-    assert store.add_sources([given], now=NOW) == 1
-    kept = store.source(given.name)
+    assert store.sources.add([given], now=NOW) == 1
+    kept = store.sources.get(given.name)
     assert kept.tags == ("a", "news")
     assert kept.host == "example.org"
     assert kept.shard == shard_of("example.org")
     for field in ("name", "kind", "url", "title", "importance", "state", "due_at", "config"):
         assert getattr(kept, field) == getattr(given, field)
     assert (kept.visits, kept.visited_at, kept.created_at) == (0, None, NOW)
-    assert store.add_sources([given], now=NOW + 1) == 0  # it is there already
-    assert store.source(given.name).created_at == NOW
+    assert store.sources.add([given], now=NOW + 1) == 0  # it is there already
+    assert store.sources.get(given.name).created_at == NOW
 
 
 def test_a_new_source_is_due_at_once_and_updates_keep_the_rest(store):
-    store.add_sources([Source(name="a", host="h", tags=("x",), title="T")], now=NOW)
-    assert store.source("a").due_at == NOW
-    changed = store.update_source("a", state="paused", due_at=None, now=NOW + 1)
+    store.sources.add([Source(name="a", host="h", tags=("x",), title="T")], now=NOW)
+    assert store.sources.get("a").due_at == NOW
+    changed = store.sources.update("a", state="paused", due_at=None, now=NOW + 1)
     assert (changed.state, changed.due_at, changed.title, changed.tags) == (
         "paused",
         None,
         "T",
         ("x",),
     )
-    assert store.update_source("a", tags=("y", "z")).tags == ("y", "z")
-    assert store.tags() == {"y": 1, "z": 1}
-    assert store.update_source("a", host="other").shard == shard_of("other")
+    assert store.sources.update("a", tags=("y", "z")).tags == ("y", "z")
+    assert store.sources.tags() == {"y": 1, "z": 1}
+    assert store.sources.update("a", host="other").shard == shard_of("other")
     with pytest.raises(InputError, match="no field colour"):
-        store.update_source("a", colour="red")
+        store.sources.update("a", colour="red")
     with pytest.raises(InputError, match="no state"):
-        store.update_source("a", state="removed")
+        store.sources.update("a", state="removed")
     with pytest.raises(UnknownSourceError):
-        store.update_source("b", state="paused")
+        store.sources.update("b", state="paused")
 
 
 @pytest.mark.parametrize(
@@ -129,47 +127,47 @@ def test_a_new_source_is_due_at_once_and_updates_keep_the_rest(store):
 )
 def test_a_bad_source_refuses_all_and_is_named(store, bad):
     with pytest.raises(InputError):
-        store.add_sources([Source(name="good"), Source(**({"name": "bad"} | bad))])
-    assert store.count() == 0
+        store.sources.add([Source(name="good"), Source(**({"name": "bad"} | bad))])
+    assert store.sources.count() == 0
 
 
 def test_a_removed_source_keeps_its_visits_and_can_come_back(store):
-    store.add_sources([Source(name="a", tags=("x",)), Source(name="b")], now=NOW)
-    store.record(visit("a", outcome="first"))
-    assert store.remove_source("a")
-    assert not store.remove_source("a")
-    assert not store.remove_source("nobody")
-    assert store.count() == 1
-    assert store.tags() == {}
+    store.sources.add([Source(name="a", tags=("x",)), Source(name="b")], now=NOW)
+    store.visits.record(visit("a", outcome="first"))
+    assert store.sources.remove("a")
+    assert not store.sources.remove("a")
+    assert not store.sources.remove("nobody")
+    assert store.sources.count() == 1
+    assert store.sources.tags() == {}
     with pytest.raises(UnknownSourceError):
-        store.source("a")
+        store.sources.get("a")
     with pytest.raises(UnknownSourceError):
-        store.record(visit("a", NOW + 5))
-    assert len(store.visits("a")) == 1  # the log outlives it
-    assert len(store.visit_log()) == 1
-    assert store.add_sources([Source(name="a", title="again", tags=("y",))], now=NOW + 9) == 1
-    back = store.source("a")
+        store.visits.record(visit("a", NOW + 5))
+    assert len(store.visits.list("a")) == 1  # the log outlives it
+    assert len(store.visits.log()) == 1
+    assert store.sources.add([Source(name="a", title="again", tags=("y",))], now=NOW + 9) == 1
+    back = store.sources.get("a")
     assert (back.title, back.visits, back.tags, back.due_at) == ("again", 1, ("y",), NOW + 9)
     assert healthy(store)
 
 
 def test_forgetting_leaves_nothing(store):
-    store.add_sources([Source(name="a", tags=("x",))], now=NOW)
-    store.record(
+    store.sources.add([Source(name="a", tags=("x",))], now=NOW)
+    store.visits.record(
         visit("a", outcome="changed", digest=b"d" * 32),
         comparison={"record": {"x": 1}, "memory": {"y": 2}, "text": "text"},
         posterior=b"p",
         outbox=[Event(id="e")],
     )
-    assert store.remove_source("a", forget=True)
+    assert store.sources.remove("a", forget=True)
     assert store.totals().visits == store.totals().snapshots == store.totals().pending == 0
-    assert store.events() == []
-    assert not store.remove_source("a", forget=True)
+    assert store.outbox.list() == []
+    assert not store.sources.remove("a", forget=True)
     assert healthy(store)
 
 
 def test_pages_follow_each_other_in_every_order(store):
-    store.add_sources(
+    store.sources.add(
         [
             Source(
                 name=f"s{i:02}",
@@ -184,17 +182,17 @@ def test_pages_follow_each_other_in_every_order(store):
         now=NOW,
     )
     for i in range(0, 23, 3):
-        store.record(
+        store.visits.record(
             visit(f"s{i:02}", NOW + i % 7, "changed"),
             due_at=None if i % 2 else NOW + i,
             posterior=Posterior(data=b"", rate=float(i % 5)),
         )
-    everything = {s.name: s for s in store.list_sources(limit=100).sources}
+    everything = {s.name: s for s in store.sources.list(limit=100).sources}
     for sort in ("name", "due_at", "visited_at", "changed_at", "importance", "rate", "visits"):
         for descending in (False, True):
             found, cursor = [], None
             while True:
-                page = store.list_sources(sort=sort, descending=descending, limit=4, after=cursor)
+                page = store.sources.list(sort=sort, descending=descending, limit=4, after=cursor)
                 found += page.sources
                 cursor = page.next
                 if cursor is None:
@@ -208,58 +206,58 @@ def test_pages_follow_each_other_in_every_order(store):
             jumped = [
                 s.name
                 for start in range(0, 23, 4)
-                for s in store.list_sources(
+                for s in store.sources.list(
                     sort=sort, descending=descending, limit=4, offset=start
                 ).sources
             ]
             assert jumped == [s.name for s in found]
-    assert store.count(tag="odd") == 11
-    assert store.count(host="H1") == 8
-    assert store.count(kind="feed", tag="odd") == 2
-    assert store.count(search="strasse s01") == 1  # case folded, every word
-    assert store.count(state="paused") == 0
-    assert [s.name for s in store.list_sources(search="s2").sources] == ["s20", "s21", "s22"]
+    assert store.sources.count(tag="odd") == 11
+    assert store.sources.count(host="H1") == 8
+    assert store.sources.count(kind="feed", tag="odd") == 2
+    assert store.sources.count(search="strasse s01") == 1  # case folded, every word
+    assert store.sources.count(state="paused") == 0
+    assert [s.name for s in store.sources.list(search="s2").sources] == ["s20", "s21", "s22"]
     with pytest.raises(InputError, match="sorted by"):
-        store.list_sources(sort="colour")
-    cursor = store.list_sources(limit=4).next
+        store.sources.list(sort="colour")
+    cursor = store.sources.list(limit=4).next
     with pytest.raises(InputError, match="another way"):
-        store.list_sources(sort="rate", after=cursor)
+        store.sources.list(sort="rate", after=cursor)
     for nonsense in ("", "x", "é", "WzFd", cursor[:-4]):
         with pytest.raises(InputError):
-            store.list_sources(after=nonsense)
+            store.sources.list(after=nonsense)
 
 
 def test_a_source_can_be_found_by_a_part_of_its_name(store):
-    store.add_sources([Source(name="https://a.org/x"), Source(name="https://a.org/xy")])
-    assert store.find_source("https://a.org/x").name == "https://a.org/x"
-    assert store.find_source("XY").name == "https://a.org/xy"
+    store.sources.add([Source(name="https://a.org/x"), Source(name="https://a.org/xy")])
+    assert store.sources.find("https://a.org/x").name == "https://a.org/x"
+    assert store.sources.find("XY").name == "https://a.org/xy"
     with pytest.raises(UnknownSourceError, match="several"):
-        store.find_source("a.org")
+        store.sources.find("a.org")
     with pytest.raises(UnknownSourceError, match="no source"):
-        store.find_source("b.org")
+        store.sources.find("b.org")
 
 
 def test_due_sources_come_longest_due_first(store):
-    store.add_sources(
+    store.sources.add(
         [Source(name=f"s{i}", host=f"h{i}", due_at=NOW - i) for i in range(5)], now=NOW
     )
-    store.update_source("s4", state="paused")
-    assert [s.name for s in store.due(now=NOW - 1)] == ["s3", "s2", "s1"]
-    assert [s.name for s in store.due(now=NOW, limit=1)] == ["s3"]
-    assert [s.name for s in store.due(now=NOW, shards=[shard_of("h2")])] == ["s2"]
-    store.set_due({"s3": NOW + 10, "s2": None})
-    assert [s.name for s in store.due(now=NOW)] == ["s1", "s0"]
-    store.record(visit("s1"), posterior=b"what is known", due_at=NOW + 1)
-    rows = {one.source.name: one.posterior for one in store.scheduled()}
+    store.sources.update("s4", state="paused")
+    assert [s.name for s in store.sources.due(now=NOW - 1)] == ["s3", "s2", "s1"]
+    assert [s.name for s in store.sources.due(now=NOW, limit=1)] == ["s3"]
+    assert [s.name for s in store.sources.due(now=NOW, shards=[shard_of("h2")])] == ["s2"]
+    store.sources.set_due({"s3": NOW + 10, "s2": None})
+    assert [s.name for s in store.sources.due(now=NOW)] == ["s1", "s0"]
+    store.visits.record(visit("s1"), posterior=b"what is known", due_at=NOW + 1)
+    rows = {one.source.name: one.posterior for one in store.sources.scheduled()}
     assert rows == {"s0": None, "s1": b"what is known", "s2": None, "s3": None}
-    assert [r.source.name for r in store.scheduled([shard_of("h0")])] == ["s0"]
+    assert [r.source.name for r in store.sources.scheduled([shard_of("h0")])] == ["s0"]
 
 
 # -- recording --------------------------------------------------------------------------------
 
 
 def test_a_visit_and_all_that_belongs_to_it_is_kept(store):
-    store.add_sources([Source(name="a", host="h")], now=NOW)
+    store.sources.add([Source(name="a", host="h")], now=NOW)
     comparison = Comparison(
         outcome="changed",
         digest_raw=b"r" * 32,
@@ -288,7 +286,7 @@ def test_a_visit_and_all_that_belongs_to_it_is_kept(store):
         bytes=4321,
         comparison=comparison,
     )
-    told = store.record(
+    told = store.visits.record(
         seen,
         posterior=Posterior(data=b"\0\1", rate=0.5, rate_low=0.25, rate_high=2.0),
         due_at=NOW + 3600,
@@ -297,58 +295,58 @@ def test_a_visit_and_all_that_belongs_to_it_is_kept(store):
         now=NOW + 3,
     )
     assert told is Recorded.NEW
-    source = store.source("a")
+    source = store.sources.get("a")
     assert (source.visits, source.changes, source.failures) == (1, 1, 0)
     assert source.visited_at == source.good_at == source.changed_at == NOW + 0.123456
     assert (source.due_at, source.outcome, source.status) == (NOW + 3600, "changed", 200)
     assert (source.rate, source.rate_low, source.rate_high) == (0.5, 0.25, 2.0)
     assert (source.digest, source.last_modified) == (b"t" * 32, NOW - 60)
-    past = store.remembered("a")
+    past = store.sources.memory("a")
     assert past.text == "the text ü"
     assert past.validators == Validators(url="https://h/a", etag='W/"1"', last_modified="Thu")
     for field in ("digest_raw", "digest_text", "record", "memory", "selection_version"):
         assert getattr(past, field) == getattr(comparison, field)
     assert (past.posterior, past.visited_at) == (b"\0\1", NOW + 0.123456)
-    assert store.remembered("a", text=False).text is None
-    (kept,) = store.visits("a", details=True)
+    assert store.sources.memory("a", text=False).text is None
+    (kept,) = store.visits.list("a", details=True)
     for field in ("started_at", "ended_at", "outcome", "changed", "status", "digest", "bytes"):
         assert getattr(kept, field) == getattr(seen, field)
     assert kept.detail["attributes"] == ["title", "links"]
     assert kept.detail["back_to"] == (b"o" * 32).hex()
     assert kept.detail["record"] == comparison.record
-    assert [e.id for e in store.pending(now=NOW + 3)] == ["e1"]
-    assert [e.payload for e in store.pending(now=NOW + 200)] == [{"n": 1}, None]
-    assert store.version_at("a") == "the text ü".encode()
+    assert [e.id for e in store.outbox.pending(now=NOW + 3)] == ["e1"]
+    assert [e.payload for e in store.outbox.pending(now=NOW + 200)] == [{"n": 1}, None]
+    assert store.snapshots.at("a") == "the text ü".encode()
     assert healthy(store)
 
 
 def test_none_clears_and_silence_keeps(store):
-    store.add_sources([Source(name="a")], now=NOW)
+    store.sources.add([Source(name="a")], now=NOW)
     full = {"digest_raw": b"1", "record": {"x": 1}, "memory": {"m": 1}, "text": "one"}
-    store.record(
+    store.visits.record(
         visit("a", NOW, "first", last_modified=NOW - 5, digest=b"d"),
         comparison=full,
         posterior=Posterior(data=b"p", rate=1.0),
         due_at=NOW + 9,
         validators=Validators(url="u", etag="e"),
     )
-    before = store.remembered("a")
-    store.record(visit("a", NOW + 1, "same"))  # a 304: nothing new to know
-    store.record(visit("a", NOW + 2, "failed", status=0, error="timeout"))
-    after = store.remembered("a")
+    before = store.sources.memory("a")
+    store.visits.record(visit("a", NOW + 1, "same"))  # a 304: nothing new to know
+    store.visits.record(visit("a", NOW + 2, "failed", status=0, error="timeout"))
+    after = store.sources.memory("a")
     assert after.visited_at == NOW + 1
     for field in ("digest_raw", "record", "memory", "text", "validators", "posterior"):
         assert getattr(after, field) == getattr(before, field)
-    source = store.source("a")
+    source = store.sources.get("a")
     assert (source.due_at, source.rate, source.last_modified) == (NOW + 9, 1.0, NOW - 5)
     assert (source.visits, source.failures, source.failed_in_row) == (3, 1, 1)
     assert (source.error, source.digest) == ("timeout", b"d")
-    store.record(
+    store.visits.record(
         visit("a", NOW + 3, "changed"), posterior=None, due_at=None, validators=None, snapshot=None
     )
-    gone = store.remembered("a")
+    gone = store.sources.memory("a")
     assert (gone.posterior, gone.validators, gone.text) == (None, None, "one")
-    source = store.source("a")
+    source = store.sources.get("a")
     assert (source.due_at, source.rate, source.last_modified, source.error) == (
         None,
         None,
@@ -356,46 +354,46 @@ def test_none_clears_and_silence_keeps(store):
         None,
     )
     assert source.failed_in_row == 0
-    store.set_memory("a", None)
-    assert store.remembered("a").memory == {}
-    store.set_memory("a", {"k": 1}, validators=Validators(url="v"))
-    assert store.remembered("a").memory == {"k": 1}
-    assert store.remembered("a").validators.url == "v"
+    store.sources.set_memory("a", None)
+    assert store.sources.memory("a").memory == {}
+    store.sources.set_memory("a", {"k": 1}, validators=Validators(url="v"))
+    assert store.sources.memory("a").memory == {"k": 1}
+    assert store.sources.memory("a").validators.url == "v"
 
 
 def test_a_visit_told_twice_counts_once(store):
-    store.add_sources([Source(name="a")], now=NOW)
+    store.sources.add([Source(name="a")], now=NOW)
     entry = Entry(visit=visit("a", outcome="changed"), outbox=[Event(id="e")], due_at=NOW + 1)
-    assert store.record_many([entry, entry]) == [Recorded.NEW, Recorded.KNOWN]
-    assert store.record_many([entry]) == [Recorded.KNOWN]
+    assert store.visits.record_many([entry, entry]) == [Recorded.NEW, Recorded.KNOWN]
+    assert store.visits.record_many([entry]) == [Recorded.KNOWN]
     later = Entry(visit=visit("a", NOW + 5))
     earlier = Entry(visit=visit("a", NOW - 5))  # the clock was set back
-    assert store.record_many([later, earlier, entry, earlier]) == [
+    assert store.visits.record_many([later, earlier, entry, earlier]) == [
         Recorded.NEW,
         Recorded.NEW,
         Recorded.KNOWN,
         Recorded.KNOWN,
     ]
-    assert store.record_many([later, earlier]) == [Recorded.KNOWN] * 2
-    source = store.source("a")
+    assert store.visits.record_many([later, earlier]) == [Recorded.KNOWN] * 2
+    source = store.sources.get("a")
     assert (source.visits, source.changes, source.visited_at) == (3, 1, NOW + 5)
-    assert len(store.pending()) == 1
+    assert len(store.outbox.pending()) == 1
     assert healthy(store)
 
 
 def test_an_event_told_by_two_visits_is_delivered_once(store):
-    store.add_sources([Source(name="a")], now=NOW)
+    store.sources.add([Source(name="a")], now=NOW)
     for at in (NOW, NOW + 1):
-        store.record(visit("a", at), outbox=[Event(id="same", payload=at)])
-    (event,) = store.pending()
+        store.visits.record(visit("a", at), outbox=[Event(id="same", payload=at)])
+    (event,) = store.outbox.pending()
     assert (event.payload, event.source) == (NOW, "a")
 
 
 def test_a_group_is_one_transaction_and_refusals_do_not_stop_it(store):
-    store.add_sources([Source(name="a", host="h"), Source(name="b", host="h")], now=NOW)
-    fences = store.lease_shards("me", SHARDS, now=NOW)
+    store.sources.add([Source(name="a", host="h"), Source(name="b", host="h")], now=NOW)
+    fences = store.leases.take("me", SHARDS, now=NOW)
     good = fences[shard_of("h")]
-    told = store.record_many(
+    told = store.visits.record_many(
         [
             Entry(visit=visit("a", outcome="changed"), fence=good),
             Entry(visit=visit("nobody"), fence=good),
@@ -405,57 +403,57 @@ def test_a_group_is_one_transaction_and_refusals_do_not_stop_it(store):
         now=NOW,
     )
     assert told == [Recorded.NEW, Recorded.UNKNOWN, Recorded.FENCED, Recorded.NEW]
-    assert store.source("a").visits == 2
-    assert store.source("b").visits == 0
-    assert store.pending() == []
+    assert store.sources.get("a").visits == 2
+    assert store.sources.get("b").visits == 0
+    assert store.outbox.pending() == []
     with pytest.raises(InputError):  # what cannot be kept refuses the whole group
-        store.record_many(
+        store.visits.record_many(
             [Entry(visit=visit("b", NOW + 7)), Entry(visit=visit("a", float("nan")))], now=NOW
         )
-    assert store.source("b").visits == 0
+    assert store.sources.get("b").visits == 0
     with pytest.raises(InputError):
-        store.record_many(
+        store.visits.record_many(
             [Entry(visit=visit("b")), Entry(visit=visit("a", NOW + 9), outbox=[Event(id="")])]
         )
-    assert store.source("b").visits == 0
+    assert store.sources.get("b").visits == 0
 
 
 @pytest.mark.parametrize(
     "bad", [{"status": 40_000}, {"status": -1}, {"bytes": 1 << 63}, {"digest": "no hex"}]
 )
 def test_numbers_that_no_column_can_hold_are_refused_at_the_door(store, bad):
-    store.add_sources([Source(name="a")], now=NOW)
+    store.sources.add([Source(name="a")], now=NOW)
     with pytest.raises(InputError):
-        store.record_many([Entry(visit=visit("a", **bad))])
+        store.visits.record_many([Entry(visit=visit("a", **bad))])
     assert store.totals().visits == 0
-    store.record(visit("a", magnitude=float("nan"), digest="00ff"))
-    (kept,) = store.visits("a")
+    store.visits.record(visit("a", magnitude=float("nan"), digest="00ff"))
+    (kept,) = store.visits.list("a")
     assert (kept.magnitude, kept.digest) == (None, b"\x00\xff")
 
 
 def test_the_comparers_memory_follows_every_comparison(store):
-    store.add_sources([Source(name="a")], now=NOW)
+    store.sources.add([Source(name="a")], now=NOW)
     told = Comparison(outcome="same", memory={"k": 1}, noise=({"field": "date"},))
-    store.record(visit("a"), comparison=told)
-    assert store.remembered("a").memory == {"k": 1}
-    assert store.visits("a", details=True)[0].detail is None  # nothing that is news
-    store.record(visit("a", NOW + 1), comparison=Comparison(outcome="same", memory={}))
-    assert store.remembered("a").memory == {}
+    store.visits.record(visit("a"), comparison=told)
+    assert store.sources.memory("a").memory == {"k": 1}
+    assert store.visits.list("a", details=True)[0].detail is None  # nothing that is news
+    store.visits.record(visit("a", NOW + 1), comparison=Comparison(outcome="same", memory={}))
+    assert store.sources.memory("a").memory == {}
 
 
 def test_odd_texts_of_the_world_do_no_harm(store):
-    store.add_sources([Source(name="a")], now=NOW)
+    store.sources.add([Source(name="a")], now=NOW)
     odd = "nul \0, half a pair \ud83d, quote ' \" ; DROP TABLE visits; -- %s :name"
-    store.record(
+    store.visits.record(
         visit("a", outcome="failed", error=odd, status=0),
         comparison={"reason": odd, "record": {"title": odd, odd: [odd]}, "text": odd},
         outbox=[Event(id=odd.replace("\0", "").replace("\ud83d", ""), payload=odd)],
     )
-    (kept,) = store.visits("a", details=True)
+    (kept,) = store.visits.list("a", details=True)
     assert "DROP TABLE" in kept.error
     assert "half a pair" in kept.detail["reason"]
-    assert "half a pair" in store.remembered("a").text
-    assert store.count(search="%s") == 0
+    assert "half a pair" in store.sources.memory("a").text
+    assert store.sources.count(search="%s") == 0
     assert healthy(store)
 
 
@@ -463,32 +461,37 @@ def test_odd_texts_of_the_world_do_no_harm(store):
 
 
 def test_visits_are_read_in_pages(store):
-    store.add_sources([Source(name="a"), Source(name="b")], now=NOW)
+    store.sources.add([Source(name="a"), Source(name="b")], now=NOW)
     for i in range(10):
-        store.record(visit("ab"[i % 2], NOW + i, "changed" if i % 3 == 0 else "same"))
-    times = [v.started_at - NOW for v in store.visits("a", limit=3)]
+        store.visits.record(visit("ab"[i % 2], NOW + i, "changed" if i % 3 == 0 else "same"))
+    times = [v.started_at - NOW for v in store.visits.list("a", limit=3)]
     assert times == [8, 6, 4]
-    last = store.visits("a", limit=3)[-1]
-    assert [v.started_at - NOW for v in store.visits("a", after=last.id)] == [2, 0]
-    assert [v.started_at - NOW for v in store.visits("a", oldest_first=True, limit=2)] == [0, 2]
-    assert [v.started_at - NOW for v in store.visits(since=NOW + 7)] == [9, 8, 7]
-    assert [v.started_at - NOW for v in store.visits("b", until=NOW + 4)] == [3, 1]
-    assert [v.started_at - NOW for v in store.visits(changed=True)] == [9, 6, 3, 0]
+    last = store.visits.list("a", limit=3)[-1]
+    assert [v.started_at - NOW for v in store.visits.list("a", after=last.id)] == [2, 0]
+    assert [v.started_at - NOW for v in store.visits.list("a", oldest_first=True, limit=2)] == [
+        0,
+        2,
+    ]
+    assert [v.started_at - NOW for v in store.visits.list(since=NOW + 7)] == [9, 8, 7]
+    assert [v.started_at - NOW for v in store.visits.list("b", until=NOW + 4)] == [3, 1]
+    assert [v.started_at - NOW for v in store.visits.list(changed=True)] == [9, 6, 3, 0]
     with pytest.raises(UnknownSourceError):
-        store.visits("c")
+        store.visits.list("c")
 
 
 def test_the_log_is_exported_as_estimators_read_it(store, tmp_path):
-    store.add_sources([Source(name="a"), Source(name="b")], now=NOW)
-    store.record(visit("a", NOW, "first", digest=b"1" * 32, bytes=10, last_modified=NOW - 100))
-    store.record(visit("a", NOW + 10, "failed", status=200, error="content"))
-    store.record(visit("a", NOW + 20, "unconfirmed"))
-    store.record(visit("a", NOW + 30, "changed", digest=b"2" * 32, magnitude=0.5))
-    store.record(visit("b", NOW + 5, "failed", status=503))
-    store.record(visit("b", NOW + 15, "first", status=None))
+    store.sources.add([Source(name="a"), Source(name="b")], now=NOW)
+    store.visits.record(
+        visit("a", NOW, "first", digest=b"1" * 32, bytes=10, last_modified=NOW - 100)
+    )
+    store.visits.record(visit("a", NOW + 10, "failed", status=200, error="content"))
+    store.visits.record(visit("a", NOW + 20, "unconfirmed"))
+    store.visits.record(visit("a", NOW + 30, "changed", digest=b"2" * 32, magnitude=0.5))
+    store.visits.record(visit("b", NOW + 5, "failed", status=503))
+    store.visits.record(visit("b", NOW + 15, "first", status=None))
     file = tmp_path / "visits.parquet"
     seen = []
-    assert store.export(file, progress=seen.append) == 6
+    assert store.visits.export(file, progress=seen.append) == 6
     assert seen == [6]
     assert pq.read_schema(file).names[-1] == "outcome"
     log = read_visits(file)
@@ -497,77 +500,77 @@ def test_the_log_is_exported_as_estimators_read_it(store, tmp_path):
     assert log.succeeded.tolist() == [True, False, False, True, False, True]
     assert log.changed.tolist() == [-1, -1, -1, 1, -1, -1]
     assert log.extras["digest"].to_pylist()[0] == b"1" * 32
-    assert store.export(tmp_path / "visits.csv", since=NOW + 15) == 3
-    assert repr(store.visit_log()) == repr(log)
-    assert [b.num_rows for b in store.batches(rows=4)] == [4, 2]
+    assert store.visits.export(tmp_path / "visits.csv", since=NOW + 15) == 3
+    assert repr(store.visits.log()) == repr(log)
+    assert [b.num_rows for b in store.visits.batches(rows=4)] == [4, 2]
 
 
 def test_an_empty_store_exports_an_empty_file(store, tmp_path):
-    assert store.export(tmp_path / "none.parquet") == 0
+    assert store.visits.export(tmp_path / "none.parquet") == 0
     assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
 
 
 def test_the_export_is_one_moment_while_visits_go_on(store):
-    store.add_sources([Source(name="a")], now=NOW)
-    store.record_many([Entry(visit=visit("a", NOW + i)) for i in range(10)])
-    batches = store.batches(rows=4)
+    store.sources.add([Source(name="a")], now=NOW)
+    store.visits.record_many([Entry(visit=visit("a", NOW + i)) for i in range(10)])
+    batches = store.visits.batches(rows=4)
     first = next(batches)
-    store.record(visit("a", NOW + 100))  # is not kept waiting, and not seen
+    store.visits.record(visit("a", NOW + 100))  # is not kept waiting, and not seen
     assert first.num_rows + sum(b.num_rows for b in batches) == 10
-    assert store.source("a").visits == 11
+    assert store.sources.get("a").visits == 11
 
 
 # -- snapshots --------------------------------------------------------------------------------
 
 
 def test_contents_are_kept_once_and_known_by_their_digest(store):
-    store.add_sources([Source(name="a"), Source(name="b")], now=NOW)
-    store.record(visit("a"), snapshot={"text": "same", "body": b"\0\xff"})
-    store.record(visit("b"), snapshot="same")
-    store.record(visit("a", NOW + 10), snapshot="other")
+    store.sources.add([Source(name="a"), Source(name="b")], now=NOW)
+    store.visits.record(visit("a"), snapshot={"text": "same", "body": b"\0\xff"})
+    store.visits.record(visit("b"), snapshot="same")
+    store.visits.record(visit("a", NOW + 10), snapshot="other")
     assert store.totals().snapshots == 3
-    newest, oldest = store.versions("a")
+    newest, oldest = store.snapshots.versions("a")
     assert (newest.at, oldest.at, oldest.size) == (NOW + 10, NOW, 4)
-    assert store.snapshot(oldest.digest) == b"same"
-    assert store.version_at("a", NOW + 9) == b"same"
-    assert store.version_at("a", NOW - 1) is None
-    assert store.version_at("a", kind="body") == b"\0\xff"
+    assert store.snapshots.get(oldest.digest) == b"same"
+    assert store.snapshots.at("a", NOW + 9) == b"same"
+    assert store.snapshots.at("a", NOW - 1) is None
+    assert store.snapshots.at("a", kind="body") == b"\0\xff"
     with pytest.raises(KeyError):
-        store.snapshot(b"\0" * 32)
+        store.snapshots.get(b"\0" * 32)
     with pytest.raises(UnknownSourceError):
-        store.versions("c")
-    store.remove_source("a", forget=True)
-    assert store.version_at("b") == b"same"
+        store.snapshots.versions("c")
+    store.sources.remove("a", forget=True)
+    assert store.snapshots.at("b") == b"same"
     assert store.totals().snapshots == 1
 
 
 def test_retention_by_age_count_and_bytes(store):
-    store.add_sources([Source(name=n) for n in "abc"], now=NOW)
+    store.sources.add([Source(name=n) for n in "abc"], now=NOW)
     rng_text = [os.urandom(2000).hex() for _ in range(30)]
     for i in range(30):
-        store.record(visit("abc"[i % 3], NOW + i, "changed"), snapshot=rng_text[i])
-    assert store.retain(now=NOW) == store.retain(
+        store.visits.record(visit("abc"[i % 3], NOW + i, "changed"), snapshot=rng_text[i])
+    assert store.snapshots.retain(now=NOW) == store.snapshots.retain(
         max_age=1e9, max_versions=99, max_bytes=1 << 40, now=NOW
     )
-    swept = store.retain(max_age=10.0, now=NOW + 29)
+    swept = store.snapshots.retain(max_age=10.0, now=NOW + 29)
     assert (swept.versions, swept.snapshots) == (19, 19)
     assert swept.bytes > 19 * 1000
-    assert [v.at - NOW for v in store.versions("a")] == [27, 24, 21]
-    swept = store.retain(max_versions=2)
-    assert (swept.versions, len(store.versions("a"))) == (5, 2)
+    assert [v.at - NOW for v in store.snapshots.versions("a")] == [27, 24, 21]
+    swept = store.snapshots.retain(max_versions=2)
+    assert (swept.versions, len(store.snapshots.versions("a"))) == (5, 2)
     before = store.totals().snapshot_bytes
-    store.retain(max_bytes=before - 1)
+    store.snapshots.retain(max_bytes=before - 1)
     assert store.totals().snapshots == 5
-    assert [v.at - NOW for v in store.versions("a")] == [27]  # the oldest of all went
-    store.retain(max_bytes=0, max_age=0, max_versions=1, now=NOW + 1e6)
-    assert [len(store.versions(n)) for n in "abc"] == [1, 1, 1]  # the latest always stays
+    assert [v.at - NOW for v in store.snapshots.versions("a")] == [27]  # the oldest of all went
+    store.snapshots.retain(max_bytes=0, max_age=0, max_versions=1, now=NOW + 1e6)
+    assert [len(store.snapshots.versions(n)) for n in "abc"] == [1, 1, 1]  # the latest always stays
     assert store.totals().visits == 30
-    assert len(store.visit_log()) == 30
+    assert len(store.visits.log()) == 30
     assert healthy(store)
     with pytest.raises(InputError):
-        store.retain(max_versions=0)
+        store.snapshots.retain(max_versions=0)
     with pytest.raises(InputError):
-        store.retain(max_bytes=-1)
+        store.snapshots.retain(max_bytes=-1)
 
 
 def test_a_content_that_lies_about_its_size_is_not_unpacked():
@@ -584,98 +587,98 @@ def test_a_content_that_lies_about_its_size_is_not_unpacked():
 
 
 def test_events_wait_until_they_are_delivered(store):
-    assert store.add_events([Event(id="b", topic="t"), Event(id="a")], now=NOW) == 2
-    assert store.add_events([Event(id="a"), Event(id="c", not_before=NOW + 50)], now=NOW + 1) == 1
-    assert {e.id for e in store.pending(now=NOW + 1)} == {"a", "b"}
-    assert [e.id for e in store.pending(now=NOW + 1, topic="t")] == ["b"]
-    taken = store.take_events(limit=1, seconds=30, now=NOW + 1)
+    assert store.outbox.add([Event(id="b", topic="t"), Event(id="a")], now=NOW) == 2
+    assert store.outbox.add([Event(id="a"), Event(id="c", not_before=NOW + 50)], now=NOW + 1) == 1
+    assert {e.id for e in store.outbox.pending(now=NOW + 1)} == {"a", "b"}
+    assert [e.id for e in store.outbox.pending(now=NOW + 1, topic="t")] == ["b"]
+    taken = store.outbox.take(limit=1, seconds=30, now=NOW + 1)
     assert len(taken) == 1
-    assert {e.id for e in store.take_events(seconds=30, now=NOW + 1)} | {taken[0].id} == {"a", "b"}
-    assert store.take_events(now=NOW + 30) == []
-    assert len(store.take_events(seconds=1, now=NOW + 32)) == 2  # who took them has died
-    store.postpone("a", until=NOW + 500, error="no answer")
-    assert [e.id for e in store.pending(now=NOW + 100)] == ["b", "c"]
-    assert store.delivered(["a", "b", "nobody"], now=NOW + 60) == 2
-    assert store.delivered(["a"], now=NOW + 61) == 0
-    log = {e.id: e for e in store.events()}
+    assert {e.id for e in store.outbox.take(seconds=30, now=NOW + 1)} | {taken[0].id} == {"a", "b"}
+    assert store.outbox.take(now=NOW + 30) == []
+    assert len(store.outbox.take(seconds=1, now=NOW + 32)) == 2  # who took them has died
+    store.outbox.postpone("a", until=NOW + 500, error="no answer")
+    assert [e.id for e in store.outbox.pending(now=NOW + 100)] == ["b", "c"]
+    assert store.outbox.delivered(["a", "b", "nobody"], now=NOW + 60) == 2
+    assert store.outbox.delivered(["a"], now=NOW + 61) == 0
+    log = {e.id: e for e in store.outbox.list()}
     assert (log["a"].attempts, log["a"].delivered_at, log["c"].delivered_at) == (1, NOW + 60, None)
-    assert store.add_events([Event(id="a")]) == 0  # also once it was delivered
-    assert store.prune_events(before=NOW + 61) == 2
-    assert [e.id for e in store.events()] == ["c"]
+    assert store.outbox.add([Event(id="a")]) == 0  # also once it was delivered
+    assert store.outbox.prune(before=NOW + 61) == 2
+    assert [e.id for e in store.outbox.list()] == ["c"]
     with pytest.raises(UnknownSourceError):
-        store.add_events([Event(id="x")], source="nobody")
+        store.outbox.add([Event(id="x")], source="nobody")
 
 
 def test_settings_keep_any_json_value(store):
-    assert store.setting("a") is None
-    assert store.setting("a", 5) == 5
-    store.set_setting("a.x", {"k": [1, 2.5, None, "ü"]})
-    store.set_setting("a.y", 0)
-    store.set_setting("b", False)
-    assert store.settings("a.") == {"a.x": {"k": [1, 2.5, None, "ü"]}, "a.y": 0}
-    assert store.setting("b", True) is False
-    store.set_setting("a.y", None)
-    assert set(store.settings()) == {"a.x", "b"}
+    assert store.settings.get("a") is None
+    assert store.settings.get("a", 5) == 5
+    store.settings.set("a.x", {"k": [1, 2.5, None, "ü"]})
+    store.settings.set("a.y", 0)
+    store.settings.set("b", False)
+    assert store.settings.all("a.") == {"a.x": {"k": [1, 2.5, None, "ü"]}, "a.y": 0}
+    assert store.settings.get("b", True) is False
+    store.settings.set("a.y", None)
+    assert set(store.settings.all()) == {"a.x", "b"}
 
 
 # -- leases -----------------------------------------------------------------------------------
 
 
 def test_shards_are_leased_renewed_taken_over_and_given_back(store):
-    one = store.lease_shards("one", 40, NOW, 60)
-    two = store.lease_shards("two", 40, NOW, 60)
+    one = store.leases.take("one", 40, NOW, 60)
+    two = store.leases.take("two", 40, NOW, 60)
     assert len(one) == 40
     assert len(two) == SHARDS - 40
     assert not set(one) & set(two)
-    assert store.lease_shards("one", 40, NOW + 30, 60) == one  # renewed, same fences
-    assert store.lease_shards("two", 64, NOW + 70, 60).keys() == two.keys()  # one holds until 90
-    assert store.lease_shards("one", 0, NOW + 89, 60) == one
-    three = store.lease_shards("three", 64, NOW + 200, 60)  # everybody else has died
+    assert store.leases.take("one", 40, NOW + 30, 60) == one  # renewed, same fences
+    assert store.leases.take("two", 64, NOW + 70, 60).keys() == two.keys()  # one holds until 90
+    assert store.leases.take("one", 0, NOW + 89, 60) == one
+    three = store.leases.take("three", 64, NOW + 200, 60)  # everybody else has died
     assert set(three) == set(range(SHARDS))
     assert all(three[shard] > fence for shard, fence in (one | two).items())
-    assert store.renew("one", one, NOW + 201) == {}
+    assert store.leases.renew("one", one, NOW + 201) == {}
     kept = {0: three[0], 1: three[1]}
-    assert store.renew("three", kept, NOW + 230, 100) == kept
-    assert store.release("three", kept) == 2
-    assert store.release("three", kept) == 0
-    assert store.lease_shards("four", 64, NOW + 231).keys() == kept.keys()
-    assert store.release("three") == SHARDS - 2
-    assert {lease.observer for lease in store.leases()} == {"four"}
-    actions = [(note.observer, note.action) for note in store.audit(limit=100)]
+    assert store.leases.renew("three", kept, NOW + 230, 100) == kept
+    assert store.leases.release("three", kept) == 2
+    assert store.leases.release("three", kept) == 0
+    assert store.leases.take("four", 64, NOW + 231).keys() == kept.keys()
+    assert store.leases.release("three") == SHARDS - 2
+    assert {lease.observer for lease in store.leases.list()} == {"four"}
+    actions = [(note.observer, note.action) for note in store.journal.list(limit=100)]
     assert ("one", "lost") in actions
-    assert store.audit(observer="three")[-1].detail["from"] == ["one", "two"]
-    assert [o.name for o in store.observers(since=NOW + 230)] == ["four", "three"]
+    assert store.journal.list(observer="three")[-1].detail["from"] == ["one", "two"]
+    assert [o.name for o in store.leases.observers(since=NOW + 230)] == ["four", "three"]
     with pytest.raises(InputError):
-        store.lease_shards("one", 65)
+        store.leases.take("one", 65)
 
 
 def test_a_lease_that_ran_out_cannot_be_renewed(store):
-    old = store.lease_shards("me", 1, NOW, 60)
-    assert store.renew("me", old, NOW + 60) == {}  # nobody took it, but somebody could have
-    new = store.lease_shards("me", 1, NOW + 61, 60)
+    old = store.leases.take("me", 1, NOW, 60)
+    assert store.leases.renew("me", old, NOW + 60) == {}  # nobody took it, but somebody could have
+    new = store.leases.take("me", 1, NOW + 61, 60)
     assert old.keys() == new.keys()
-    assert store.renew("me", old, NOW + 62) == {}  # mine again, under another fence
-    assert store.release("me", old) == 0
-    assert store.renew("me", new, NOW + 62) == new
+    assert store.leases.renew("me", old, NOW + 62) == {}  # mine again, under another fence
+    assert store.leases.release("me", old) == 0
+    assert store.leases.renew("me", new, NOW + 62) == new
 
 
 def test_a_commit_with_an_expired_or_foreign_fence_is_refused(store):
-    store.add_sources([Source(name="a", host="h")], now=NOW)
+    store.sources.add([Source(name="a", host="h")], now=NOW)
     shard = shard_of("h")
-    old = store.lease_shards("old", SHARDS, NOW, 60)[shard]
-    assert store.record(visit("a", NOW), fence=old, now=NOW + 59) is Recorded.NEW
+    old = store.leases.take("old", SHARDS, NOW, 60)[shard]
+    assert store.visits.record(visit("a", NOW), fence=old, now=NOW + 59) is Recorded.NEW
     with pytest.raises(FenceError):  # over, although nobody took it
-        store.record(visit("a", NOW + 60), fence=old, now=NOW + 60)
-    new = store.lease_shards("new", SHARDS, NOW + 61, 60)[shard]
+        store.visits.record(visit("a", NOW + 60), fence=old, now=NOW + 60)
+    new = store.leases.take("new", SHARDS, NOW + 61, 60)[shard]
     with pytest.raises(FenceError):
-        store.record(visit("a", NOW + 61), fence=old, outbox=[Event(id="e")], now=NOW + 62)
-    assert store.record(visit("a", NOW), fence=old, now=NOW + 62) is Recorded.KNOWN
-    assert store.record(visit("a", NOW + 62), fence=new, now=NOW + 63) is Recorded.NEW
-    assert store.source("a").visits == 2
-    assert store.pending(now=NOW + 99) == []
-    store.release("new", now=NOW + 64)
+        store.visits.record(visit("a", NOW + 61), fence=old, outbox=[Event(id="e")], now=NOW + 62)
+    assert store.visits.record(visit("a", NOW), fence=old, now=NOW + 62) is Recorded.KNOWN
+    assert store.visits.record(visit("a", NOW + 62), fence=new, now=NOW + 63) is Recorded.NEW
+    assert store.sources.get("a").visits == 2
+    assert store.outbox.pending(now=NOW + 99) == []
+    store.leases.release("new", now=NOW + 64)
     with pytest.raises(FenceError):
-        store.record(visit("a", NOW + 64), fence=new, now=NOW + 65)
+        store.visits.record(visit("a", NOW + 64), fence=new, now=NOW + 65)
 
 
 def test_several_processes_never_hold_the_same_shard(place):
@@ -709,14 +712,14 @@ def test_several_processes_never_hold_the_same_shard(place):
 
 def test_a_store_is_as_it_was_when_opened_again(place):
     with open_store(place) as first:
-        first.add_sources([Source(name="a")], now=NOW)
-        first.record(visit("a"), due_at=NOW + 5)
+        first.sources.add([Source(name="a")], now=NOW)
+        first.visits.record(visit("a"), due_at=NOW + 5)
     with pytest.raises(StoreError, match="closed"):
-        first.count()
+        first.sources.count()
     with pytest.raises(StoreError, match="closed"):
-        first.add_sources([])
+        first.sources.add([])
     with open_store(place, create=False) as again:
-        assert again.source("a").due_at == NOW + 5
+        assert again.sources.get("a").due_at == NOW + 5
 
 
 def test_nothing_is_made_where_nothing_was_to_be_made(place, tmp_path):
@@ -727,7 +730,7 @@ def test_nothing_is_made_where_nothing_was_to_be_made(place, tmp_path):
 
 def _at_version(place, number):
     """A store as an older observant made it, with rows in it."""
-    engine = open_store(place)._engine  # the newest; its tables are made again below
+    engine = open_store(place).engine  # the newest; its tables are made again below
 
     def work(session):
         session.script(_drop_all(engine.name))
@@ -762,11 +765,11 @@ def _drop_all(engine):
 def test_a_store_of_an_older_version_is_brought_forward(place, number, tmp_path):
     _at_version(place, number)
     with open_store(place) as store:
-        assert store._engine.version() == migrations("sqlite")[-1].number
-        assert store.source("old").due_at == 5.0
-        assert [v.started_at for v in store.visits("old")] == [1.0]
-        assert [e.id for e in store.pending()] == ["e"]
-        store.note("me", "looked")
+        assert store.engine.version() == migrations("sqlite")[-1].number
+        assert store.sources.get("old").due_at == 5.0
+        assert [v.started_at for v in store.visits.list("old")] == [1.0]
+        assert [e.id for e in store.outbox.pending()] == ["e"]
+        store.journal.add("me", "looked")
         assert healthy(store)
         store.backup(tmp_path / "backup.db")
 
@@ -775,14 +778,14 @@ def test_a_backup_of_an_older_version_is_restored(store, tmp_path):
     old = str(tmp_path / "old.db")
     _at_version(old, 1)
     assert store.restore(old) == 1
-    assert [e.id for e in store.pending()] == ["e"]
+    assert [e.id for e in store.outbox.pending()] == ["e"]
     with closing(sqlite3.connect(old)) as untouched:
         assert untouched.execute("SELECT max(number) FROM migrations").fetchone() == (1,)
 
 
 def test_a_store_of_a_newer_version_is_refused(place):
     with open_store(place) as store:
-        store._engine.write(lambda s: s.run("migrated", number=99, name="future", now=0))
+        store.engine.write(lambda s: s.run("migrated", number=99, name="future", now=0))
     with pytest.raises(StoreVersionError, match="newer observant"):
         open_store(place)
 
@@ -791,7 +794,7 @@ def test_both_engines_have_the_same_migrations_and_columns(postgres):
     assert [step[:2] for step in migrations("sqlite")] == [s[:2] for s in migrations("postgres")]
     with (
         open_store(f"{postgres}&schema=test_columns") as store,
-        store._engine.snapshot() as session,
+        store.engine.snapshot() as session,
     ):
         rows = session.sql(
             "SELECT table_name, column_name FROM information_schema.columns "
@@ -801,15 +804,24 @@ def test_both_engines_have_the_same_migrations_and_columns(postgres):
     found = {}
     for table, column in rows:
         found.setdefault(table, []).append(column)
-    with open_store(":memory:") as store, store._engine.snapshot() as session:
+    with open_store(":memory:") as store, store.engine.snapshot() as session:
         for table, columns in found.items():
             names = [row[1] for row in session.sql(f"PRAGMA table_info({table})", {})]
             assert names == columns, table
 
 
-def test_the_store_does_all_that_the_protocol_says():
-    promised = {name for name in vars(Store) if not name.startswith("_")}
-    assert promised == {name for name in dir(SqlStore) if not name.startswith("_")}
+def test_every_piece_says_what_it_promises():
+    with open_store(":memory:") as store:
+        pieces = [piece for name, piece in vars(store).items() if name != "engine"]
+        promises = [
+            getattr(type(piece), name)
+            for piece in (store, *pieces)
+            for name in vars(type(piece))
+            if not name.startswith("_")
+        ]
+    assert len(pieces) == 14
+    assert len(promises) > 80
+    assert [promise.__qualname__ for promise in promises if not promise.__doc__] == []
     assert issubclass(sqlite_engine.SqliteEngine, Engine)
 
 
@@ -859,33 +871,33 @@ def test_a_network_filesystem_is_refused(tmp_path, monkeypatch):
 def test_a_busy_file_is_told_and_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite_engine, "_BUSY_SECONDS", 0.1)
     with open_store(tmp_path / "s.db") as store:
-        store.add_sources([Source(name="a")])
+        store.sources.add([Source(name="a")])
         with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreBusyError, match="nothing was written"):
-                store.record(visit("a"))
-            assert store.source("a").visits == 0  # readers are not in anybody's way
+                store.visits.record(visit("a"))
+            assert store.sources.get("a").visits == 0  # readers are not in anybody's way
             other.execute("ROLLBACK")
-        assert store.record(visit("a")) is Recorded.NEW
+        assert store.visits.record(visit("a")) is Recorded.NEW
 
 
 def test_a_full_disk_is_told_and_the_store_stays_sound(tmp_path):
     with open_store(tmp_path / "s.db") as store:
-        store.add_sources([Source(name="a")])
-        pages = store._engine._writer.execute("PRAGMA page_count").fetchone()[0]
-        store._engine._writer.execute(f"PRAGMA max_page_count = {pages + 2}")
+        store.sources.add([Source(name="a")])
+        pages = store.engine._writer.execute("PRAGMA page_count").fetchone()[0]
+        store.engine._writer.execute(f"PRAGMA max_page_count = {pages + 2}")
         with pytest.raises(StoreError, match="disk is full"):
-            store.record(visit("a"), snapshot=os.urandom(100_000))
-        assert store.source("a").visits == 0
-        store._engine._writer.execute("PRAGMA max_page_count = 1000000")
-        assert store.record(visit("a")) is Recorded.NEW
+            store.visits.record(visit("a"), snapshot=os.urandom(100_000))
+        assert store.sources.get("a").visits == 0
+        store.engine._writer.execute("PRAGMA max_page_count = 1000000")
+        assert store.visits.record(visit("a")) is Recorded.NEW
         assert healthy(store)
 
 
 def test_people_can_read_the_log_with_sql(tmp_path):
     with open_store(tmp_path / "s.db") as store:
-        store.add_sources([Source(name="a")])
-        store.record(visit("a", 86_400.0, outcome="changed"))
+        store.sources.add([Source(name="a")])
+        store.visits.record(visit("a", 86_400.0, outcome="changed"))
         with closing(sqlite3.connect(tmp_path / "s.db")) as database:
             rows = database.execute(
                 "SELECT source, time, changed, status FROM visit_log"
@@ -898,21 +910,21 @@ def test_people_can_read_the_log_with_sql(tmp_path):
 
 def test_a_lost_connection_is_opened_again(postgres):
     with open_store(f"{postgres}&schema=test_lost") as store:
-        store.add_sources([Source(name="a")], now=NOW)
+        store.sources.add([Source(name="a")], now=NOW)
         for _ in range(2):
-            store._engine.write(lambda _: None)
-            store.count()
+            store.engine.write(lambda _: None)
+            store.sources.count()
             with open_store(f"{postgres}&schema=test_other") as other:
-                other._engine.write(
+                other.engine.write(
                     lambda s: s.sql(
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                         "WHERE application_name = 'observant' AND pid <> pg_backend_pid()",
                         {},
                     )
                 )
-            assert store.record(visit("a")) in {Recorded.NEW, Recorded.KNOWN}
-            assert store.count() == 1
-        assert store.source("a").visits == 1
+            assert store.visits.record(visit("a")) in {Recorded.NEW, Recorded.KNOWN}
+            assert store.sources.count() == 1
+        assert store.sources.get("a").visits == 1
 
 
 def test_a_bad_url_is_told(postgres):
@@ -927,17 +939,17 @@ def test_a_bad_url_is_told(postgres):
 
 
 def test_many_threads_write_and_read_at_once(store):
-    store.add_sources([Source(name=f"s{i}") for i in range(8)], now=NOW)
+    store.sources.add([Source(name=f"s{i}") for i in range(8)], now=NOW)
     troubles = []
 
     def work(i):
         try:
             for turn in range(15):
-                store.record(
+                store.visits.record(
                     visit(f"s{i}", NOW + turn, "changed"), outbox=[Event(id=f"{i}.{turn}")]
                 )
-                store.list_sources(limit=3)
-                store.remembered(f"s{i}")
+                store.sources.list(limit=3)
+                store.sources.memory(f"s{i}")
         except Exception as error:  # noqa: BLE001 - told below
             troubles.append(error)
 
@@ -952,7 +964,7 @@ def test_many_threads_write_and_read_at_once(store):
 
 
 def test_an_error_in_the_middle_leaves_nothing(store):
-    store.add_sources([Source(name="a")], now=NOW)
+    store.sources.add([Source(name="a")], now=NOW)
 
     def work(session):
         session.run("set_setting", key="k", value="1")
@@ -960,21 +972,21 @@ def test_an_error_in_the_middle_leaves_nothing(store):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        store._engine.write(work)
-    assert store.setting("k") is None
-    assert store.count() == 1
+        store.engine.write(work)
+    assert store.settings.get("k") is None
+    assert store.sources.count() == 1
 
 
 def test_two_who_write_to_one_place_wait_for_each_other(place):
     names = [f"s{i}" for i in range(4)]
     with open_store(place, durable=False) as one, open_store(place, durable=False) as two:
-        one.add_sources([Source(name=name, host=name) for name in names], now=NOW)
+        one.sources.add([Source(name=name, host=name) for name in names], now=NOW)
         troubles = []
 
         def work(store, mine):
             try:
                 for turn in range(40):
-                    store.record_many(
+                    store.visits.record_many(
                         [
                             Entry(visit=visit(name, NOW + turn, "changed"), snapshot=f"{turn}")
                             for name in mine
@@ -997,7 +1009,7 @@ def test_two_who_write_to_one_place_wait_for_each_other(place):
 
 
 def test_nobody_who_reads_waits_for_those_who_write(store):
-    store.add_sources([Source(name="a")], now=NOW)
+    store.sources.add([Source(name="a")], now=NOW)
     in_the_middle, go_on = threading.Event(), threading.Event()
 
     def slow(session):
@@ -1005,26 +1017,28 @@ def test_nobody_who_reads_waits_for_those_who_write(store):
         in_the_middle.set()
         go_on.wait(20)
 
-    writer = threading.Thread(target=store._engine.write, args=(slow,))
+    writer = threading.Thread(target=store.engine.write, args=(slow,))
     writer.start()
     try:
         assert in_the_middle.wait(20)
-        reader = threading.Thread(target=store.count)
+        reader = threading.Thread(target=store.sources.count)
         reader.start()
         reader.join(10)
         assert not reader.is_alive()
-        assert store.setting("k") is None  # and sees nothing of what is not committed
+        assert store.settings.get("k") is None  # and sees nothing of what is not committed
     finally:
         go_on.set()
         writer.join(20)
-    assert store.setting("k") == 1
+    assert store.settings.get("k") == 1
 
 
 def test_a_group_commit_tells_each_task_its_own(store, monkeypatch):
-    store.add_sources([Source(name=f"s{i}") for i in range(50)], now=NOW)
+    store.sources.add([Source(name=f"s{i}") for i in range(50)], now=NOW)
     calls = []
-    record_many = store.record_many
-    monkeypatch.setattr(store, "record_many", lambda es: calls.append(len(es)) or record_many(es))
+    record_many = store.visits.record_many
+    monkeypatch.setattr(
+        store.visits, "record_many", lambda es: calls.append(len(es)) or record_many(es)
+    )
 
     async def work():
         group = GroupCommit(store)
@@ -1061,7 +1075,7 @@ def test_when_the_store_fails_every_task_is_told_at_once(store, monkeypatch):
         calls.append(len(entries))
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr(store, "record_many", fail)
+    monkeypatch.setattr(store.visits, "record_many", fail)
 
     async def work():
         group = GroupCommit(store)
@@ -1077,15 +1091,15 @@ def test_when_the_store_fails_every_task_is_told_at_once(store, monkeypatch):
 
 
 def _filled(store):
-    store.add_sources(
+    store.sources.add(
         [Source(name=f"s{i}", host=f"h{i}", tags=("t",), config={"i": i}) for i in range(5)],
         now=NOW,
     )
-    store.remove_source("s4")
-    fences = store.lease_shards("me", SHARDS, NOW)
+    store.sources.remove("s4")
+    fences = store.leases.take("me", SHARDS, NOW)
     for i in range(20):
         name = f"s{i % 4}"
-        store.record(
+        store.visits.record(
             visit(name, NOW + i, "changed", digest=bytes([i]) * 32, magnitude=0.5),
             comparison={"record": {"i": i}, "attributes": ["a"], "text": f"text {i // 2}"},
             posterior=Posterior(data=bytes([i]), rate=float(i)),
@@ -1094,21 +1108,21 @@ def _filled(store):
             fence=fences[shard_of(f"h{i % 4}")],
             now=NOW,
         )
-    store.delivered(["e3"], now=NOW)
-    store.set_setting("k", {"v": 1})
+    store.outbox.delivered(["e3"], now=NOW)
+    store.settings.set("k", {"v": 1})
 
 
 def _contents(store):
     return {
-        "sources": store.list_sources().sources,
-        "visits": store.visits(details=True),
-        "past": store.remembered_many([f"s{i}" for i in range(4)]),
-        "versions": [store.versions(f"s{i}") for i in range(4)],
-        "events": store.events(),
-        "settings": store.settings(),
-        "audit": store.audit(),
+        "sources": store.sources.list().sources,
+        "visits": store.visits.list(details=True),
+        "past": store.sources.memories([f"s{i}" for i in range(4)]),
+        "versions": [store.snapshots.versions(f"s{i}") for i in range(4)],
+        "events": store.outbox.list(),
+        "settings": store.settings.all(),
+        "audit": store.journal.list(),
         "totals": store.totals(),
-        "tags": store.tags(),
+        "tags": store.sources.tags(),
     }
 
 
@@ -1126,10 +1140,10 @@ def test_a_backup_is_restored_into_any_engine(store, target, tmp_path, request):
         assert _contents(other) == _contents(store)
         assert healthy(other)
         # life goes on: new keys after the old ones, and no fence is valid twice
-        other.add_sources([Source(name="new")], now=NOW)
-        other.record(visit("new"), snapshot="new", outbox=[Event(id="new")])
-        old = {lease.shard: lease.fence for lease in store.leases()}
-        new = other.lease_shards("other", SHARDS, NOW)
+        other.sources.add([Source(name="new")], now=NOW)
+        other.visits.record(visit("new"), snapshot="new", outbox=[Event(id="new")])
+        old = {lease.shard: lease.fence for lease in store.leases.list()}
+        new = other.leases.take("other", SHARDS, NOW)
         assert all(new[shard] > fence for shard, fence in old.items())
         with pytest.raises(StoreError, match="not empty"):
             other.restore(file)
@@ -1144,7 +1158,7 @@ def test_a_backup_is_restored_into_any_engine(store, target, tmp_path, request):
 
 
 def test_a_backup_while_visits_go_on_is_one_moment(store, tmp_path):
-    store.add_sources([Source(name="a")], now=NOW)
+    store.sources.add([Source(name="a")], now=NOW)
     stop, failed = threading.Event(), []
 
     def write():
@@ -1152,7 +1166,7 @@ def test_a_backup_while_visits_go_on_is_one_moment(store, tmp_path):
         while not stop.is_set():
             turn += 1
             try:
-                store.record(visit("a", NOW + turn, "changed"), outbox=[Event(id=str(turn))])
+                store.visits.record(visit("a", NOW + turn, "changed"), outbox=[Event(id=str(turn))])
             except Exception as error:  # noqa: BLE001 - told below
                 failed.append(error)
                 return
@@ -1207,10 +1221,10 @@ def test_a_backup_with_something_strange_is_refused(store, tmp_path, how):
         _filled(good)
         good.backup(tmp_path / "bad.db")
     _spoil(tmp_path / "bad.db", SPOILED[how])
-    store.add_sources([Source(name="mine")], now=NOW)
+    store.sources.add([Source(name="mine")], now=NOW)
     with pytest.raises(BackupError):
         store.restore(tmp_path / "bad.db", replace=True)
-    assert [s.name for s in store.list_sources().sources] == ["mine"]  # nothing happened
+    assert [s.name for s in store.sources.list().sources] == ["mine"]  # nothing happened
 
 
 def test_a_bomb_in_a_backup_does_not_go_off(store, tmp_path):
@@ -1254,12 +1268,12 @@ def _checks(store, **options):
 
 
 def test_the_doctor_finds_what_is_wrong_and_mends_what_can_be_mended(store):
-    store.add_sources([Source(name="a", due_at=NOW), Source(name="b", due_at=NOW)], now=NOW)
-    store.record(visit("a"), snapshot="one", outbox=[Event(id="e")], now=NOW)
+    store.sources.add([Source(name="a", due_at=NOW), Source(name="b", due_at=NOW)], now=NOW)
+    store.visits.record(visit("a"), snapshot="one", outbox=[Event(id="e")], now=NOW)
     assert _checks(store) == {}
 
     def spoil(*texts):
-        store._engine.write(lambda session: [session.change(text, {}) for text in texts])
+        store.engine.write(lambda session: [session.change(text, {}) for text in texts])
 
     spoil(
         "UPDATE sources SET visits = 7 WHERE name = 'a'",
@@ -1272,19 +1286,19 @@ def test_the_doctor_finds_what_is_wrong_and_mends_what_can_be_mended(store):
     assert (found["counts"].severity, found["schedule"].examples) == ("error", ("b",))
     assert all(finding.repaired for finding in store.doctor(repair=True, now=NOW + 1000))
     assert _checks(store) == {}
-    assert store.source("a").visits == 1
-    assert store.source("b").due_at == NOW + 1000
+    assert store.sources.get("a").visits == 1
+    assert store.sources.get("b").due_at == NOW + 1000
 
-    store.record(visit("a", NOW + 9999), snapshot="two", now=NOW)
-    store.record(visit("a", NOW + 500), now=NOW)
-    store.postpone("e", until=NOW + 10, error="refused")
+    store.visits.record(visit("a", NOW + 9999), snapshot="two", now=NOW)
+    store.visits.record(visit("a", NOW + 500), now=NOW)
+    store.outbox.postpone("e", until=NOW + 10, error="refused")
     spoil(
         "UPDATE events SET created_at = 0",
         "UPDATE snapshots SET content = '\\x00'"
-        if store._engine.name == "postgres"
+        if store.engine.name == "postgres"
         else "UPDATE snapshots SET content = x'00'",
     )
-    store.lease_shards("dead", 3, NOW, 10)
+    store.leases.take("dead", 3, NOW, 10)
     found = _checks(store)
     assert set(found) == {"clock", "outbox", "damaged", "leases"}
     assert found["leases"].severity == "note"
@@ -1296,8 +1310,8 @@ def test_the_doctor_finds_what_is_wrong_and_mends_what_can_be_mended(store):
 def test_the_doctor_sees_a_damaged_file(tmp_path):
     file = tmp_path / "s.db"
     with open_store(file) as store:
-        store.add_sources([Source(name=f"s{i}" * 20) for i in range(500)], now=NOW)
-        store.record_many([Entry(visit=visit(f"s{i}" * 20)) for i in range(500)])
+        store.sources.add([Source(name=f"s{i}" * 20) for i in range(500)], now=NOW)
+        store.visits.record_many([Entry(visit=visit(f"s{i}" * 20)) for i in range(500)])
     raw = bytearray(file.read_bytes())
     page = 4096
     for start in range(20 * page, len(raw) - page, 7 * page):
@@ -1388,9 +1402,9 @@ class Model:
 
 def _check_model(store, model):
     names = {name for name, state in model.sources.items() if state != "removed"}
-    listed = store.list_sources().sources
+    listed = store.sources.list().sources
     assert {s.name: s.state for s in listed} == {name: model.sources[name] for name in names}
-    rows = store.visits(limit=1000)
+    rows = store.visits.list(limit=1000)
     assert {(v.source, round(v.started_at - NOW)): v.outcome for v in rows} == model.visits
     assert len(rows) == len(model.visits)
     for source in listed:
@@ -1400,10 +1414,13 @@ def _check_model(store, model):
         assert source.failures == sum(outcome == "failed" for outcome in mine.values())
         assert source.visited_at == (NOW + max(mine) if mine else None)
     for name in model.sources:
-        kept = {round(v.at - NOW): store.snapshot(v.digest).decode() for v in store.versions(name)}
+        kept = {
+            round(v.at - NOW): store.snapshots.get(v.digest).decode()
+            for v in store.snapshots.versions(name)
+        }
         assert kept == {at: text for (one, at), text in model.versions.items() if one == name}
     assert store.totals().snapshots == len(set(model.versions.values()))
-    told = {e.id: (e.source, e.delivered_at is not None) for e in store.events()}
+    told = {e.id: (e.source, e.delivered_at is not None) for e in store.outbox.list()}
     assert told == model.events
     assert healthy(store, NOW + 20)
 
@@ -1425,10 +1442,10 @@ def test_random_operations_agree_with_a_model(engine, tmp_path, request):
             fences = {}
             for operation, *details in operations:
                 if operation == "add":
-                    store.add_sources([Source(name=details[0])], now=NOW)
+                    store.sources.add([Source(name=details[0])], now=NOW)
                     model.add(*details)
                 elif operation == "remove":
-                    store.remove_source(details[0], forget=details[1])
+                    store.sources.remove(details[0], forget=details[1])
                     model.remove(*details)
                 elif operation == "record":
                     entries = [
@@ -1444,21 +1461,21 @@ def test_random_operations_agree_with_a_model(engine, tmp_path, request):
                         )
                         for name, at, outcome, snapshot, event, fence in details[0]
                     ]
-                    told = store.record_many(entries, now=NOW)
+                    told = store.visits.record_many(entries, now=NOW)
                     assert told == [model.record(*one) for one in details[0]]
                 elif operation == "deliver":
-                    store.delivered([str(details[0])], now=NOW)
+                    store.outbox.delivered([str(details[0])], now=NOW)
                     if str(details[0]) in model.events:
                         model.events[str(details[0])] = (model.events[str(details[0])][0], True)
                 elif operation == "state":
                     if model.sources.get(details[0], "removed") != "removed":
-                        store.update_source(details[0], state=details[1])
+                        store.sources.update(details[0], state=details[1])
                         model.sources[details[0]] = details[1]
                 elif operation == "retain":
-                    store.retain(max_versions=details[0])
+                    store.snapshots.retain(max_versions=details[0])
                     model.retain(details[0])
                 else:
-                    fences = store.lease_shards("me", SHARDS, NOW, 60)
+                    fences = store.leases.take("me", SHARDS, NOW, 60)
                     model.fences = dict.fromkeys(fences, 1)
             _check_model(store, model)
 

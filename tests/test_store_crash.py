@@ -20,7 +20,7 @@ ROUNDS = int(os.environ.get("OBSERVANT_CRASHES", "40"))
 def kill_at_random_moments(place, rounds, seed=0):
     """Let a process write, kill it, look at the store; returns visits, events and promises kept."""
     with open_store(place) as store:
-        store.add_sources([Source(name=f"s{i}", host=f"h{i}") for i in range(SOURCES)], now=START)
+        store.sources.add([Source(name=f"s{i}", host=f"h{i}") for i in range(SOURCES)], now=START)
     rng = random.Random(seed)  # noqa: S311
     told = dict.fromkeys((f"s{i}" for i in range(SOURCES)), 0)
     unfinished = 0
@@ -58,13 +58,13 @@ def _look(place, told):
         assert troubles == []
         beyond = 0
         visits = {}
-        for row in store.visits(limit=10_000_000):
+        for row in store.visits.list(limit=10_000_000):
             visits.setdefault(row.source, []).append(row.started_at)
-        events = {event.id for event in store.events(limit=10_000_000)}
-        assert len(events) == len(store.events(limit=10_000_000))
+        events = {event.id for event in store.outbox.list(limit=10_000_000)}
+        assert len(events) == len(store.outbox.list(limit=10_000_000))
         expected = set()
-        past = store.remembered_many(told)
-        for source in store.list_sources(limit=1000).sources:
+        past = store.sources.memories(told)
+        for source in store.sources.list(limit=1000).sources:
             kept = sorted(visits.get(source.name, []))
             # numbered without a gap and without a double: nothing lost, nothing counted twice
             assert kept == [START + STEP * number for number in range(len(kept))]
@@ -96,11 +96,11 @@ def test_the_killed_observers_shards_come_back(place):
     worker = start_worker("lease", place, "victim", "60")
     with open_store(place) as store:
         deadline = time.monotonic() + 30
-        while not store.leases() and time.monotonic() < deadline:
+        while not store.leases.list() and time.monotonic() < deadline:
             time.sleep(0.02)
         os.kill(worker.pid, signal.SIGKILL)
         worker.communicate(timeout=10)
-        while len(store.lease_shards("heir", 64, seconds=60)) < 64:
+        while len(store.leases.take("heir", 64, seconds=60)) < 64:
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
@@ -110,7 +110,7 @@ def test_a_torn_log_gives_back_a_state_that_was_committed(tmp_path, torn):
     """As after a loss of power without `durable`: the end of the WAL never reached the disk."""
     place = str(tmp_path / "s.db")
     with open_store(place) as store:
-        store.add_sources([Source(name=f"s{i}", host=f"h{i}") for i in range(SOURCES)], now=START)
+        store.sources.add([Source(name=f"s{i}", host=f"h{i}") for i in range(SOURCES)], now=START)
     _one_life(place, 1, 0.3)
     wal = tmp_path / "s.db-wal"
     if wal.exists():
@@ -118,5 +118,5 @@ def test_a_torn_log_gives_back_a_state_that_was_committed(tmp_path, torn):
     (tmp_path / "s.db-shm").unlink(missing_ok=True)
     with open_store(place) as store:
         assert [f for f in store.doctor(now=START + 1e6) if f.severity != "note"] == []
-        for source in store.list_sources(limit=1000).sources:
-            assert len(store.visits(source.name, limit=100_000)) == source.visits
+        for source in store.sources.list(limit=1000).sources:
+            assert len(store.visits.list(source.name, limit=100_000)) == source.visits

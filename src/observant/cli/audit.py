@@ -137,7 +137,7 @@ def _query_claims(name: str, store: str | None, config: str | None) -> Claims:
     from observant.observer.auditing import claims_of_query
 
     with opened(store, config) as (found, _):
-        return claims_of_query(found, found.find_source(name).name)
+        return claims_of_query(found, found.sources.find(name).name)
 
 
 def _read_claims(file: str, format_: str | None, time_unit: str) -> Claims:

@@ -84,7 +84,7 @@ def demo(pages: int, seconds: float, seed: int, directory: str, as_json: bool) -
     with live() as show:
         result = asyncio.run(run_demo(file, world, seconds=seconds, show=show))
     with open_store(file) as store:
-        store.export(folder / "visits.parquet")
+        store.visits.export(folder / "visits.parquet")
     rates = estimate_rates(read_visits(folder / "visits.parquet"))
     write_table(rates, folder / "rates.parquet")
     for ending in ("svg", "png"):

@@ -49,14 +49,14 @@ def export(
     ending = Path(file).suffix.lower()
     with opened(store, config) as (found, _), progress_bar("writing", "visits") as advance:
         if ending == ".opml":
-            what, rows = "source", found.count()
+            what, rows = "source", found.sources.count()
             write_lines(opml_lines(_all_sources(found)), file)
         elif ending == ".atom":
-            log = found.visit_log(since=begin)
+            log = found.visits.log(since=begin)
             what, rows = "visit", len(log.time)
             write_lines(atom_lines(log), file)
         else:
-            what, rows = "visit", found.export(file, since=begin, progress=advance)
+            what, rows = "visit", found.visits.export(file, since=begin, progress=advance)
     if as_json:
         print_json({"file": file, f"{what}s": rows})
     elif ending == ".atom":
@@ -66,10 +66,10 @@ def export(
 
 
 def _all_sources(store: Store) -> Iterator[StoredSource]:
-    page = store.list_sources(limit=1000)
+    page = store.sources.list(limit=1000)
     yield from page.sources
     while page.next is not None:
-        page = store.list_sources(limit=1000, after=page.next)
+        page = store.sources.list(limit=1000, after=page.next)
         yield from page.sources
 
 

@@ -116,7 +116,7 @@ def subscribe(
     if channel == "-":
         channel = sys.stdin.readline().strip()
     with opened(store, config, create=True) as (found, _):
-        kept = found.add_subscription(
+        kept = found.subscriptions.add(
             checked(Subscription(name=name, channel=channel, filter=Filter(**wanted), **given))
         )
     _tell(kept, "" if kept.secret == given.get("secret", "") else kept.secret, as_json)
@@ -145,8 +145,8 @@ def list_(store: str | None, config: str | None, as_json: bool) -> None:
     from observant.notifications import shown
 
     with opened(store, config) as (found, _):
-        rows = [shown(one) for one in found.subscriptions()]
-        counts = found.count_deliveries()
+        rows = [shown(one) for one in found.subscriptions.list()]
+        counts = found.deliveries.count()
     if as_json:
         print_json([_subscription_json(row) | {"deliveries": counts[row.name]} for row in rows])
         return
@@ -197,10 +197,10 @@ def change(
     if paused is not None:
         given["enabled"] = not paused
     with opened(store, config) as (found, _):
-        before = found.subscription(name)
+        before = found.subscriptions.get(name)
         if wanted:
             given["filter"] = msgspec.structs.replace(before.filter, **wanted)
-        kept = found.update_subscription(name, **updated(before, **given))
+        kept = found.subscriptions.update(name, **updated(before, **given))
     known = {before.secret, given.get("secret", "")}
     _tell(kept, "" if kept.secret in known else kept.secret, as_json)
 
@@ -219,7 +219,7 @@ def remove(names: tuple[str, ...], store: str | None, config: str | None, as_jso
 
     with opened(store, config) as (found, _):
         for name in names:
-            if not found.remove_subscription(name):
+            if not found.subscriptions.remove(name):
                 raise InputError(f"there is no subscription {name!r}")
     if as_json:
         print_json({"removed": names})
@@ -245,7 +245,7 @@ def try_out(
     from observant.notifications import Deliverer
 
     with opened(store, config, allow=allow or None) as (found, loaded):
-        subscriber = found.subscription(name)
+        subscriber = found.subscriptions.get(name)
 
         async def send() -> tuple[bool, str]:
             deliverer = Deliverer(found, loaded)
@@ -344,8 +344,8 @@ def retry(
         raise click.UsageError("say which: ids, --subscription NAME, or --all")
     with opened(store, config) as (found, _):
         if subscription:
-            found.subscription(subscription)  # complains if there is none
-        number = found.retry_deliveries(ids or None, subscription=subscription)
+            found.subscriptions.get(subscription)  # complains if there is none
+        number = found.deliveries.retry(ids or None, subscription=subscription)
     if as_json:
         print_json({"queued": number})
     else:
@@ -380,8 +380,8 @@ def _show(store: str | None, config: str | None, as_json: bool, **which: Any) ->
 
     with opened(store, config) as (found, _):
         if which["subscription"]:
-            found.subscription(which["subscription"])  # complains if there is none
-        rows = found.deliveries(**which)
+            found.subscriptions.get(which["subscription"])  # complains if there is none
+        rows = found.deliveries.list(**which)
     if as_json:
         print_json([_delivery_json(row) for row in rows])
         return

@@ -129,7 +129,7 @@ def list_(store: str | None, config: str | None, as_json: bool) -> None:
     """
     with opened(store, config) as (found, _):
         rows = _queries(found)
-        members = {row.name: found.members(row.name) for row in rows}
+        members = {row.name: found.members.list(row.name) for row in rows}
     if as_json:
         print_json([source_json(row) | {"results": len(members[row.name])} for row in rows])
         return
@@ -163,7 +163,7 @@ def show(name: str, dropped: bool, store: str | None, config: str | None, as_jso
     """
     with opened(store, config) as (found, _):
         row = _one(found, name)
-        members = found.members(row.name, left=dropped)
+        members = found.members.list(row.name, left=dropped)
     if as_json:
         print_json(source_json(row) | {"results": [_member_json(member) for member in members]})
         return
@@ -202,7 +202,7 @@ def remove(names: tuple[str, ...], store: str | None, config: str | None, as_jso
         rows = [_one(found, name) for name in names]
         retired = 0
         for row in rows:
-            found.remove_source(row.name)
+            found.sources.remove(row.name)
             retired += retire_members(found, row.name)
         touch(found)
     if as_json:
@@ -220,7 +220,7 @@ def _print(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 def _one(store: Store, name: str) -> StoredSource:
     from observant.errors import InputError
 
-    row = store.find_source(name)
+    row = store.sources.find(name)
     if row.kind != "query":
         raise InputError("this is no standing query", source=row.name)
     return row
@@ -230,7 +230,7 @@ def _queries(store: Store) -> list[StoredSource]:
     rows: list[StoredSource] = []
     after = None
     while True:
-        page = store.list_sources(kind="query", limit=1000, after=after)
+        page = store.sources.list(kind="query", limit=1000, after=after)
         rows.extend(page.sources)
         after = page.next
         if after is None:

@@ -85,7 +85,7 @@ def run(
         set_up_logging(loaded.log, logging.DEBUG if verbose else logging.INFO)
         take_up_config(found, loaded)
         give_way(found, flags)
-        if not found.count(state="active"):
+        if not found.sources.count(state="active"):
             raise InputError(
                 "there is nothing to watch: observant add URL", file=place(loaded.store)
             )
@@ -129,7 +129,7 @@ def check(
     from observant.observer.loop import Observer
 
     with opened(store, config, allow=allow or None) as (found, loaded):
-        names = [found.find_source(source).name for source in sources]
+        names = [found.sources.find(source).name for source in sources]
 
         async def look() -> list[Visit]:
             return [await Observer(found, loaded).check(name) for name in names]

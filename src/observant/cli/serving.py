@@ -181,7 +181,7 @@ def user_list(store: str | None, config: str | None, as_json: bool) -> None:
     from observant.cli.console import print_json
 
     with opened(store, config) as (found, _):
-        accounts = found.accounts()
+        accounts = found.accounts.list()
     if as_json:
         print_json(
             [
@@ -213,7 +213,7 @@ def user_remove(name: str, store: str | None, config: str | None, as_json: bool)
     from observant.cli.console import print_json
 
     with opened(store, config) as (found, _):
-        found.remove_account(name)
+        found.accounts.remove(name)
     if as_json:
         print_json({"removed": name})
     else:
@@ -305,7 +305,7 @@ def token_list(store: str | None, config: str | None, as_json: bool) -> None:
     from observant.cli.console import print_json
 
     with opened(store, config) as (found, _):
-        rows = found.tokens()
+        rows = found.tokens.list()
     if as_json:
         print_json(
             [
@@ -341,7 +341,7 @@ def token_revoke(number: int, store: str | None, config: str | None, as_json: bo
     from observant.errors import InputError
 
     with opened(store, config) as (found, _):
-        if not found.revoke_token(number):
+        if not found.tokens.revoke(number):
             raise InputError(f"there is no token {number}: observant token list")
     if as_json:
         print_json({"revoked": number})

@@ -69,7 +69,7 @@ def list_(
         rows: list[StoredSource] = []
         after = None
         while len(rows) < limit:
-            page = found.list_sources(
+            page = found.sources.list(
                 **only,
                 sort=sort,
                 descending=descending,
@@ -80,7 +80,7 @@ def list_(
             after = page.next
             if after is None:
                 break
-        total = found.count(**only)
+        total = found.sources.count(**only)
     if as_json:
         print_json({"total": total, "sources": [source_json(row) for row in rows]})
         return
@@ -120,10 +120,10 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
     from observant.units import format_rate
 
     with opened(store, config) as (found, loaded):
-        row = found.find_source(source)
-        visits = found.visits(row.name, limit=number, details=True)
-        versions = found.versions(row.name, limit=1000)
-        memory = found.remembered(row.name, text=False).memory
+        row = found.sources.find(source)
+        visits = found.visits.list(row.name, limit=number, details=True)
+        versions = found.snapshots.versions(row.name, limit=1000)
+        memory = found.sources.memory(row.name, text=False).memory
         settings = loaded.settings_of(row.tags, own_settings(row), row.name)
         why = Collection(found, loaded).why(row.name)
     if as_json:
@@ -228,15 +228,17 @@ def diff(
     from observant.units import counted
 
     with opened(store, config) as (found, _):
-        row = found.find_source(source)
-        versions = found.versions(row.name, limit=max(back, to) + 1)
+        row = found.sources.find(source)
+        versions = found.snapshots.versions(row.name, limit=max(back, to) + 1)
         if len(versions) <= max(back, to):
             kept = counted(len(versions), "version")
             raise InputError(
                 f"there is nothing to compare yet: {kept} kept, {max(back, to) + 1} needed",
                 source=row.name,
             )
-        texts = [found.snapshot(versions[k].digest).decode("utf-8", "replace") for k in (back, to)]
+        texts = [
+            found.snapshots.get(versions[k].digest).decode("utf-8", "replace") for k in (back, to)
+        ]
         times = [versions[k].at for k in (back, to)]
     difference = compare(*texts, **({} if by == "auto" else {"kind": by}))
     if as_json:
@@ -268,7 +270,7 @@ def _change_state(
     with opened(store, config) as (found, _):
         names = _named(found, sources, tag)
         for name in names:
-            found.update_source(name, state=state)
+            found.sources.update(name, state=state)
         touch(found)
     if as_json:
         print_json({"state": state, "sources": names})
@@ -336,7 +338,7 @@ def remove(
     with opened(store, config) as (found, _):
         names = _named(found, sources, tag)
         for name in names:
-            found.remove_source(name, forget=forget)
+            found.sources.remove(name, forget=forget)
         touch(found)
     if as_json:
         print_json({"removed": names})
@@ -348,11 +350,11 @@ def _named(store: Store, sources: tuple[str, ...], tag: str | None) -> list[str]
     """The names of the sources that are meant."""
     from observant.errors import InputError
 
-    names = [store.find_source(source).name for source in sources]
+    names = [store.sources.find(source).name for source in sources]
     if tag:
         after = None
         while True:
-            page = store.list_sources(tag=tag, limit=1000, after=after)
+            page = store.sources.list(tag=tag, limit=1000, after=after)
             names += [row.name for row in page.sources]
             after = page.next
             if after is None:

@@ -53,13 +53,13 @@ class Alarms:
 
     def look(self, status: Status) -> list[Event]:
         """The events that this status causes; they are in the outbox when this returns."""
-        before = self._store.setting(_KEPT) or {}
+        before = self._store.settings.get(_KEPT) or {}
         self._episodes = dict(before)
         told = [*self._lateness(status), *self._budget(status)]
         if self._episodes != before:
-            self._store.set_setting(_KEPT, self._episodes)
+            self._store.settings.set(_KEPT, self._episodes)
         if told:
-            self._store.add_events(told)
+            self._store.outbox.add(told)
         return told
 
     def _lateness(self, status: Status) -> list[Event]:
@@ -149,7 +149,7 @@ def silences(store: Store, epsilon: float, now: float) -> int:
         return 0
     from observant.estimation.overdue import overdue
 
-    log = store.visit_log_of([source.id for source in quiet.values()])
+    log = store.visits.log_of([source.id for source in quiet.values()])
     if log is None:
         return 0
     table = overdue(log, epsilon=epsilon)
@@ -171,7 +171,7 @@ def silences(store: Store, epsilon: float, now: float) -> int:
         event = Event(
             id=event_id("overdue", source.name, source.changed_at), topic="overdue", payload=payload
         )
-        new += store.add_events([event], source=source.name)
+        new += store.outbox.add([event], source=source.name)
     return new
 
 
@@ -181,7 +181,7 @@ def _candidates(store: Store, epsilon: float) -> dict[str, StoredSource]:
     found: list[tuple[float, StoredSource]] = []
     after = None
     while True:
-        page = store.list_sources(state="active", limit=1000, after=after)
+        page = store.sources.list(state="active", limit=1000, after=after)
         for source in page.sources:
             if source.changed_at is None or source.good_at is None or not source.rate:
                 continue

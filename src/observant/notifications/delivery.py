@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from observant.notifications.channels import Channel
     from observant.observer.clock import Clock
     from observant.observer.config import Config, Notify
-    from observant.store import Batch, Delivery, PendingEvent, Store, StoredSubscription
+    from observant.store import Batch, Delivery, Store, StoredEvent, StoredSubscription
 
 __all__ = ["Deliverer"]
 
@@ -123,10 +123,10 @@ class Deliverer:
                 return done
 
     def _fan_out_some(self) -> int:
-        events = self.store.pending(limit=_AT_A_TIME, now=self._store_now)
+        events = self.store.outbox.pending(limit=_AT_A_TIME, now=self._store_now)
         if not events:
             return 0
-        subscribers = [one for one in self.store.subscriptions() if one.enabled]
+        subscribers = [one for one in self.store.subscriptions.list() if one.enabled]
         now = self.clock.time()
         wanted: dict[str, dict[int, float]] = {}
         for event in events:
@@ -137,7 +137,7 @@ class Deliverer:
                 # Whoever subscribes is not told of what was before.
                 if event.created_at >= one.created_at and wants(one.filter, event, text)
             }
-        self.store.fan_out(wanted, now=self._store_now)
+        self.store.deliveries.fan_out(wanted, now=self._store_now)
         return len(events)
 
     # -- from deliveries to receivers ---------------------------------------------------------
@@ -145,7 +145,7 @@ class Deliverer:
     async def _work(self) -> None:
         while True:
             batch = await asyncio.to_thread(
-                lambda: self.store.take_batch(
+                lambda: self.store.deliveries.take(
                     seconds=self.lease * self.clock.speed, now=self._store_now
                 )
             )
@@ -169,7 +169,7 @@ class Deliverer:
                 answer = await self._send(identity, subscriber, [part.event for part in parts])
                 ids = [part.id for part in parts]
                 if answer.ok:
-                    await asyncio.to_thread(self.store.mark_sent, ids, now=self._store_now)
+                    await asyncio.to_thread(self.store.deliveries.sent, ids, now=self._store_now)
                     self.sent += 1
                     state = {"failures": 0, "error": answer.error or None}
                     continue
@@ -188,7 +188,7 @@ class Deliverer:
             }
         finally:
             await asyncio.to_thread(
-                self.store.release_subscription, subscriber.id, now=self._store_now, **state
+                self.store.deliveries.release, subscriber.id, now=self._store_now, **state
             )
 
     async def _messages(self, batch: Batch) -> list[tuple[str, list[Delivery]]]:
@@ -206,12 +206,14 @@ class Deliverer:
         for start in range(0, len(fresh), _IN_MESSAGE):
             parts = fresh[start : start + _IN_MESSAGE]
             identity = event_id("digest", subscriber.id, *(part.event.id for part in parts))
-            await asyncio.to_thread(self.store.compose, identity, [part.id for part in parts])
+            await asyncio.to_thread(
+                self.store.deliveries.compose, identity, [part.id for part in parts]
+            )
             messages[identity] = parts
         return list(messages.items())
 
     async def _send(
-        self, identity: str, subscriber: StoredSubscription, events: Sequence[PendingEvent]
+        self, identity: str, subscriber: StoredSubscription, events: Sequence[StoredEvent]
     ) -> Answer:
         try:
             message = compose(identity, subscriber, events)
@@ -240,10 +242,10 @@ class Deliverer:
         now = self.clock.time()
         until = now + self._pause(failures, answer.retry_after)
         await asyncio.to_thread(
-            self.store.mark_failed, ids, error=answer.error, until=until, now=self._store_now
+            self.store.deliveries.failed, ids, error=answer.error, until=until, now=self._store_now
         )
         await asyncio.to_thread(
-            self.store.bury,
+            self.store.deliveries.bury,
             subscriber.id,
             queued_before=now - self._notify.seconds("give_up"),
             error=answer.error,
@@ -264,7 +266,7 @@ class Deliverer:
         dead = answer.final or attempts >= self._notify.attempts
         until = self.clock.time() + self._pause(attempts, answer.retry_after)
         await asyncio.to_thread(
-            self.store.mark_failed,
+            self.store.deliveries.failed,
             ids,
             error=answer.error,
             until=None if dead else until,
@@ -304,7 +306,7 @@ class Deliverer:
 class _Text:
     """What came and went with an event, looked up once and only when somebody asks."""
 
-    def __init__(self, store: Store, event: PendingEvent) -> None:
+    def __init__(self, store: Store, event: StoredEvent) -> None:
         self._store, self._event = store, event
         self._found: str | None = None
 
@@ -318,7 +320,9 @@ class _Text:
         source, at = told.get("source"), told.get("at")
         if told.get("cut") and isinstance(source, str) and isinstance(at, int | float):
             # The event holds the beginning only; the versions hold all of it.
-            versions = [self._store.version_at(source, moment) for moment in (at - 1e-6, at + 1e-6)]
+            versions = [
+                self._store.snapshots.at(source, moment) for moment in (at - 1e-6, at + 1e-6)
+            ]
             old, new = (None if v is None else v.decode("utf-8", "replace") for v in versions)
             if old is not None and new is not None:
                 return "\n".join(changed_text(old, new))
@@ -345,14 +349,14 @@ def _without_secrets(error: str, subscriber: StoredSubscription) -> str:
     return told.replace(subscriber.secret, "•••") if subscriber.secret else told
 
 
-def _test_event(at: float) -> PendingEvent:
-    from observant.store import PendingEvent
+def _test_event(at: float) -> StoredEvent:
+    from observant.store import StoredEvent
 
     plain = Event(
         id=event_id("test", at),
         topic="test",
         payload={"title": "observant", "reason": "This is a test. It works.", "at": at},
     )
-    return PendingEvent(
+    return StoredEvent(
         id=plain.id, topic=plain.topic, payload=plain.payload, source=None, created_at=at
     )

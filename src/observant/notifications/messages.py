@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import tzinfo
 
-    from observant.store import PendingEvent, Subscription
+    from observant.store import StoredEvent, Subscription
 
 __all__ = ["Message", "compose", "values_of"]
 
@@ -50,7 +50,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         return [event["id"] for event in self.events]
 
 
-def compose(identity: str, subscription: Subscription, events: Sequence[PendingEvent]) -> Message:
+def compose(identity: str, subscription: Subscription, events: Sequence[StoredEvent]) -> Message:
     """Write a message of these events for a subscriber."""
     zone = _zone(subscription.timezone)
     told = [values_of(event, subscription.name, len(events), zone) for event in events[:_IN_DIGEST]]
@@ -82,9 +82,7 @@ def compose(identity: str, subscription: Subscription, events: Sequence[PendingE
     )
 
 
-def values_of(
-    event: PendingEvent, subscription: str, count: int, zone: tzinfo
-) -> dict[str, object]:
+def values_of(event: StoredEvent, subscription: str, count: int, zone: tzinfo) -> dict[str, object]:
     """What a template can say of an event: every name of `templates.TOKENS`."""
     told: dict[str, Any] = event.payload if isinstance(event.payload, dict) else {}
     magnitude = told.get("magnitude")
@@ -120,7 +118,7 @@ def _once(values: dict[str, object]) -> dict[str, object]:
     return values | {"url": None} if values["url"] == values["name"] else values
 
 
-def _plain(event: PendingEvent) -> dict[str, Any]:
+def _plain(event: StoredEvent) -> dict[str, Any]:
     told: dict[str, Any] = event.payload if isinstance(event.payload, dict) else {}
     return {**told, "id": event.id, "topic": event.topic}
 

@@ -93,4 +93,4 @@ async def _keep_watch(deliverer: Deliverer, observer: Observer | None, stop: asy
 def _round(deliverer: Deliverer) -> None:
     notify, now = deliverer.config.notify, deliverer.clock.time()
     silences(deliverer.store, notify.overdue, now)
-    deliverer.store.prune_events(before=now - notify.seconds("keep"))
+    deliverer.store.outbox.prune(before=now - notify.seconds("keep"))

@@ -21,7 +21,7 @@ from observant.units import parse_duration
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.store import PendingEvent
+    from observant.store import StoredEvent
 
 __all__ = ["MASK", "checked", "due_at", "masked", "quiet_until", "shown", "updated", "wants"]
 
@@ -62,7 +62,7 @@ def checked(subscription: Subscription) -> Subscription:
 
 
 def updated(before: StoredSubscription, **changes: Any) -> dict[str, Any]:
-    """What `Store.update_subscription` is to be told, after checks.
+    """What `Store.subscriptions.update` is to be told, after checks.
 
     A channel or secret that comes back masked, as it was shown, stays what it was. When the channel
     moves to another host, the old secret does not go with it: the new host never gets to see what
@@ -116,11 +116,11 @@ def shown(subscription: StoredSubscription) -> StoredSubscription:
     )
 
 
-def wants(wanted: Filter, event: PendingEvent, text: Callable[[], str]) -> bool:
+def wants(wanted: Filter, event: StoredEvent, text: Callable[[], str]) -> bool:
     """Whether a subscriber with this filter is to be told. `text` gives all that came or went.
 
-    >>> from observant.store import PendingEvent
-    >>> event = PendingEvent(
+    >>> from observant.store import StoredEvent
+    >>> event = StoredEvent(
     ...     id="1", topic="changed", source="a", created_at=0.0, payload={"tags": ["news"]}
     ... )
     >>> wants(Filter(tags=("news",)), event, str), wants(Filter(topics=("gone",)), event, str)

@@ -24,13 +24,13 @@ def claims_of_query(store: Store, query: str) -> Claims:
     last good visit to it, is the truth at that moment. A result that was visited before the list
     and claims to have changed since is left out: nobody can say.
     """
-    members = store.members(query)
+    members = store.members.list(query)
     dated = [member for member in members if member.dated_at is not None]
     rows: list[tuple[str, float, float, float]] = []
     unwatched = silent = early = 0
     for member in dated:
         try:
-            source = store.source(member.url)
+            source = store.sources.get(member.url)
         except UnknownSourceError:
             unwatched += 1
             continue

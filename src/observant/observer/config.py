@@ -90,7 +90,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Of all together."""
 
     def limits(self) -> dict[str, Any]:
-        """What `Store.retain` takes; empty if everything is kept."""
+        """What `Store.snapshots.retain` takes; empty if everything is kept."""
         found = {
             "max_age": None if self.max_age is None else parse_duration(self.max_age) * 86_400,
             "max_versions": self.max_versions,

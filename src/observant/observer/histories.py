@@ -46,7 +46,7 @@ def take_in(
 
     def commit() -> None:
         nonlocal taken
-        taken += sum(told is Recorded.NEW for told in store.record_many(waiting))
+        taken += sum(told is Recorded.NEW for told in store.visits.record_many(waiting))
         if progress is not None:
             progress(len(waiting))
         waiting.clear()
@@ -56,7 +56,7 @@ def take_in(
         if name is None:
             continue
         first, last = int(log.offsets[i]), int(log.offsets[i + 1])
-        untouched = store.source(name).visited_at is None
+        untouched = store.sources.get(name).visited_at is None
         for row in range(first, last):
             changed = int(log.changed[row])
             outcome = {1: "changed", 0: "same"}.get(changed, "first") if good[row] else "failed"

@@ -36,7 +36,7 @@ from observant.observer.watching import (
 )
 from observant.planning.schedule.learning import learn_prior
 from observant.store import KEEP, SHARDS, Entry, GroupCommit, Posterior, Recorded
-from observant.store.grouping import GroupRead
+from observant.store.groups import GroupRead
 from observant.units import parse_duration
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Observer(Watching):
 
     async def check(self, name: str) -> Visit:
         """Visit one source now, whether it is due or not, and record it."""
-        shard = (await asyncio.to_thread(self.store.source, name)).shard
+        shard = (await asyncio.to_thread(self.store.sources.get, name)).shard
         rows = [row for row in await self._rows({shard}) if row.source.name == name]
         if not rows:
             raise InputError("this source is paused: observant resume", source=name)
@@ -316,7 +316,7 @@ class Observer(Watching):
         await self._commits.close()
         await self._close_transport()
         await asyncio.to_thread(self._save)
-        await asyncio.to_thread(self.store.release, self.name, None)
+        await asyncio.to_thread(self.store.leases.release, self.name, None)
         await asyncio.to_thread(self._note, "stop", {"visits": self.tally.visits})
 
     # -- one visit ----------------------------------------------------------------------------
@@ -502,26 +502,26 @@ class Observer(Watching):
     # -- what survives ------------------------------------------------------------------------
 
     async def _restore(self) -> None:
-        kept = await asyncio.to_thread(self.store.settings, "observer.")
+        kept = await asyncio.to_thread(self.store.settings.all, "observer.")
         if "observer.prior" in kept:
             self.schedule.restore_prior(kept["observer.prior"])
         if "observer.audits" in kept:
             self.audits.restore(kept["observer.audits"])
-        self._seen_change = await asyncio.to_thread(self.store.setting, CHANGED_BY_HAND)
+        self._seen_change = await asyncio.to_thread(self.store.settings.get, CHANGED_BY_HAND)
         await self._take_up_settings()
 
     def _save(self) -> None:
-        self.store.set_setting("observer.prior", self.schedule.prior)
-        self.store.set_setting("observer.audits", self.audits.state())
+        self.store.settings.set("observer.prior", self.schedule.prior)
+        self.store.settings.set("observer.audits", self.audits.state())
 
     def _sweep(self) -> None:
         """Drop the versions that are not to be kept."""
-        gone = self.store.retain(**self.config.retention.limits(), now=self._store_now)
+        gone = self.store.snapshots.retain(**self.config.retention.limits(), now=self._store_now)
         if gone.versions:
             log.info("old versions dropped", extra={"versions": gone.versions})
 
     def _note(self, action: str, detail: Any) -> None:
-        self.store.note(self.name, action, detail, now=self.clock.time())
+        self.store.journal.add(self.name, action, detail, now=self.clock.time())
 
     def _tell_leaps(self) -> None:
         leaps = getattr(self.clock, "leaps", [])

@@ -40,7 +40,7 @@ def follow_members(
     anything. Told twice, it does nothing the second time: so a crash in between does no harm.
     """
     query = msgspec.convert(settings.query, StandingQuery, strict=False)
-    members = store.members(row.name) if query.watch else []
+    members = store.members.list(row.name) if query.watch else []
     tag = query_tag(row.name)
     ours = {source.name: source for source in _listed(store, tag=tag)}
     wanted = {member.url: member for member in members}
@@ -51,7 +51,7 @@ def follow_members(
             _let_go(store, source, tag)
             changed = True
         elif source.config != own:
-            store.update_source(name, config=own)
+            store.sources.update(name, config=own)
             changed = True
     for name, member in wanted.items():
         if name not in ours:
@@ -70,7 +70,7 @@ def retire_members(store: Store, query: str) -> int:
 
 def retire_orphans(store: Store) -> int:
     """Let go of members whose query is no more, however it was removed; returns how many."""
-    tags = [tag for tag in store.tags() if tag.startswith(QUERY_TAG)]
+    tags = [tag for tag in store.sources.tags() if tag.startswith(QUERY_TAG)]
     if not tags:
         return 0
     alive = {query_tag(query.name) for query in _listed(store, kind="query")}
@@ -108,7 +108,7 @@ def _take_up(
     store: Store, query: StandingQuery, member: StoredMember, tag: str, own: dict[str, Any]
 ) -> bool:
     try:
-        known = store.source(member.url)
+        known = store.sources.get(member.url)
     except UnknownSourceError:
         source = Source(
             name=member.url,
@@ -119,9 +119,9 @@ def _take_up(
             importance=query.importance,
             config=own,
         )
-        return store.add_sources([source]) > 0
+        return store.sources.add([source]) > 0
     if any(other.startswith(QUERY_TAG) for other in known.tags):  # another query has taken it up
-        store.update_source(known.name, tags=(*known.tags, tag))
+        store.sources.update(known.name, tags=(*known.tags, tag))
         return True
     return False
 
@@ -129,16 +129,16 @@ def _take_up(
 def _let_go(store: Store, source: StoredSource, tag: str) -> None:
     left = tuple(other for other in source.tags if other != tag)
     if any(other.startswith(QUERY_TAG) for other in left):
-        store.update_source(source.name, tags=left)
+        store.sources.update(source.name, tags=left)
     else:  # one that was never visited leaves nothing behind
-        store.remove_source(source.name, forget=not source.visits)
+        store.sources.remove(source.name, forget=not source.visits)
 
 
 def _listed(store: Store, **which: str) -> list[StoredSource]:
     found: list[StoredSource] = []
     after = None
     while True:
-        page = store.list_sources(**which, limit=1000, after=after)  # type: ignore[arg-type]
+        page = store.sources.list(**which, limit=1000, after=after)
         found.extend(page.sources)
         after = page.next
         if after is None:

@@ -94,7 +94,7 @@ def add_sources(store: Store, config: Config, sources: list[Source]) -> int:
     """Add sources after their settings were checked, and tell running observers."""
     for source in sources:
         config.settings_of(source.tags, source.config, source.name)
-    added = store.add_sources(sources)
+    added = store.sources.add(sources)
     if added:
         touch(store)
     return added

@@ -49,7 +49,7 @@ def in_force(config: Config, kept: dict[str, Any] | None) -> Config:
 
 def keep(store: Store, config: Config, changes: SettingsChanges) -> Config:
     """Check changes, keep them in the store, and give the configuration that is in force then."""
-    kept: dict[str, Any] = dict(store.setting(KEPT) or {})
+    kept: dict[str, Any] = dict(store.settings.get(KEPT) or {})
     for name in _NAMES:
         value = getattr(changes, name)
         if value is None:
@@ -62,7 +62,7 @@ def keep(store: Store, config: Config, changes: SettingsChanges) -> Config:
     for what in ("budget_per_day", "grace_days"):
         getattr(found, what)
     found.retention.limits()
-    store.set_setting(KEPT, kept or None)
+    store.settings.set(KEPT, kept or None)
     return found
 
 
@@ -71,10 +71,10 @@ def give_way(store: Store, flags: Mapping[str, Any]) -> None:
 
     What is changed while it runs wins again.
     """
-    kept: dict[str, Any] = dict(store.setting(KEPT) or {})
+    kept: dict[str, Any] = dict(store.settings.get(KEPT) or {})
     left = {name: value for name, value in kept.items() if flags.get(name) is None}
     if left != kept:
-        store.set_setting(KEPT, left or None)
+        store.settings.set(KEPT, left or None)
 
 
 _NAMES = SettingsChanges.__struct_fields__

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from observant.observer.config import Notify
     from observant.observer.visit import Visit
-    from observant.store import Member, PendingEvent, Store, StoredMember, StoredSource
+    from observant.store import Member, Store, StoredEvent, StoredMember, StoredSource
 
 __all__ = [
     "QUERY_TAG",
@@ -112,9 +112,9 @@ def told_of(
     results: list[StoredMember] = []
     memberships: list[StoredMember] = []
     if visit.outcome == "changed" and row.kind != "query":
-        memberships = store.memberships(row.name)
+        memberships = store.members.by_url(row.name)
     if getattr(visit, "members", None) is not None:
-        results = store.members(row.name, left=True)
+        results = store.members.list(row.name, left=True)
     told = events_of(
         row,
         visit,
@@ -127,7 +127,7 @@ def told_of(
     )
     if all(event.topic != "recovered" for event in told):
         return told
-    if known_to_fail(store.events(source=row.name, limit=100)):
+    if known_to_fail(store.outbox.list(source=row.name, limit=100)):
         return told
     # Failures of an outage count in the store, but nobody was told of them.
     return tuple(event for event in told if event.topic != "recovered")
@@ -155,7 +155,7 @@ def events_of(
     return tuple(told)
 
 
-def known_to_fail(events: Sequence[PendingEvent]) -> bool:
+def known_to_fail(events: Sequence[StoredEvent]) -> bool:
     """Whether the last that was told of a source's visits, newest first, is that they fail."""
     topics = (event.topic for event in events)
     return next((topic == "failing" for topic in topics if topic in _PAIR), False)

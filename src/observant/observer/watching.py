@@ -50,7 +50,7 @@ _MOVED = 60.0
 
 def touch(store: Store) -> None:
     """Tell running observers that somebody has added, changed or removed sources."""
-    store.set_setting(CHANGED_BY_HAND, os.urandom(8).hex())
+    store.settings.set(CHANGED_BY_HAND, os.urandom(8).hex())
 
 
 @dataclass
@@ -135,7 +135,7 @@ class Watching:
             if shard not in staying and not self._under_way[shard]
         }
         if leaving:
-            await asyncio.to_thread(self.store.release, self.name, leaving, self._store_now)
+            await asyncio.to_thread(self.store.leases.release, self.name, leaving, self._store_now)
         if new:
             self._watch(await self._rows(new))
         if before != held_now and {before, held_now} != {0, SHARDS}:  # we are not alone
@@ -143,17 +143,17 @@ class Watching:
             log.info("the observers share the work anew", extra=told)
 
     def _lease(self) -> dict[int, int]:
-        return self.store.lease_shards(
+        return self.store.leases.take(
             self.name, self._fair_share(), self._store_now, self.lease * self.clock.speed
         )
 
     def _fair_share(self) -> int:
         """How many shards we may hold, since others want theirs."""
         now = self._store_now if self._store_now is not None else time.time()
-        recent = self.store.observers(since=now - self.lease / 2 * self.clock.speed)
+        recent = self.store.leases.observers(since=now - self.lease / 2 * self.clock.speed)
         others = 0
         for other in recent:
-            notes = self.store.audit(limit=1, observer=other.name)
+            notes = self.store.journal.list(limit=1, observer=other.name)
             stopped = bool(notes) and notes[0].action == "stop"
             others += other.name != self.name and not stopped
         return min(self._want, -(-SHARDS // (1 + others)))
@@ -167,7 +167,7 @@ class Watching:
         """Take up what somebody has changed by hand."""
         if await self._take_up_settings():
             await self._tell_due_times()
-        seen = await asyncio.to_thread(self.store.setting, CHANGED_BY_HAND)
+        seen = await asyncio.to_thread(self.store.settings.get, CHANGED_BY_HAND)
         if seen == self._seen_change:
             return
         self._seen_change = seen
@@ -187,7 +187,7 @@ class Watching:
 
     async def _take_up_settings(self) -> bool:
         """Take up budget, objective, grace and retention if somebody has changed them meanwhile."""
-        kept = await asyncio.to_thread(self.store.setting, KEPT)
+        kept = await asyncio.to_thread(self.store.settings.get, KEPT)
         if kept == self._seen_settings:
             return False
         self._seen_settings = kept
@@ -211,10 +211,10 @@ class Watching:
         due = [(row, self.schedule.due_at(row.name)) for row in seen]
         moved = [(row.name, at) for row, at in due if abs(at - (row.due_at or 0.0)) > _MOVED]
         for some in range(0, len(moved), _AT_ONCE):  # visits are recorded in between
-            await asyncio.to_thread(self.store.set_due, dict(moved[some : some + _AT_ONCE]))
+            await asyncio.to_thread(self.store.sources.set_due, dict(moved[some : some + _AT_ONCE]))
 
     async def _rows(self, shards: set[int] | None) -> list[Scheduled]:
-        return await asyncio.to_thread(lambda: list(self.store.scheduled(shards)))
+        return await asyncio.to_thread(lambda: list(self.store.sources.scheduled(shards)))
 
     def _watch(self, rows: Iterable[Scheduled]) -> None:
         planned = []

@@ -45,7 +45,7 @@ class StoreLedger:
             grace=settings.grace,
             start=now,
         )
-        prior = self._store.setting("observer.prior")
+        prior = self._store.settings.get("observer.prior")
         if prior is not None:
             self._schedule.restore_prior(prior)
         self._comparer = Comparer(settings.rules)
@@ -72,7 +72,7 @@ class StoreLedger:
             self.flush()  # what it is compared with must be in the store
         if source not in self._schedule:
             self._add(source, callback)
-        previous = Previous.of(self._store.remembered(source))
+        previous = Previous.of(self._store.sources.memory(source))
         found = self._own.get(source, self._comparer).compare(previous, fetched)
         visit = Visit.of(source, fetched, found)
         if visit.outcome == "failed":
@@ -80,7 +80,7 @@ class StoreLedger:
         elif visit.outcome != "unconfirmed":
             self._schedule.visited(source, visit.started_at, visit.changed)
         belief, due_at = self._schedule.belief(source), self._schedule.due_at(source)
-        row = self._store.source(source)
+        row = self._store.sources.get(source)
         before = Standing.of(row)
         told = told_of(
             *(self._store, row, visit, before, before.after(visit), Config().notify),
@@ -102,7 +102,7 @@ class StoreLedger:
         if not self._waiting:
             return
         try:
-            self._store.record_many(self._waiting)
+            self._store.visits.record_many(self._waiting)
         except ObservantError as error:
             log.error("visits could not be stored: %s", error)  # noqa: TRY400
             give_up_oldest(self._waiting, self._settings)
@@ -118,7 +118,7 @@ class StoreLedger:
 
     def _take_up(self) -> None:
         planned = []
-        for item in self._store.scheduled():
+        for item in self._store.sources.scheduled():
             row = item.source
             url = row.url or row.name
             if row.kind != "http" or not url.startswith(("http://", "https://")):
@@ -150,7 +150,7 @@ class StoreLedger:
     def _add(self, source: str, callback: str) -> None:
         host = host_of("http", source)
         tags = (f"{_TAG}{callback}",) if callback else ()
-        self._store.add_sources([Source(name=source, host=host, tags=tags)])
+        self._store.sources.add([Source(name=source, host=host, tags=tags)])
         self._known[source] = (None, source, callback)
         self._schedule.add(
             [

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from observant.observer.config import Config
     from observant.store import Store
-    from observant.store.summaries import SourceColumns
+    from observant.store.types import SourceColumns
 
 __all__ = ["Beliefs", "posterior_of", "read_beliefs"]
 
@@ -126,7 +126,7 @@ _COARSE = 0.75
 
 def read_beliefs(store: Store, config: Config, now: float, limit: int = 4000) -> Beliefs:
     """Read the collection, or an even sample of it."""
-    columns = store.source_columns(limit)
+    columns = store.sources.columns(limit)
     weights, shortest, longest = [], [], []
     known: dict[tuple[str, str, float], tuple[float, float, float]] = {}
     for tags, own, importance in zip(
@@ -139,7 +139,7 @@ def read_beliefs(store: Store, config: Config, now: float, limit: int = 4000) ->
         weights.append(weight)
         shortest.append(low)
         longest.append(high)
-    prior = store.setting("observer.prior")
+    prior = store.settings.get("observer.prior")
     return Beliefs(
         at=now,
         columns=columns,

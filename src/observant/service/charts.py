@@ -204,7 +204,7 @@ def _timeline(asked: Asked) -> Any:
     from observant.figures.dashboard import timeline_figure
 
     source = _source(asked)
-    visits = asked.collection.store.visits(source.name, limit=_VISITS)
+    visits = asked.collection.store.visits.list(source.name, limit=_VISITS)
     if not visits:
         raise InputError("this source was not visited yet")
     rows, before = [], None
@@ -231,8 +231,8 @@ def _posterior(asked: Asked) -> Any:
     from observant.service.beliefs import posterior_of
 
     source = _source(asked)
-    prior = asked.collection.store.setting("observer.prior")
-    evidence = asked.collection.store.remembered(source.name, text=False).posterior
+    prior = asked.collection.store.settings.get("observer.prior")
+    evidence = asked.collection.store.sources.memory(source.name, text=False).posterior
     own, before = posterior_of([evidence], prior), posterior_of([None], prior)
     low, middle, high = quantiles(own, (0.025, 0.5, 0.975))[0].tolist()
     return posterior_figure(GRID.tolist(), own[0].tolist(), before[0].tolist(), (low, middle, high))

@@ -167,8 +167,8 @@ def _sample(collection: Base) -> VisitLog | None:
     """The visits of an even sample of the active sources."""
 
     def make() -> VisitLog | None:
-        ids = collection.store.source_columns(_SAMPLE).id
-        return collection.store.visit_log_of(ids.tolist())
+        ids = collection.store.sources.columns(_SAMPLE).id
+        return collection.store.visits.log_of(ids.tolist())
 
     return collection.cache.get("sample", make, max_age=_HOUR, wait=300.0, heavy=True).value
 
@@ -176,7 +176,7 @@ def _sample(collection: Base) -> VisitLog | None:
 def _own_log(collection: Base, source: StoredSource) -> VisitLog:
     from observant.visits import VisitLog
 
-    rows = collection.store.visits(source.name, limit=_MOST_VISITS)
+    rows = collection.store.visits.list(source.name, limit=_MOST_VISITS)
     if len(rows) < _FEWEST:
         raise InputError(f"this needs {_FEWEST} visits or more, and there are {len(rows)}")
     saw_nothing = {"failed", "unconfirmed"}

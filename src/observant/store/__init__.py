@@ -20,26 +20,27 @@ from observant.store.errors import (
     UnknownSourceError,
 )
 from observant.store.members import Member, StoredMember
-from observant.store.protocol import Store
-from observant.store.subscribing import Filter, StoredSubscription, Subscription
+from observant.store.store import Store
+from observant.store.subscriptions import Filter, StoredSubscription, Subscription
 from observant.store.types import (
     GOOD,
     KEEP,
     SHARDS,
     STATES,
-    AuditNote,
     Entry,
     Event,
     Finding,
+    JournalLine,
     Lease,
     ObserverRow,
     Page,
-    PendingEvent,
     Posterior,
     Recorded,
     Remembered,
     Scheduled,
     Source,
+    SourceQuery,
+    StoredEvent,
     StoredSource,
     Swept,
     Totals,
@@ -53,7 +54,7 @@ from observant.store.types import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.store.grouping import GroupCommit
+    from observant.store.groups import GroupCommit
 
 __all__ = [
     "DELIVERY_STATES",
@@ -62,7 +63,6 @@ __all__ = [
     "KEEP",
     "SHARDS",
     "STATES",
-    "AuditNote",
     "BackupError",
     "Batch",
     "Delivery",
@@ -72,20 +72,22 @@ __all__ = [
     "Filter",
     "Finding",
     "GroupCommit",
+    "JournalLine",
     "Lease",
     "Member",
     "ObserverRow",
     "Page",
-    "PendingEvent",
     "Posterior",
     "Recorded",
     "Remembered",
     "Scheduled",
     "Source",
+    "SourceQuery",
     "Store",
     "StoreBusyError",
     "StoreError",
     "StoreVersionError",
+    "StoredEvent",
     "StoredMember",
     "StoredSource",
     "StoredSubscription",
@@ -129,34 +131,32 @@ def open_store(
     A PostgreSQL URL may end in ``?schema=NAME`` (default ``observant``).
 
     >>> with open_store(":memory:") as store:
-    ...     store.add_sources([Source(name="https://example.org/", host="example.org")])
-    ...     store.record(
+    ...     store.sources.add([Source(name="https://example.org/", host="example.org")])
+    ...     store.visits.record(
     ...         VisitRow(
     ...             source="https://example.org/", started_at=1e9, ended_at=1e9 + 1, outcome="first"
     ...         ),
     ...         due_at=1e9 + 3600,
     ...     )
-    ...     store.source("https://example.org/").visits
+    ...     store.sources.get("https://example.org/").visits
     1
     <Recorded.NEW: 'new'>
     1
     """
-    from observant.store.store import SqlStore
-
     text = os.fspath(place)
     scheme, slashes, _ = text.partition("://")
     where = slashes and (ENGINES.get(scheme) or added("observant.stores").get(scheme))
     if where:
-        return SqlStore(load(where)(text, create=create, durable=durable), clock)
+        return Store(load(where)(text, create=create, durable=durable), clock)
     engine = load(ENGINES[""])(
         text, create=create, durable=durable, allow_network=allow_network_filesystem
     )
-    return SqlStore(engine, clock)
+    return Store(engine, clock)
 
 
 def __getattr__(name: str) -> Any:
     if name == "GroupCommit":  # for tasks, and asyncio takes as long to load as the store
-        from observant.store.grouping import GroupCommit
+        from observant.store.groups import GroupCommit
 
         return GroupCommit
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,15 +7,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from observant.errors import InputError
-from observant.store.door import as_json, checked_name, from_json
-from observant.store.engine import micros, seconds
-from observant.store.part import Part
+from observant.store.engine import Columns, micros
 from observant.store.types import Value
+from observant.store.validation import as_json, checked_name, from_json
 
 if TYPE_CHECKING:
-    from observant.store.engine import Row, Session
+    from observant.store.engine import Engine, Session
 
-__all__ = ["ROLES", "SCOPES", "Account", "Accounts", "KeptReply", "SessionRow", "TokenRow"]
+__all__ = [
+    "ROLES",
+    "SCOPES",
+    "Account",
+    "Accounts",
+    "KeptReply",
+    "Replies",
+    "SessionRow",
+    "Sessions",
+    "TokenRow",
+    "Tokens",
+]
 
 Role = Literal["owner", "editor", "viewer"]
 Scope = Literal["read", "write", "admin"]
@@ -70,25 +80,27 @@ class KeptReply(Value, frozen=True, kw_only=True):
     reply: Any
 
 
-class Accounts(Part):
-    """The part of the store that keeps accounts, sessions, tokens and replies."""
+class Accounts:
+    """Who may sign in."""
 
-    def add_account(
-        self, name: str, role: str, password: str, *, now: float | None = None
-    ) -> Account:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def add(self, name: str, role: str, password: str, *, now: float | None = None) -> Account:
+        """Add somebody who may sign in (owner, editor, viewer); `password` is a hash."""
         checked_name(name, "account", LONGEST_ACCOUNT)
         _check_role(role)
-        instant = micros(self._now(now))
+        instant = micros(self._engine.now(now))
 
         def work(session: Session) -> Account:
             if session.one("account", name=name) is not None:
                 raise InputError(f"there is an account {name!r} already")
             session.run("add_account", name=name, role=role, password=password, now=instant)
-            return _account(session.one("account", name=name))
+            return _known(session, name)
 
         return self._engine.write(work)
 
-    def update_account(
+    def update(
         self,
         name: str,
         *,
@@ -99,7 +111,7 @@ class Accounts(Part):
         """Change role or password; either ends all sessions of the account."""
         if role is not None:
             _check_role(role)
-        instant = micros(self._now(now))
+        instant = micros(self._engine.now(now))
 
         def work(session: Session) -> Account:
             before = _known(session, name)
@@ -117,7 +129,7 @@ class Accounts(Part):
 
         return self._engine.write(work)
 
-    def remove_account(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """Remove an account with its sessions and tokens; the last owner stays."""
 
         def work(session: Session) -> None:
@@ -129,20 +141,27 @@ class Accounts(Part):
 
         self._engine.write(work)
 
-    def account(self, name: str) -> Account | None:
+    def get(self, name: str) -> Account | None:
+        """The account of this name."""
         row = self._engine.read(lambda session: session.one("account", name=name))
-        return None if row is None else _account(row)
+        return None if row is None else _ACCOUNT(row)
 
-    def accounts(self) -> list[Account]:
-        return [_account(row) for row in self._engine.read(lambda s: s.all("accounts"))]
+    def list(self) -> list[Account]:
+        """All accounts by name."""
+        return _ACCOUNT.all(self._engine.read(lambda session: session.all("accounts")))
 
-    # -- sessions -----------------------------------------------------------------------------
 
-    def begin_session(
+class Sessions:
+    """Who is signed in, by the hash of the secret of each session."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def begin(
         self, account: str, digest: bytes, *, expires_at: float, now: float | None = None
     ) -> None:
-        """Begin a session; those that have ended are swept."""
-        instant = micros(self._now(now))
+        """Somebody signed in; sessions that have ended are swept."""
+        instant = micros(self._engine.now(now))
 
         def work(session: Session) -> None:
             owner = _known(session, account)
@@ -158,30 +177,33 @@ class Accounts(Part):
 
         self._engine.write(work)
 
-    def session(self, digest: bytes, *, now: float | None = None) -> SessionRow | None:
-        instant = micros(self._now(now))
+    def get(self, digest: bytes, *, now: float | None = None) -> SessionRow | None:
+        """The session with this hash, unless it has ended."""
+        instant = micros(self._engine.now(now))
         row = self._engine.read(lambda s: s.one("session", digest=digest, now=instant))
         if row is None:
             return None
-        return SessionRow(
-            account=_account(row[3:]),
-            created_at=row[0] / 1e6,
-            seen_at=row[1] / 1e6,
-            expires_at=row[2] / 1e6,
-        )
+        return _SESSION(row[:3], account=_ACCOUNT(row[3:]))
 
-    def extend_session(self, digest: bytes, *, expires_at: float, now: float | None = None) -> None:
-        instant, until = micros(self._now(now)), micros(expires_at)
+    def extend(self, digest: bytes, *, expires_at: float, now: float | None = None) -> None:
+        """The session was used: it lasts until then."""
+        instant, until = micros(self._engine.now(now)), micros(expires_at)
         self._engine.write(
             lambda s: s.run("extend_session", digest=digest, now=instant, expires_at=until)
         )
 
-    def end_session(self, digest: bytes) -> bool:
+    def end(self, digest: bytes) -> bool:
+        """Sign out; False if there was no such session."""
         return self._engine.write(lambda s: s.run("end_session", digest=digest)) > 0
 
-    # -- tokens -------------------------------------------------------------------------------
 
-    def add_token(
+class Tokens:
+    """What programs show instead of a password, by the hash of its secret."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def add(
         self,
         name: str,
         scope: str,
@@ -191,10 +213,11 @@ class Accounts(Part):
         expires_at: float | None = None,
         now: float | None = None,
     ) -> TokenRow:
+        """Add a token for programs (read, write, admin); `digest` is the hash of its secret."""
         checked_name(name, "token", LONGEST_ACCOUNT)
         if scope not in SCOPES:
             raise InputError(f"no scope {scope!r}; one of {', '.join(SCOPES)}")
-        instant = micros(self._now(now))
+        instant = micros(self._engine.now(now))
 
         def work(session: Session) -> TokenRow:
             session.run(
@@ -206,33 +229,42 @@ class Accounts(Part):
                 now=instant,
                 expires_at=micros(expires_at),
             )
-            return _token(session.all("token", digest=digest, now=instant)[0])
+            return _TOKEN(session.all("token", digest=digest, now=instant)[0])
 
         return self._engine.write(work)
 
-    def token(self, digest: bytes, *, now: float | None = None) -> TokenRow | None:
+    def get(self, digest: bytes, *, now: float | None = None) -> TokenRow | None:
         """The token with this hash, unless it has expired."""
-        instant = micros(self._now(now))
+        instant = micros(self._engine.now(now))
         row = self._engine.read(lambda s: s.one("token", digest=digest, now=instant))
-        return None if row is None else _token(row)
+        return None if row is None else _TOKEN(row)
 
-    def tokens(self) -> list[TokenRow]:
-        return [_token(row) for row in self._engine.read(lambda s: s.all("tokens"))]
-
-    def used_token(self, number: int, *, now: float | None = None) -> None:
-        instant = micros(self._now(now))
+    def used(self, number: int, *, now: float | None = None) -> None:
+        """The token was used now."""
+        instant = micros(self._engine.now(now))
         self._engine.write(lambda s: s.run("used_token", token=number, now=instant))
 
-    def revoke_token(self, number: int) -> bool:
+    def revoke(self, number: int) -> bool:
+        """Take a token back; False if there is none."""
         return self._engine.write(lambda s: s.run("revoke_token", token=number)) > 0
 
-    # -- replies ------------------------------------------------------------------------------
+    def list(self) -> list[TokenRow]:
+        """All tokens, without their secrets."""
+        return _TOKEN.all(self._engine.read(lambda session: session.all("tokens")))
 
-    def kept_reply(self, key: str) -> KeptReply | None:
+
+class Replies:
+    """What was answered to requests that may come again, by their idempotency keys."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def get(self, key: str) -> KeptReply | None:
+        """What was answered to the request with this key."""
         row = self._engine.read(lambda s: s.one("reply", key=key))
         return None if row is None else KeptReply(request=row[0], reply=from_json(row[1]))
 
-    def keep_reply(
+    def keep(
         self,
         key: str,
         request: bytes,
@@ -241,8 +273,8 @@ class Accounts(Part):
         keep: float = 86_400.0,
         now: float | None = None,
     ) -> None:
-        """Keep what was answered for so many seconds; older ones are swept."""
-        instant = self._now(now)
+        """Keep an answer for so many seconds; `request` is the hash of what was asked."""
+        instant = self._engine.now(now)
         text = as_json(reply)
 
         def work(session: Session) -> None:
@@ -261,7 +293,7 @@ def _known(session: Session, name: str) -> Account:
     row = session.one("account", name=name)
     if row is None:
         raise InputError(f"there is no account {name!r}")
-    return _account(row)
+    return _ACCOUNT(row)
 
 
 def _keep_an_owner(session: Session, account: Account) -> None:
@@ -269,28 +301,6 @@ def _keep_an_owner(session: Session, account: Account) -> None:
         raise InputError(f"{account.name!r} is the last owner: make another account owner first")
 
 
-def _account(row: Row | None) -> Account:
-    if row is None:
-        raise InputError("there is no such account")
-    return Account(
-        id=row[0],
-        name=row[1],
-        role=row[2],
-        password=row[3],
-        created_at=row[4] / 1e6,
-        updated_at=row[5] / 1e6,
-        signed_in_at=seconds(row[6]),
-    )
-
-
-def _token(row: Row) -> TokenRow:
-    return TokenRow(
-        id=row[0],
-        name=row[1],
-        scope=row[2],
-        account=row[3],
-        role=row[4],
-        created_at=row[5] / 1e6,
-        expires_at=seconds(row[6]),
-        used_at=seconds(row[7]),
-    )
+_ACCOUNT = Columns(Account, "id name role password created_at updated_at signed_in_at")
+_SESSION = Columns(SessionRow, "created_at seen_at expires_at")
+_TOKEN = Columns(TokenRow, "id name scope account role created_at expires_at used_at")

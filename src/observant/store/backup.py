@@ -18,21 +18,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
-from observant.store.contents import LARGEST, unpacked
 from observant.store.deliveries import check_delivery, check_subscription
-from observant.store.door import checked_name
 from observant.store.errors import BackupError, StoreError, StoreVersionError
-from observant.store.part import Part
+from observant.store.snapshots import LARGEST, unpacked
 from observant.store.sqlite import APPLICATION_ID, SqliteEngine
 from observant.store.statements import migrations, statements
 from observant.store.types import shard_of
+from observant.store.validation import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from observant.store.engine import Row, Session
+    from observant.store.engine import Engine, Row, Session
 
-__all__ = ["Backup"]
+__all__ = ["restore", "write"]
 
 # In an order in which every row finds those it refers to. Leases end with the store they belong to.
 TABLES = (
@@ -61,58 +60,56 @@ _BAD_ROWS = (sqlite3.Error, InputError, msgspec.MsgspecError, ValueError, TypeEr
 _BAD_KEYS = {"IntegrityError", "UniqueViolation", "ForeignKeyViolation", "CheckViolation"}
 
 
-class Backup(Part):
-    """The part of the store that copies it."""
+def write(engine: Engine, path: str | os.PathLike[str]) -> int:
+    """Write the whole store to one new file; returns its size."""
+    place = Path(path)
+    if place.exists():
+        raise InputError("there is a file already; a backup is never written over", file=str(place))
+    if not place.parent.is_dir():
+        raise InputError("there is no such folder", file=str(place.parent))
+    handle, name = tempfile.mkstemp(prefix=".observant-", dir=place.parent)
+    os.close(handle)
+    unfinished = Path(name)
+    try:
+        if isinstance(engine, SqliteEngine):
+            engine.copy_to(unfinished)
+        else:
+            with engine.snapshot() as session:
+                _dump(session, unfinished)
+        with unfinished.open("rb") as file:
+            os.fsync(file.fileno())
+        _put(unfinished, place)
+    except FileExistsError:
+        raise InputError("there is a file already", file=str(place)) from None
+    except OSError as error:
+        raise StoreError(f"{place}: cannot be written: {error.strerror}") from error
+    finally:
+        for leftover in (name, f"{name}-wal", f"{name}-shm", f"{name}-journal"):
+            Path(leftover).unlink(missing_ok=True)
+    return place.stat().st_size
 
-    def backup(self, path: str | os.PathLike[str]) -> int:
-        place = Path(path)
-        if place.exists():
-            raise InputError(
-                "there is a file already; a backup is never written over", file=str(place)
-            )
-        if not place.parent.is_dir():
-            raise InputError("there is no such folder", file=str(place.parent))
-        handle, name = tempfile.mkstemp(prefix=".observant-", dir=place.parent)
-        os.close(handle)
-        unfinished = Path(name)
+
+def restore(engine: Engine, path: str | os.PathLike[str], *, replace: bool) -> int:
+    """Fill a store from a backup; returns the number of visits."""
+    place = Path(path)
+    with tempfile.TemporaryDirectory(prefix="observant-") as folder:
+        file = _checked(place, Path(folder))
+
+        def work(session: Session) -> int:
+            with closing(_opened(file)) as backup:
+                _make_room(session, replace=replace)
+                visits = _load(session, backup)
+                engine.after_restore(session)
+                return visits
+
         try:
-            if isinstance(self._engine, SqliteEngine):
-                self._engine.copy_to(unfinished)
-            else:
-                with self._engine.snapshot() as session:
-                    _dump(session, unfinished)
-            with unfinished.open("rb") as file:
-                os.fsync(file.fileno())
-            _put(unfinished, place)
-        except FileExistsError:
-            raise InputError("there is a file already", file=str(place)) from None
-        except OSError as error:
-            raise StoreError(f"{place}: cannot be written: {error.strerror}") from error
-        finally:
-            for leftover in (name, f"{name}-wal", f"{name}-shm", f"{name}-journal"):
-                Path(leftover).unlink(missing_ok=True)
-        return place.stat().st_size
-
-    def restore(self, path: str | os.PathLike[str], *, replace: bool = False) -> int:
-        place = Path(path)
-        with tempfile.TemporaryDirectory(prefix="observant-") as folder:
-            file = _checked(place, Path(folder))
-
-            def work(session: Session) -> int:
-                with closing(_opened(file)) as backup:
-                    _make_room(session, replace=replace)
-                    visits = _load(session, backup)
-                    self._engine.after_restore(session)
-                    return visits
-
-            try:
-                return self._engine.write(work)
-            except _BAD_ROWS as error:
+            return engine.write(work)
+        except _BAD_ROWS as error:
+            raise BackupError(f"{place}: is not a sound backup: {error}") from error
+        except StoreError as error:
+            if type(error.__cause__).__name__ in _BAD_KEYS:
                 raise BackupError(f"{place}: is not a sound backup: {error}") from error
-            except StoreError as error:
-                if type(error.__cause__).__name__ in _BAD_KEYS:
-                    raise BackupError(f"{place}: is not a sound backup: {error}") from error
-                raise
+            raise
 
 
 def _put(unfinished: Path, place: Path) -> None:

@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
-from observant.store.door import checked_name, clean, from_json, instant
-from observant.store.engine import micros, seconds
-from observant.store.part import Part, chunks
-from observant.store.subscribing import StoredSubscription, select_subscriptions
-from observant.store.types import PendingEvent, Value
+from observant.store.engine import Columns, chunks, micros
+from observant.store.subscriptions import (
+    StoredSubscription,
+    Subscription,
+    select_subscriptions,
+)
+from observant.store.types import StoredEvent, Value
+from observant.store.validation import checked_name, clean, instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from observant.store.engine import Row, Session
+    from observant.store.engine import Engine, Row, Session
 
 __all__ = ["DELIVERY_STATES", "Batch", "Deliveries", "Delivery"]
 
@@ -35,7 +38,7 @@ class Delivery(Value, frozen=True, kw_only=True):
 
     id: int
     subscription: str
-    event: PendingEvent
+    event: StoredEvent
     state: str
     """waiting, sent, or dead: given up, until somebody has it tried again."""
     queued_at: float
@@ -54,8 +57,11 @@ class Batch(Value, frozen=True, kw_only=True):
     deliveries: tuple[Delivery, ...]
 
 
-class Deliveries(Part):
-    """The part of the store that knows what was told to whom."""
+class Deliveries:
+    """What was told to whom, and what still waits."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     def fan_out(
         self, wanted: Mapping[str, Mapping[int, float]], *, now: float | None = None
@@ -63,7 +69,7 @@ class Deliveries(Part):
         """Queue these events for these subscriptions (by number), each with its due time, and
         take them out of the outbox; all or nothing. Returns how many deliveries are new.
         """
-        at = micros(self._now(now))
+        at = micros(self._engine.now(now))
         rows = [
             {"event": event, "subscription": number, "due_at": instant(due, "due_at"), "now": at}
             for event, due_at in sorted(wanted.items())
@@ -78,17 +84,17 @@ class Deliveries(Part):
 
         return self._engine.write(work)
 
-    def take_batch(
+    def take(
         self, *, limit: int = 100, seconds: float = 120.0, now: float | None = None
     ) -> Batch | None:
         """Due deliveries of the subscription that was served longest ago; nobody else is given
-        it for so many seconds, or until `release_subscription`. None if nothing is due.
+        it for so many seconds, or until `release`. None if nothing is due.
 
         Deliveries of one message come together, even beyond the limit.
         """
 
         def work(session: Session) -> Batch | None:
-            moment = self._now(now, session)
+            moment = self._engine.now(now, session)
             at = micros(moment)
             number = session.value("take_subscription", now=at)
             if number is None:
@@ -113,22 +119,17 @@ class Deliveries(Part):
         rows = [{"id": number, "message": message} for number in sorted(ids)]
         self._engine.write(lambda session: session.many("compose", rows))
 
-    def mark_sent(self, ids: Iterable[int], *, now: float | None = None) -> int:
+    def sent(self, ids: Iterable[int], *, now: float | None = None) -> int:
         """These reached their receiver; returns how many were still waiting."""
-        at = micros(self._now(now))
+        at = micros(self._engine.now(now))
         rows = [{"id": number, "now": at} for number in sorted(ids)]
         return self._engine.write(lambda session: session.many("mark_sent", rows))
 
-    def mark_failed(
-        self,
-        ids: Iterable[int],
-        *,
-        error: str,
-        until: float | None,
-        now: float | None = None,
+    def failed(
+        self, ids: Iterable[int], *, error: str, until: float | None, now: float | None = None
     ) -> None:
         """An attempt failed: try again at `until`, or never (None: a dead letter)."""
-        at = micros(self._now(now))
+        at = micros(self._engine.now(now))
         rows = [
             {
                 "id": number,
@@ -141,7 +142,7 @@ class Deliveries(Part):
         ]
         self._engine.write(lambda session: session.many("mark_failed", rows))
 
-    def release_subscription(
+    def release(
         self,
         subscription: int,
         *,
@@ -158,7 +159,7 @@ class Deliveries(Part):
                 failures=failures,
                 rests_until=micros(rests_until),
                 error=None if error is None else clean(error, 2000),
-                now=micros(self._now(now, session)),
+                now=micros(self._engine.now(now, session)),
             )
         )
 
@@ -172,11 +173,11 @@ class Deliveries(Part):
                 subscription=subscription,
                 before=micros(queued_before),
                 error=clean(error, 2000),
-                now=micros(self._now(now, session)),
+                now=micros(self._engine.now(now, session)),
             )
         )
 
-    def retry_deliveries(
+    def retry(
         self,
         ids: Iterable[int] | None = None,
         *,
@@ -187,7 +188,7 @@ class Deliveries(Part):
         wanted = None if ids is None else sorted(ids)
 
         def work(session: Session) -> int:
-            at = micros(self._now(now, session))
+            at = micros(self._engine.now(now, session))
             where, given = "state = 'dead'", {"now": at}
             if wanted is not None:
                 where, given["ids"] = f"{where} AND id IN :ids", wanted  # type: ignore[assignment]
@@ -199,7 +200,16 @@ class Deliveries(Part):
 
         return self._engine.write(work)
 
-    def deliveries(
+    def count(self) -> dict[str, dict[str, int]]:
+        """How many deliveries are in each state, by the name of the subscription."""
+        found: dict[str, dict[str, int]] = {}
+        for name, state, number in self._engine.read(lambda s: s.all("count_deliveries")):
+            found.setdefault(name, {})
+            if state is not None:
+                found[name][state] = number
+        return found
+
+    def list(
         self,
         *,
         state: str | None = None,
@@ -223,15 +233,6 @@ class Deliveries(Part):
         text = f"{' AND '.join(where)} ORDER BY d.id DESC LIMIT :most"
         return self._engine.read(lambda session: _deliveries(session, text, given))
 
-    def count_deliveries(self) -> dict[str, dict[str, int]]:
-        """How many deliveries are in each state, by the name of the subscription."""
-        found: dict[str, dict[str, int]] = {}
-        for name, state, number in self._engine.read(lambda s: s.all("count_deliveries")):
-            found.setdefault(name, {})
-            if state is not None:
-                found[name][state] = number
-        return found
-
 
 def _deliveries(session: Session, where: str, given: dict[str, Any]) -> list[Delivery]:
     rows = session.sql(f"{session.text('select_deliveries')}\nWHERE {where}", given)
@@ -239,24 +240,13 @@ def _deliveries(session: Session, where: str, given: dict[str, Any]) -> list[Del
 
 
 def _delivery(row: Row) -> Delivery:
-    return Delivery(
-        id=row[0],
-        subscription=row[1],
-        state=row[2],
-        queued_at=row[3] / 1e6,
-        due_at=row[4] / 1e6,
-        attempts=row[5],
-        error=row[6],
-        message=row[7],
-        done_at=seconds(row[8]),
-        event=PendingEvent(
-            id=row[9],
-            topic=row[10],
-            payload=from_json(row[11]),
-            source=row[12],
-            created_at=row[13] / 1e6,
-        ),
-    )
+    return _DELIVERY(row[:9], event=_EVENT(row[9:]))
+
+
+_DELIVERY = Columns(
+    Delivery, "id subscription state queued_at due_at attempts error message done_at"
+)
+_EVENT = Columns(StoredEvent, "id topic payload:json source created_at")
 
 
 def check_delivery(row: dict[str, Any]) -> None:
@@ -267,8 +257,6 @@ def check_delivery(row: dict[str, Any]) -> None:
 
 def check_subscription(row: dict[str, Any]) -> None:
     """A row of a backup. Whoever delivered from the old store has no lease here."""
-    from observant.store.subscribing import Subscription
-
     checked_name(row["name"], "subscription", 200)
     msgspec.json.decode(row["definition"], type=Subscription)
     row["taken_until"] = 0

@@ -1,22 +1,23 @@
-"""What can be wrong with a store, looked for."""
+"""The doctor: what can be wrong with a store, looked for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from observant.store.contents import unpacked
+import msgspec
+
 from observant.store.engine import micros
 from observant.store.errors import StoreError
-from observant.store.part import Part
+from observant.store.snapshots import unpacked
 from observant.store.types import Finding
 from observant.units import counted, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from observant.store.engine import Row, Session
+    from observant.store.engine import Engine, Row, Session
 
-__all__ = ["Doctor"]
+__all__ = ["examine"]
 
 _JUMP_SECONDS = 300.0
 """Visits are committed when they end, so their ends are in order but for the length of a group."""
@@ -26,30 +27,17 @@ _STUCK_SECONDS = 86_400.0
 _CONTENTS_AT_A_TIME = 50
 
 
-class Doctor(Part):
-    """The part of the store that looks after it."""
-
-    def doctor(self, *, repair: bool = False, now: float | None = None) -> list[Finding]:
-        instant = self._now(now)
-        found = self._engine.findings()
-        with self._engine.snapshot() as session:
-            found += _look(session, instant)
-            found += _damaged(session)
-        mendable = {"counts", "schedule", "orphans"} & {finding.check for finding in found}
-        if not repair or not mendable:
-            return found
-        self._engine.write(lambda session: _mend(session, instant))
-        return [
-            Finding(
-                severity=finding.severity,
-                check=finding.check,
-                message=finding.message,
-                count=finding.count,
-                examples=finding.examples,
-                repaired=finding.check in mendable,
-            )
-            for finding in found
-        ]
+def examine(engine: Engine, *, repair: bool, now: float) -> list[Finding]:
+    """Every finding; with `repair` those that can be mended are mended."""
+    found = engine.findings()
+    with engine.snapshot() as session:
+        found += _look(session, now)
+        found += _damaged(session)
+    mendable = {"counts", "schedule", "orphans"} & {finding.check for finding in found}
+    if not repair or not mendable:
+        return found
+    engine.write(lambda session: _mend(session, now))
+    return [msgspec.structs.replace(one, repaired=one.check in mendable) for one in found]
 
 
 def _look(session: Session, now: float) -> Iterator[Finding]:

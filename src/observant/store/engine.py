@@ -1,10 +1,12 @@
-"""What the two databases have in common: sessions that run named statements, and migrating."""
+"""Engines: databases in whose sessions named statements run, and their migrations."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import msgspec
 
 from observant.store.errors import StoreError, StoreVersionError
 from observant.store.statements import migrations, statements
@@ -15,10 +17,13 @@ if TYPE_CHECKING:
 
     from observant.store.types import Finding
 
-__all__ = ["Engine", "Session", "micros", "seconds"]
+__all__ = ["CHUNK", "Columns", "Engine", "Row", "Session", "chunks", "micros"]
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
+
+CHUNK = 1000
+"""Rows that are asked for at a time."""
 
 
 def micros(at: float | None) -> int | None:
@@ -26,9 +31,50 @@ def micros(at: float | None) -> int | None:
     return None if at is None else round(at * 1e6)
 
 
-def seconds(at: int | None) -> float | None:
-    """Seconds since 1970, as Python code keeps an instant."""
-    return None if at is None else at / 1e6
+def chunks(values: Iterable[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
+    """The values in lists of at most so many, each value once."""
+    unique = list(dict.fromkeys(values))
+    for start in range(0, len(unique), size):
+        yield unique[start : start + size]
+
+
+_FORMS: dict[str, Callable[[Any], Any]] = {
+    "at": lambda at: at / 1e6,
+    "json": msgspec.json.decode,
+    "words": msgspec.json.Decoder(tuple[str, ...]).decode,
+    "bool": bool,
+}
+
+
+class Columns(Generic[T]):
+    """Rows of a statement as structs: its columns, in order, are fields of the struct.
+
+    What ends in ``_at`` is an instant: microseconds in the database, seconds here. Other columns
+    that are kept in another form say which (``payload:json``); `forms` are further forms.
+    """
+
+    def __init__(self, kind: Callable[..., T], columns: str, **forms: Callable[[Any], Any]) -> None:
+        self._kind = kind
+        known = _FORMS | forms
+        named = [column.partition(":") for column in columns.split()]
+        self._names = [name for name, _, _ in named]
+        self._converted = [
+            (place, known[form or "at"])
+            for place, (name, _, form) in enumerate(named)
+            if form or name.endswith("_at")
+        ]
+
+    def __call__(self, row: Row, **more: Any) -> T:
+        """One row; `more` are fields that it does not hold."""
+        values = list(row)
+        for place, converted in self._converted:
+            if values[place] is not None:
+                values[place] = converted(values[place])
+        return self._kind(**dict(zip(self._names, values, strict=True)), **more)
+
+    def all(self, rows: Iterable[Row]) -> list[T]:
+        """Many rows."""
+        return [self(row) for row in rows]
 
 
 class Session(ABC):
@@ -96,6 +142,16 @@ class Engine(ABC):
     """A database. `read` and `write` run a function in a transaction of its own."""
 
     name: ClassVar[str]
+    clock: Callable[[], float] | None = None
+    """Stands in for the database's own clock."""
+
+    def now(self, given: float | None = None, session: Session | None = None) -> float:
+        """The instant that was given, or now by the clock of the store."""
+        if given is not None:
+            return float(given)
+        if self.clock is not None:
+            return self.clock()
+        return self.read(lambda own: own.now()) if session is None else session.now()
 
     @abstractmethod
     def read(self, work: Callable[[Session], T]) -> T:

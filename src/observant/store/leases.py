@@ -1,4 +1,4 @@
-"""Who visits what: shards of hosts, leased for a while, with fences.
+"""Leases of shards: who visits which hosts for how long, and the journal of who took what.
 
 A fence is a number that grows each time a shard changes hands. A commit tells the fence under
 which its visit was made; if the shard has another by now, or the lease is over, it is refused. So
@@ -12,31 +12,38 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
-from observant.store.door import as_json, checked_name, from_json
-from observant.store.engine import micros
-from observant.store.part import Part
-from observant.store.types import SHARDS, AuditNote, Lease, ObserverRow
+from observant.store.engine import Columns, micros
+from observant.store.types import SHARDS, JournalLine, Lease, ObserverRow
+from observant.store.validation import as_json, checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from observant.store.engine import Session
+    from observant.store.engine import Engine, Session
 
-__all__ = ["Leases"]
+__all__ = ["Journal", "Leases"]
 
 
-class Leases(Part):
-    """The part of the store that several observers meet in."""
+class Leases:
+    """Shards, held for a while by one observer each."""
 
-    def lease_shards(
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def take(
         self, observer: str, want: int, now: float | None = None, seconds: float = 60.0
     ) -> dict[int, int]:
+        """Hold up to `want` shards for so many seconds: those held are renewed, free or expired
+        ones are taken. Returns every shard held, with its fence.
+
+        A shard is never given to two observers at a time.
+        """
         checked_name(observer, "observer", 200)
         if not 0 <= want <= SHARDS or not seconds > 0:
             raise InputError(f"an observer can hold 0 to {SHARDS} shards for more than no time")
 
         def work(session: Session) -> dict[int, int]:
-            instant = self._now(now, session)
+            instant = self._engine.now(now, session)
             times = {"now": micros(instant), "until": micros(instant + seconds)}
             held: dict[int, int] = dict(
                 session.all("held_shards", observer=observer, now=times["now"])
@@ -71,8 +78,10 @@ class Leases(Part):
         now: float | None = None,
         seconds: float = 60.0,
     ) -> dict[int, int]:
+        """Hold these for longer; returns those still held. The others are lost: stop visiting."""
+
         def work(session: Session) -> dict[int, int]:
-            instant = self._now(now, session)
+            instant = self._engine.now(now, session)
             times = {"now": micros(instant), "until": micros(instant + seconds)}
             held, lost = {}, []
             for shard, fence in sorted(fences.items()):
@@ -90,6 +99,8 @@ class Leases(Part):
     def release(
         self, observer: str, fences: Mapping[int, int] | None = None, now: float | None = None
     ) -> int:
+        """Give shards back (None: all); returns how many were held."""
+
         def work(session: Session) -> int:
             given = fences
             if given is None:
@@ -101,40 +112,43 @@ class Leases(Part):
                     for shard, fence in sorted(given.items())
                 ],
             )
-            _note(session, observer, "released", {"shards": released}, self._now(now, session))
+            _note(
+                session, observer, "released", {"shards": released}, self._engine.now(now, session)
+            )
             return released
 
         return self._engine.write(work)
 
-    def leases(self) -> list[Lease]:
-        rows = self._engine.read(lambda session: session.all("leases"))
-        return [
-            Lease(shard=row[0], observer=row[1], fence=row[2], expires_at=row[3] / 1e6)
-            for row in rows
-        ]
-
     def observers(self, *, since: float | None = None) -> list[ObserverRow]:
+        """Observers seen since an instant: each lease or renewal is a sign of life."""
         instant = 0 if since is None else micros(since)
-        rows = self._engine.read(lambda session: session.all("observers", since=instant))
-        return [
-            ObserverRow(
-                name=row[0], started_at=row[1] / 1e6, seen_at=row[2] / 1e6, detail=from_json(row[3])
-            )
-            for row in rows
-        ]
+        return _OBSERVER.all(self._engine.read(lambda s: s.all("observers", since=instant)))
 
-    def note(
+    def list(self) -> list[Lease]:
+        """Every shard that somebody holds or held last."""
+        return _LEASE.all(self._engine.read(lambda session: session.all("leases")))
+
+
+class Journal:
+    """What observers did that others should know: a line each."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def add(
         self, observer: str, action: str, detail: Any = None, *, now: float | None = None
     ) -> None:
+        """Write a line."""
         checked_name(observer, "observer", 200)
         checked_name(action, "action", 200)
 
         def work(session: Session) -> None:
-            _note(session, observer, action, detail, self._now(now, session))
+            _note(session, observer, action, detail, self._engine.now(now, session))
 
         self._engine.write(work)
 
-    def audit(self, *, limit: int = 100, observer: str | None = None) -> list[AuditNote]:
+    def list(self, *, limit: int = 100, observer: str | None = None) -> list[JournalLine]:
+        """Its lines, newest first."""
         where, given = "", {"most": limit}
         if observer is not None:
             where, given["observer"] = "\nWHERE observer = :observer", observer  # type: ignore[assignment]
@@ -143,12 +157,12 @@ class Leases(Part):
                 f"{session.text('audit')}{where} ORDER BY id DESC LIMIT :most", given
             )
         )
-        return [
-            AuditNote(
-                id=row[0], at=row[1] / 1e6, observer=row[2], action=row[3], detail=from_json(row[4])
-            )
-            for row in rows
-        ]
+        return _LINE.all(rows)
+
+
+_LEASE = Columns(Lease, "shard observer fence expires_at")
+_OBSERVER = Columns(ObserverRow, "name started_at seen_at detail:json")
+_LINE = Columns(JournalLine, "id at:at observer action detail:json")
 
 
 def _seen(session: Session, observer: str, now: float) -> None:

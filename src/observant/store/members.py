@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from observant.store.door import checked_name, clean, instant
-from observant.store.engine import seconds
-from observant.store.part import Part
+from observant.store.engine import Columns
 from observant.store.types import Value
+from observant.store.validation import checked_name, clean, instant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from observant.store.engine import Row, Session
+    from observant.store.engine import Engine, Session
 
 __all__ = ["Member", "Members", "StoredMember", "keep_members", "member_columns"]
 
@@ -45,21 +44,24 @@ class StoredMember(Member, frozen=True, kw_only=True):
     """The visit that found it dropped; None while it is a result."""
 
 
-class Members(Part):
-    """The part of the store that keeps the results of standing queries."""
+class Members:
+    """The results of standing queries."""
 
-    def members(self, query: str, *, left: bool = False) -> list[StoredMember]:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def by_url(self, url: str) -> list[StoredMember]:
+        """Every standing query that has this address among its results now."""
+        where = "m.url = :url AND m.left_at IS NULL AND q.state <> 'removed' ORDER BY q.name"
+        return self._engine.read(lambda session: _members(session, where, {"url": url}))
+
+    def list(self, query: str, *, left: bool = False) -> list[StoredMember]:
         """The results of a standing query by rank; with `left` those that were dropped too."""
         where = "q.name = :query" + ("" if left else " AND m.left_at IS NULL")
         order = "m.left_at IS NOT NULL, m.rank, m.url"
         return self._engine.read(
             lambda session: _members(session, f"{where} ORDER BY {order}", {"query": query})
         )
-
-    def memberships(self, url: str) -> list[StoredMember]:
-        """Every standing query that has this address among its results now."""
-        where = "m.url = :url AND m.left_at IS NULL AND q.state <> 'removed' ORDER BY q.name"
-        return self._engine.read(lambda session: _members(session, where, {"url": url}))
 
 
 def member_columns(members: Sequence[Member] | None) -> list[dict[str, Any]] | None:
@@ -89,17 +91,7 @@ def keep_members(session: Session, found: Sequence[tuple[int, int, list[dict[str
 
 def _members(session: Session, where: str, given: dict[str, Any]) -> list[StoredMember]:
     rows = session.sql(f"{session.text('select_members')}\nWHERE {where}", given)
-    return [_member(row) for row in rows]
+    return _MEMBER.all(rows)
 
 
-def _member(row: Row) -> StoredMember:
-    return StoredMember(
-        query=row[0],
-        url=row[1],
-        title=row[2],
-        rank=row[3],
-        dated_at=seconds(row[4]),
-        first_at=row[5] / 1e6,
-        seen_at=row[6] / 1e6,
-        left_at=seconds(row[7]),
-    )
+_MEMBER = Columns(StoredMember, "query url title rank dated_at first_at seen_at left_at")

@@ -1,31 +1,35 @@
-"""The outbox: events that must be delivered at least once, and settings."""
+"""The outbox: events that must be delivered at least once."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from observant.store.door import as_json, checked_event, checked_name, clean, from_json
-from observant.store.engine import micros, seconds
+from observant.errors import InputError
+from observant.store.engine import Columns, chunks, micros
 from observant.store.errors import UnknownSourceError
-from observant.store.part import Part, chunks
-from observant.store.types import Event, PendingEvent
+from observant.store.types import Event, StoredEvent
+from observant.store.validation import checked_event, clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from observant.store.engine import Row, Session
+    from observant.store.engine import Engine, Session
 
 __all__ = ["Outbox"]
 
 
-class Outbox(Part):
-    """The part of the store that keeps events and settings."""
+class Outbox:
+    """Events, and whether they are delivered."""
 
-    def add_events(
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def add(
         self, events: Iterable[Event], *, source: str | None = None, now: float | None = None
     ) -> int:
+        """Put events into the outbox without a visit; returns how many were new."""
         given = sorted(events, key=lambda event: event.id)
-        instant = self._now(now)
+        instant = self._engine.now(now)
 
         def work(session: Session) -> int:
             number = None
@@ -39,8 +43,9 @@ class Outbox(Part):
 
     def pending(
         self, *, limit: int = 100, now: float | None = None, topic: str | None = None
-    ) -> list[PendingEvent]:
-        given: dict[str, Any] = {"now": micros(self._now(now)), "most": limit}
+    ) -> list[StoredEvent]:
+        """Events that may be delivered now, oldest first."""
+        given: dict[str, Any] = {"now": micros(self._engine.now(now)), "most": limit}
         where = "e.delivered_at IS NULL AND e.due_at <= :now AND e.taken_until <= :now"
         if topic is not None:
             where, given["topic"] = f"{where} AND e.topic = :topic", topic
@@ -48,11 +53,13 @@ class Outbox(Part):
             lambda session: _events(session, f"{where} ORDER BY e.due_at, e.id LIMIT :most", given)
         )
 
-    def take_events(
+    def take(
         self, *, limit: int = 100, seconds: float = 60.0, now: float | None = None
-    ) -> list[PendingEvent]:
-        def work(session: Session) -> list[PendingEvent]:
-            instant = self._now(now, session)
+    ) -> list[StoredEvent]:
+        """Like `pending`, but nobody else is given them for so many seconds."""
+
+        def work(session: Session) -> list[StoredEvent]:
+            instant = self._engine.now(now, session)
             ids = [row[0] for row in session.all("take_pending", now=micros(instant), most=limit)]
             if not ids:
                 return []
@@ -62,7 +69,8 @@ class Outbox(Part):
         return self._engine.write(work)
 
     def delivered(self, ids: Iterable[str], *, now: float | None = None) -> int:
-        instant = micros(self._now(now))
+        """These were delivered; returns how many were still pending."""
+        instant = micros(self._engine.now(now))
         wanted = sorted(ids)
 
         def work(session: Session) -> int:
@@ -73,59 +81,51 @@ class Outbox(Part):
         return self._engine.write(work)
 
     def postpone(self, event: str, *, until: float, error: str | None = None) -> None:
+        """Delivery failed: try again at `until`; counts an attempt."""
         told = None if error is None else clean(error, 2000)
         self._engine.write(
             lambda session: session.run("postpone", event=event, until=micros(until), error=told)
         )
 
-    def events(self, *, limit: int = 100, source: str | None = None) -> list[PendingEvent]:
-        where, given = "1 = 1", {"most": limit}
-        if source is not None:
-            where, given["source"] = "s.name = :source", source  # type: ignore[assignment]
-        return self._engine.read(
-            lambda session: _events(session, f"{where} ORDER BY e.id DESC LIMIT :most", given)
-        )
-
-    def prune_events(self, *, before: float) -> int:
+    def prune(self, *, before: float) -> int:
+        """Drop events delivered before an instant."""
         return self._engine.write(
             lambda session: session.run("prune_events", before=micros(before))
         )
 
-    def setting(self, key: str, default: Any = None) -> Any:
-        text = self._engine.read(lambda session: session.value("setting", key=key))
-        return default if text is None else from_json(text)
+    def list(
+        self,
+        *,
+        topic: str | None = None,
+        source: str | None = None,
+        tag: str | None = None,
+        after: int | None = None,
+        limit: int = 100,
+    ) -> list[StoredEvent]:
+        """All events, newest first; `after` is the number of the last one of the page before."""
+        if limit < 1:
+            raise InputError("a page has at least one event")
+        where, given = ["1 = 1"], {"most": limit}
+        for condition, name, value in (
+            ("e.topic = :topic", "topic", topic),
+            ("e.source = (SELECT id FROM sources WHERE name = :source)", "source", source),
+            ("e.source IN (SELECT source FROM tags WHERE tag = :tag)", "tag", tag),
+            ("e.id < :after", "after", after),
+        ):
+            if value is not None:
+                where.append(condition)
+                given[name] = value  # type: ignore[assignment]
+        condition = f"{' AND '.join(where)} ORDER BY e.id DESC LIMIT :most"
+        return self._engine.read(lambda session: _events(session, condition, given))
 
-    def settings(self, prefix: str = "") -> dict[str, Any]:
-        rows = self._engine.read(lambda session: session.all("settings"))
-        return {key: from_json(text) for key, text in rows if key.startswith(prefix)}
 
-    def set_setting(self, key: str, value: Any) -> None:
-        checked_name(key, "setting", 500)
-        text = as_json(value, f"the setting {key}")
-
-        def work(session: Session) -> None:
-            if value is None:
-                session.run("delete_setting", key=key)
-            else:
-                session.run("set_setting", key=key, value=text)
-
-        self._engine.write(work)
-
-
-def _events(session: Session, where: str, given: dict[str, Any]) -> list[PendingEvent]:
+def _events(session: Session, where: str, given: dict[str, Any]) -> list[StoredEvent]:
     rows = session.sql(f"{session.text('select_events')}\nWHERE {where}", given)
-    return [_event(row) for row in rows]
+    return _EVENT.all(rows)
 
 
-def _event(row: Row) -> PendingEvent:
-    return PendingEvent(
-        id=row[0],
-        topic=row[1],
-        payload=from_json(row[2]),
-        not_before=row[3] / 1e6,
-        source=row[4],
-        created_at=row[5] / 1e6,
-        attempts=row[6],
-        error=row[7],
-        delivered_at=seconds(row[8]),
-    )
+_EVENT = Columns(
+    StoredEvent,
+    "id topic payload:json not_before:at source created_at attempts error delivered_at number "
+    "source_id",
+)

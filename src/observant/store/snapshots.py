@@ -1,54 +1,57 @@
-"""Kept versions of contents, and how long they are kept."""
+"""Snapshots: contents named by their SHA-256 and compressed, and which source had them when."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import hashlib
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+import zstandard
 
 from observant.errors import InputError
-from observant.store.contents import unpacked
-from observant.store.engine import micros
-from observant.store.errors import UnknownSourceError
-from observant.store.part import Part
+from observant.store.engine import Columns, micros
+from observant.store.errors import StoreError, UnknownSourceError
 from observant.store.types import Swept, Version
 
 if TYPE_CHECKING:
-    from observant.store.engine import Row, Session
+    from observant.store.engine import Engine, Row, Session
 
-__all__ = ["Snapshots"]
+__all__ = ["LARGEST", "Packed", "Snapshots", "packed", "unpacked"]
 
+LARGEST = 256 << 20
+"""Bytes of the largest content that is kept. What claims to be larger is not unpacked."""
+_LEVEL = 3
+
+# A compressor is not to be used by two threads at a time.
+_local = threading.local()
 _END_OF_TIME = 1 << 62
 _AT_A_TIME = 1000
 
 
-class Snapshots(Part):
-    """The part of the store that keeps contents."""
+class Snapshots:
+    """Kept contents, and the versions of each source."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     def versions(self, source: str, *, kind: str = "text", limit: int = 100) -> list[Version]:
+        """Kept versions of a source, newest first."""
+
         def work(session: Session) -> list[Version]:
             rows = session.all("versions", source=_number(session, source), kind=kind, most=limit)
-            return [
-                Version(
-                    source=source,
-                    at=row[0] / 1e6,
-                    kind=row[1],
-                    digest=row[2],
-                    size=row[3],
-                    stored=row[4],
-                )
-                for row in rows
-            ]
+            return [_VERSION(row, source=source) for row in rows]
 
         return self._engine.read(work)
 
-    def snapshot(self, digest: bytes) -> bytes:
+    def get(self, digest: bytes) -> bytes:
+        """The content with this SHA-256; KeyError if it is not kept (any more)."""
         row = self._engine.read(lambda session: session.one("snapshot", digest=digest))
         if row is None:
             raise KeyError(digest.hex())
         return unpacked(row[0], row[1], digest)
 
-    def version_at(
-        self, source: str, at: float | None = None, *, kind: str = "text"
-    ) -> bytes | None:
+    def at(self, source: str, at: float | None = None, *, kind: str = "text") -> bytes | None:
+        """The content as of an instant (None: the latest), or None if it is not kept."""
         instant = _END_OF_TIME if at is None else micros(at)
         row = self._engine.read(
             lambda session: session.one(
@@ -65,12 +68,18 @@ class Snapshots(Part):
         max_bytes: int | None = None,
         now: float | None = None,
     ) -> Swept:
+        """Drop versions older than `max_age` seconds, beyond `max_versions` per source and kind,
+        and the oldest until the rest fits `max_bytes`; then contents that nobody refers to.
+
+        The latest version of each source always stays: the next visit is compared with it. Visits
+        are never dropped.
+        """
         if max_versions is not None and max_versions < 1:
             raise InputError("the latest version always stays: max_versions is one or more")
         for name, value in (("max_age", max_age), ("max_bytes", max_bytes)):
             if value is not None and not value >= 0:
                 raise InputError(f"{name} is zero or more, not {value!r}")
-        before = None if max_age is None else micros(self._now(now) - max_age)
+        before = None if max_age is None else micros(self._engine.now(now) - max_age)
         swept = Swept()
         for step in (
             lambda session: _by_age(session, before),
@@ -123,3 +132,47 @@ def _swept(session: Session, dropped: list[Row]) -> Swept:
     count, size = session.one("orphans_of", ids=ids) or (0, 0)
     session.run("sweep_of", ids=ids)
     return Swept(versions=len(dropped), snapshots=int(count), bytes=int(size))
+
+
+_VERSION = Columns(Version, "at:at kind digest size stored")
+
+
+class Packed(NamedTuple):
+    """A content, ready to be stored."""
+
+    digest: bytes
+    size: int
+    content: bytes
+
+
+def packed(content: bytes | str) -> Packed:
+    """Compress a content and find its name.
+
+    >>> one = packed("to be " * 1000)
+    >>> len(one.digest), one.size, len(one.content) < 100, unpacked(one.content, one.size)[:6]
+    (32, 6000, True, b'to be ')
+    """
+    plain = content.encode("utf-8", "replace") if isinstance(content, str) else bytes(content)
+    if len(plain) > LARGEST:
+        raise InputError(f"a snapshot has {len(plain):,} bytes, more than {LARGEST:,}")
+    if not hasattr(_local, "compressor"):
+        _local.compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    digest = hashlib.sha256(plain).digest()
+    return Packed(digest, len(plain), _local.compressor.compress(plain))
+
+
+def unpacked(content: bytes, size: int, digest: bytes | None = None) -> bytes:
+    """The plain content; never more than `size` bytes, and checked against its name if given."""
+    content = bytes(content)
+    try:
+        told = zstandard.frame_content_size(content)
+        if told != size or size > LARGEST:
+            raise StoreError(f"a snapshot says it has {told:,} bytes, but {size:,} are expected")
+        if not hasattr(_local, "decompressor"):
+            _local.decompressor = zstandard.ZstdDecompressor()
+        plain: bytes = _local.decompressor.decompress(content, max_output_size=max(size, 1))
+    except zstandard.ZstdError as error:
+        raise StoreError(f"a snapshot is damaged: {error}") from error
+    if len(plain) != size or (digest is not None and hashlib.sha256(plain).digest() != digest):
+        raise StoreError("a snapshot is damaged: it is not what its name says")
+    return plain

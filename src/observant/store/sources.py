@@ -1,4 +1,4 @@
-"""Sources: adding, changing, listing, and what their next visit needs to know."""
+"""Sources: as users describe them, what their visits showed, and what the next one must know."""
 
 from __future__ import annotations
 
@@ -8,47 +8,50 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
-from observant.store.contents import unpacked
-from observant.store.door import as_json, checked_source, from_json, instant
-from observant.store.engine import micros, seconds
+from observant.store.engine import CHUNK, Columns, chunks, micros
 from observant.store.errors import UnknownSourceError
-from observant.store.listing import (
-    SORTS,
-    condition_of,
-    one_source,
-    page_of,
-    read_cursor,
-    select_sources,
-    steady,
-    write_cursor,
-)
-from observant.store.part import CHUNK, Part, chunks
+from observant.store.lists import condition_of, one_source, page_of, select_sources, steady
+from observant.store.snapshots import unpacked
 from observant.store.types import (
     KEEP,
+    FailingHost,
     Page,
     Remembered,
     Scheduled,
     Source,
+    SourceColumns,
+    SourceQuery,
     StoredSource,
-    Totals,
     Validators,
 )
+from observant.store.validation import as_json, checked_source, instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from observant.store.engine import Row, Session
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from observant.store.engine import Engine, Session
 
 __all__ = ["Sources", "validators_json"]
 
 _FIELDS = {name for name in Source.__struct_fields__ if name != "name"}
 
 
-class Sources(Part):
-    """The part of the store that keeps sources."""
+class Sources:
+    """Sources by name."""
 
-    def add_sources(self, sources: Iterable[Source], *, now: float | None = None) -> int:
-        instant_ = self._now(now)
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def add(self, sources: Iterable[Source], *, now: float | None = None) -> int:
+        """Add those that are new; returns how many were.
+
+        One that is there already keeps all it has. One that was removed comes back, with the new
+        description and its old visits. Any bad one refuses all, and is named.
+        """
+        instant_ = self._engine.now(now)
         rows = {source.name: checked_source(source, instant_) for source in sources}
         tags = {name: msgspec.json.decode(row["tags"]) for name, row in rows.items()}
 
@@ -73,14 +76,19 @@ class Sources(Part):
 
         return self._engine.write(work)
 
-    def update_source(self, name: str, *, now: float | None = None, **changes: Any) -> StoredSource:
-        instant_ = self._now(now)
+    def update(self, name: str, *, now: float | None = None, **changes: Any) -> StoredSource:
+        """Change fields of `Source` (not the name): ``update(name, state="paused")``.
+
+        `config` is replaced, not merged.
+        """
+        instant_ = self._engine.now(now)
         return self._engine.write(lambda session: _describe(session, name, changes, instant_))
 
-    def update_sources(
+    def update_many(
         self, changes: Mapping[str, Mapping[str, Any]], *, now: float | None = None
     ) -> int:
-        instant_ = self._now(now)
+        """Change many sources, given fields by name; some hundred in each transaction."""
+        instant_ = self._engine.now(now)
 
         def work(session: Session, some: Sequence[str]) -> None:
             for name in some:
@@ -90,8 +98,12 @@ class Sources(Part):
             self._engine.write(partial(work, some=some))
         return len(changes)
 
-    def remove_source(self, name: str, *, forget: bool = False, now: float | None = None) -> bool:
-        instant_ = self._now(now)
+    def remove(self, name: str, *, forget: bool = False, now: float | None = None) -> bool:
+        """Take a source off all lists and schedules; False if there is none.
+
+        Its visits stay in the log. `forget` deletes its visits, versions and events as well.
+        """
+        instant_ = self._engine.now(now)
 
         def work(session: Session) -> bool:
             found = session.run("remove_source", name=name, now=micros(instant_)) > 0
@@ -109,10 +121,21 @@ class Sources(Part):
 
         return self._engine.write(work)
 
-    def source(self, name: str) -> StoredSource:
+    def get(self, name: str) -> StoredSource:
+        """The source of this name, or `UnknownSourceError`."""
         return self._engine.read(lambda session: one_source(session, name))
 
-    def find_source(self, text: str) -> StoredSource:
+    def numbered(self, number: int) -> StoredSource:
+        """The source with this `id`, or `UnknownSourceError`."""
+        where = "s.id = :id AND s.state <> 'removed'"
+        found = self._engine.read(lambda s: select_sources(s, where, {"id": number}))
+        if not found:
+            raise UnknownSourceError(f"there is no source with the number {number}")
+        return found[0]
+
+    def find(self, text: str) -> StoredSource:
+        """The source of this name or, if only one name contains the text, that one."""
+
         def work(session: Session) -> StoredSource:
             exact = select_sources(
                 session, "s.name = :name AND s.state <> 'removed'", {"name": text}
@@ -133,79 +156,24 @@ class Sources(Part):
 
         return self._engine.read(work)
 
-    def list_sources(
-        self,
-        *,
-        search: str | None = None,
-        tag: str | None = None,
-        host: str | None = None,
-        state: str | None = None,
-        kind: str | None = None,
-        sort: str = "name",
-        descending: bool = False,
-        limit: int = 100,
-        offset: int = 0,
-        after: str | None = None,
-    ) -> Page:
-        if sort not in SORTS:
-            raise InputError(
-                f"sources cannot be sorted by {sort!r}; choose from {', '.join(SORTS)}"
-            )
-        if limit < 1 or offset < 0:
-            raise InputError("a page has at least one source, and an offset is zero or more")
-        cursor = None if after is None else read_cursor(after, sort, descending)
+    def count(self, query: SourceQuery | None = None, /, **fields: Any) -> int:
+        """How many sources a list has, on all its pages."""
+        query = _query(query, fields)
 
-        def work(session: Session) -> Page:
-            where, given = condition_of(session, search, tag, host, state, kind)
-            now = steady(self._now(None, session))
-            found = page_of(session, where, given, sort, descending, limit + 1, offset, cursor, now)
-            following = None
-            if len(found) > limit:
-                found = found[:limit]
-                following = write_cursor(found[-1], sort, descending, now)
-            return Page(sources=tuple(found), next=following)
-
-        return self._engine.read(work)
-
-    def count(
-        self,
-        *,
-        search: str | None = None,
-        tag: str | None = None,
-        host: str | None = None,
-        state: str | None = None,
-        kind: str | None = None,
-    ) -> int:
         def work(session: Session) -> int:
-            where, given = condition_of(session, search, tag, host, state, kind)
+            where, given = condition_of(session, query)
             return int(session.sql(f"SELECT count(*) FROM sources AS s WHERE {where}", given)[0][0])  # noqa: S608
 
         return self._engine.read(work)
 
     def tags(self) -> dict[str, int]:
+        """Every tag and how many sources have it."""
         return self._engine.read(lambda session: dict(session.all("all_tags")))
-
-    def totals(self) -> Totals:
-        def work(session: Session) -> Totals:
-            rows = session.all("counts")
-            by_state = {row[0]: row[1] for row in rows if row[0] != "removed"}
-            snapshots = session.one("count_snapshots") or (0, 0)
-            return Totals(
-                sources=sum(by_state.values()),
-                by_state=by_state,
-                visits=int(sum(row[2] for row in rows)),
-                changes=int(sum(row[3] for row in rows)),
-                failures=int(sum(row[4] for row in rows)),
-                pending=session.value("count_pending"),
-                snapshots=int(snapshots[0]),
-                snapshot_bytes=int(snapshots[1]),
-            )
-
-        return self._engine.read(work)
 
     def scheduled(
         self, shards: Iterable[int] | None = None, *, states: Sequence[str] = ("active",)
     ) -> Iterator[Scheduled]:
+        """Every source of these shards with its posterior, to fill a scheduler after a start."""
         wanted = None if shards is None else sorted(set(shards))
         following: Sequence[Scheduled] | None = None
         while following is None or len(following) == CHUNK:
@@ -216,7 +184,8 @@ class Sources(Part):
     def due(
         self, *, now: float | None = None, shards: Iterable[int] | None = None, limit: int = 1000
     ) -> list[StoredSource]:
-        given: dict[str, Any] = {"now": micros(self._now(now)), "most": limit}
+        """Active sources whose time has come, longest due first."""
+        given: dict[str, Any] = {"now": micros(self._engine.now(now)), "most": limit}
         where = "s.state = 'active' AND s.due_at <= :now"
         if shards is not None:
             given["shards"] = list(shards)
@@ -225,30 +194,30 @@ class Sources(Part):
         return self._engine.read(lambda session: select_sources(session, where, given))
 
     def set_due(self, due: Mapping[str, float | None]) -> None:
+        """Move due times without a visit, all in one transaction."""
         rows = [
             {"name": name, "due_at": instant(at, "a due time")} for name, at in sorted(due.items())
         ]
         self._engine.write(lambda session: session.many("set_due", rows))
 
-    def remembered(self, name: str, *, text: bool = True) -> Remembered:
+    def memory(self, name: str, *, text: bool = True) -> Remembered:
+        """What the next visit needs to know; without `text` the snapshot is not read."""
         try:
-            return self.remembered_many([name], text=text)[name]
+            return self.memories([name], text=text)[name]
         except KeyError:
             raise UnknownSourceError(f"there is no source {name!r}") from None
 
-    def remembered_many(self, names: Iterable[str], *, text: bool = True) -> dict[str, Remembered]:
+    def memories(self, names: Iterable[str], *, text: bool = True) -> dict[str, Remembered]:
+        """The same for many; unknown names are absent."""
         found: dict[str, Remembered] = {}
         for some in chunks(names):
 
             def work(session: Session, some: Sequence[str] = some) -> None:
                 rows = session.all("remembered", names=list(some))
-                texts = (
-                    session.all("latest_contents", sources=[row[1] for row in rows], kind="text")
-                    if text
-                    else []
-                )
-                by_source = {row[0]: unpacked(*row[1:]).decode("utf-8", "replace") for row in texts}
-                found.update((row[0], _remembered(row, by_source.get(row[1]))) for row in rows)
+                ids = [row[0] for row in rows] if text else []
+                contents = session.all("latest_contents", sources=ids, kind="text") if ids else []
+                texts = {row[0]: unpacked(*row[1:]).decode("utf-8", "replace") for row in contents}
+                found.update((row[1], _MEMORY(row[1:], text=texts.get(row[0]))) for row in rows)
 
             self._engine.read(work)
         return found
@@ -256,6 +225,8 @@ class Sources(Part):
     def set_memory(
         self, name: str, memory: dict[str, Any] | None, *, validators: Any = KEEP
     ) -> None:
+        """Change what the comparer learned (None: forget it), without a visit."""
+
         def work(session: Session) -> None:
             source = one_source(session, name).id
             session.run(
@@ -268,9 +239,71 @@ class Sources(Part):
 
         self._engine.write(work)
 
+    def columns(self, limit: int = 4000) -> SourceColumns:
+        """Active sources as columns: all of them, or about so many, evenly spread by their numbers,
+        which have nothing to do with how they change.
+        """
+        import numpy as np
+
+        def work(session: Session) -> tuple[int, list[Any]]:
+            total = int(session.value("count_active") or 0)
+            step = max(-(-total // limit), 1)
+            return total, session.all("summary_sources", step=step)
+
+        total, rows = self._engine.read(work)
+        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * 15
+        id_, name, host, weight, tags, config, good, due, changed, *rest = columns
+        rate, low, high, visits, changes, data = rest
+
+        def instants(values: Sequence[int | None]) -> NDArray[np.float64]:
+            return np.array([np.nan if v is None else v / 1e6 for v in values], np.float64)
+
+        def numbers(values: Sequence[float | None]) -> NDArray[np.float64]:
+            return np.array([np.nan if v is None else v for v in values], np.float64)
+
+        return SourceColumns(
+            total=total,
+            id=np.array(id_, np.int64),
+            name=list(name),
+            host=list(host),
+            importance=np.array(weight, np.float64),
+            tags=list(tags),
+            config=list(config),
+            good_at=instants(good),
+            due_at=instants(due),
+            changed_at=instants(changed),
+            rate=numbers(rate),
+            rate_low=numbers(low),
+            rate_high=numbers(high),
+            visits=np.array(visits, np.int64),
+            changes=np.array(changes, np.int64),
+            posterior=[None if one is None else bytes(one) for one in data],
+        )
+
+    def failing_hosts(self, limit: int = 10) -> list[FailingHost]:
+        """Hosts with failing sources, those with most first."""
+        rows = self._engine.read(lambda session: session.all("failing_hosts", most=limit))
+        return [
+            FailingHost(host, sources, failing, in_row, error or "", at and at / 1e6)
+            for host, sources, failing, in_row, error, at in rows
+        ]
+
+    def list(self, query: SourceQuery | None = None, /, **fields: Any) -> Page:
+        """One page of sources, as a query or its fields ask for: ``list(tag="news", limit=20)``."""
+        query = _query(query, fields)
+
+        def work(session: Session) -> Page:
+            return page_of(session, query, steady(self._engine.now(session=session)))
+
+        return self._engine.read(work)
+
 
 _AT_ONCE = 500
 """Sources that are described anew in one transaction."""
+
+
+def _query(query: SourceQuery | None, fields: dict[str, Any]) -> SourceQuery:
+    return msgspec.structs.replace(query or SourceQuery(), **fields)
 
 
 def _describe(
@@ -308,21 +341,12 @@ def validators_json(validators: Any) -> str | None:
     )
 
 
-def _remembered(row: Row, text: str | None) -> Remembered:
-    validators = from_json(row[6])
-    return Remembered(
-        source=row[0],
-        digest_raw=row[2],
-        digest_text=row[3],
-        text=text,
-        record=from_json(row[4]) or {},
-        memory=from_json(row[5]) or {},
-        validators=None if validators is None else Validators(**validators),
-        last_modified=seconds(row[7]),
-        selection_version=row[8] or "",
-        visited_at=seconds(row[9]),
-        posterior=row[10],
-    )
+_MEMORY = Columns(
+    Remembered,
+    "source digest_raw digest_text record:json memory:json validators:validators last_modified:at "
+    "selection_version visited_at posterior",
+    validators=lambda text: Validators(**msgspec.json.decode(text)),
+)
 
 
 def _chunk(

@@ -8,31 +8,38 @@ from __future__ import annotations
 
 import enum
 import zlib
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 __all__ = [
     "GOOD",
     "KEEP",
     "SHARDS",
     "STATES",
-    "AuditNote",
     "Entry",
     "Event",
+    "FailingHost",
     "Finding",
+    "Hour",
+    "JournalLine",
     "Lease",
     "ObserverRow",
     "Page",
-    "PendingEvent",
     "Posterior",
     "Recorded",
     "Remembered",
     "Scheduled",
     "Source",
+    "SourceColumns",
+    "SourceQuery",
+    "StoredEvent",
     "StoredSource",
     "Swept",
     "Totals",
@@ -233,14 +240,18 @@ class Event(Value, frozen=True, kw_only=True):
     """Not to be delivered before this instant."""
 
 
-class PendingEvent(Event, frozen=True, kw_only=True):
-    """An event that waits for delivery."""
+class StoredEvent(Event, frozen=True, kw_only=True):
+    """An event in the outbox, and how its delivery goes."""
 
     source: str | None
     created_at: float
     attempts: int = 0
     error: str | None = None
     delivered_at: float | None = None
+    """None while it waits."""
+    number: int = 0
+    """Its place in the log of events."""
+    source_id: int | None = None
 
 
 class Entry(Value, frozen=True, kw_only=True):
@@ -284,6 +295,26 @@ class Recorded(enum.Enum):
     """Refused: the source was removed."""
 
 
+class SourceQuery(Value, frozen=True, kw_only=True):
+    """Which sources, in which order, and which page of them."""
+
+    search: str | None = None
+    """Words that must all occur in name or title."""
+    tag: str | None = None
+    host: str | None = None
+    state: str | None = None
+    kind: str | None = None
+    sort: str = "name"
+    """One of `observant.store.lists.SORTS`; what has no value comes last. `period` is the time from
+    the last good visit to the next, `doubt` the updates expected since the last good visit."""
+    descending: bool = False
+    limit: int = 100
+    offset: int = 0
+    """For those who must jump; a page costs more the farther it is."""
+    after: str | None = None
+    """`Page.next` of the page before: as fast on the last page as on the first."""
+
+
 class Page(Value, frozen=True, kw_only=True):
     """One page of a list of sources."""
 
@@ -300,7 +331,7 @@ class Version(Value, frozen=True, kw_only=True):
     """Start of the visit that saw it first."""
     kind: str
     digest: bytes
-    """SHA-256 of the content: the key of `Store.snapshot`."""
+    """SHA-256 of the content: the key of `Store.snapshots.get`."""
     size: int
     stored: int
     """Bytes on disk, compressed."""
@@ -328,6 +359,55 @@ class Totals(Value, frozen=True, kw_only=True):
     snapshot_bytes: int
 
 
+class Hour(Value, frozen=True, kw_only=True):
+    """What the visits of one hour found."""
+
+    at: float
+    """Its beginning."""
+    visits: int
+    changes: int
+    failures: int
+    bytes: int
+
+
+class SourceColumns(NamedTuple):
+    """Active sources, one entry each. Instants are seconds since 1970, NaN where there is none."""
+
+    total: int
+    """How many active sources there are; the columns may hold fewer, spread evenly."""
+    id: NDArray[np.int64]
+    name: list[str]
+    host: list[str]
+    importance: NDArray[np.float64]
+    tags: list[str]
+    """JSON."""
+    config: list[str]
+    """JSON."""
+    good_at: NDArray[np.float64]
+    due_at: NDArray[np.float64]
+    changed_at: NDArray[np.float64]
+    rate: NDArray[np.float64]
+    rate_low: NDArray[np.float64]
+    rate_high: NDArray[np.float64]
+    visits: NDArray[np.int64]
+    changes: NDArray[np.int64]
+    posterior: list[bytes | None]
+
+
+class FailingHost(NamedTuple):
+    """A host with sources whose last visits failed."""
+
+    host: str
+    sources: int
+    failing: int
+    in_row: int
+    """The most failed visits in a row."""
+    error: str
+    """One of the errors."""
+    seen_at: float | None
+    """The last good visit to any of its sources."""
+
+
 class Lease(Value, frozen=True, kw_only=True):
     """Who holds a shard."""
 
@@ -346,8 +426,8 @@ class ObserverRow(Value, frozen=True, kw_only=True):
     detail: dict[str, Any]
 
 
-class AuditNote(Value, frozen=True, kw_only=True):
-    """One line of the observers' audit log."""
+class JournalLine(Value, frozen=True, kw_only=True):
+    """One line of the observers' journal."""
 
     id: int
     at: float

@@ -113,7 +113,7 @@ async def run_demo(
     start = time.time() // DAY * DAY - math.ceil(world.days) * DAY
     clock = AcceleratedClock(speed=world.days * DAY / seconds, start=start)
     with serving(world) as server, open_store(file, durable=False, clock=clock.time) as store:
-        store.add_sources([describe(world.url(page)) for page in range(world.pages)])
+        store.sources.add([describe(world.url(page)) for page in range(world.pages)])
         clock.restart()
         transport = Transport(
             user_agent="observant-demo/1",
@@ -212,7 +212,9 @@ def judge(
 def _visits(store: Store) -> list[VisitRow]:
     rows: list[VisitRow] = []
     while True:
-        part = store.visits(limit=10_000, after=rows[-1].id if rows else None, oldest_first=True)
+        part = store.visits.list(
+            limit=10_000, after=rows[-1].id if rows else None, oldest_first=True
+        )
         rows.extend(part)
         if len(part) < 10_000:
             return sorted(rows, key=lambda row: row.started_at)

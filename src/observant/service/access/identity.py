@@ -114,14 +114,14 @@ class Access:
     def first_run(self) -> tuple[str, str] | None:
         """Make an owner with a random password if there is no account yet: (name, password)."""
         self._nobody  # noqa: B018 (made now: the first stranger must not wait longer than others)
-        if self.store.accounts():
+        if self.store.accounts.list():
             return None
         password = new_secret()[:24]
         self.add_account("owner", "owner", password)
         return "owner", password
 
     def add_account(self, name: str, role: str, password: str) -> Account:
-        return self.store.add_account(
+        return self.store.accounts.add(
             name, role, hash_password(password, **self._cost), now=self._clock()
         )
 
@@ -129,11 +129,11 @@ class Access:
         self, name: str, *, role: str | None = None, password: str | None = None
     ) -> Account:
         hashed = None if password is None else hash_password(password, **self._cost)
-        return self.store.update_account(name, role=role, password=hashed, now=self._clock())
+        return self.store.accounts.update(name, role=role, password=hashed, now=self._clock())
 
     def account(self, number: int) -> Account:
         """The account of this number."""
-        for account in self.store.accounts():
+        for account in self.store.accounts.list():
             if account.id == number:
                 return account
         raise MissingError(f"there is no account {number}")
@@ -144,7 +144,7 @@ class Access:
             raise DeniedError("only somebody who has signed in has a password")
         hashed = hash_password(new, **self._cost)
         self.sign_out(self.sign_in(who.name, old, address))
-        self.store.update_account(who.name, password=hashed, now=self._clock())
+        self.store.accounts.update(who.name, password=hashed, now=self._clock())
 
     # -- sessions -----------------------------------------------------------------------------
 
@@ -158,31 +158,31 @@ class Access:
         wait = self._throttle.wait(keys)
         if wait > 0:
             raise TooManyError(wait)
-        account = self.store.account(name)
+        account = self.store.accounts.get(name)
         right = check_password(password, self._nobody if account is None else account.password)
         if account is None or not right:
             self._throttle.failed(keys)
             raise SignInError("name or password is wrong")
         self._throttle.succeeded(keys[:1])
         if old:
-            self.store.end_session(digest(old))
+            self.store.sessions.end(digest(old))
         secret, now = new_secret(), self._clock()
-        self.store.begin_session(
+        self.store.sessions.begin(
             account.name, digest(secret), expires_at=now + SESSION_SECONDS, now=now
         )
         return secret
 
     def sign_out(self, secret: str) -> None:
-        self.store.end_session(digest(secret))
+        self.store.sessions.end(digest(secret))
 
     def of_session(self, secret: str) -> Identity:
         """Who has this cookie."""
         now = self._clock()
-        found = self.store.session(digest(secret), now=now)
+        found = self.store.sessions.get(digest(secret), now=now)
         if found is None:
             return ANONYMOUS
         if now - found.seen_at > _TOUCH_SECONDS:
-            self.store.extend_session(digest(secret), expires_at=now + SESSION_SECONDS, now=now)
+            self.store.sessions.extend(digest(secret), expires_at=now + SESSION_SECONDS, now=now)
         role = found.account.role
         return Identity(found.account.name, role, SCOPE_OF[role], csrf_token(secret))
 
@@ -201,14 +201,14 @@ class Access:
             raise InputError("a token is valid for more than 0 and at most 36500 days")
         secret, now = new_secret(TOKEN_PREFIX), self._clock()
         expires = None if days is None else now + days * 86_400
-        row = self.store.add_token(
+        row = self.store.tokens.add(
             name, scope, digest(secret), account=account, expires_at=expires, now=now
         )
         return row, secret
 
     def tokens(self, who: Identity) -> list[TokenRow]:
         """One's own tokens; all of them for those who administer."""
-        rows = self.store.tokens()
+        rows = self.store.tokens.list()
         return [row for row in rows if who.may("admin") or row.account == who.name]
 
     def create_token(
@@ -219,7 +219,7 @@ class Access:
             raise InputError(f"a token may {', '.join(NEEDS[1:-1])} or {NEEDS[-1]}, not {scope!r}")
         who.must(scope, f"you may not {scope} yourself")
         self._refuse_tokens(who, "makes")
-        owner = who.name if self.store.account(who.name) is not None else None
+        owner = who.name if self.store.accounts.get(who.name) is not None else None
         return self.new_token(name, scope, account=owner, days=days)
 
     def revoke_token(self, who: Identity, number: int) -> None:
@@ -227,7 +227,7 @@ class Access:
         self._refuse_tokens(who, "revokes")
         if number not in {row.id for row in self.tokens(who)}:
             raise MissingError(f"there is no token {number}")
-        self.store.revoke_token(number)
+        self.store.tokens.revoke(number)
 
     @staticmethod
     def _refuse_tokens(who: Identity, verb: str) -> None:
@@ -238,11 +238,11 @@ class Access:
     def of_token(self, secret: str) -> Identity:
         """Who has this token."""
         now = self._clock()
-        found = self.store.token(digest(secret), now=now)
+        found = self.store.tokens.get(digest(secret), now=now)
         if found is None:
             return ANONYMOUS
         if found.used_at is None or now - found.used_at > _TOUCH_SECONDS:
-            self.store.used_token(found.id, now=now)
+            self.store.tokens.used(found.id, now=now)
         scope: str = found.scope
         if found.role is not None:  # never more than its maker may, even if that has shrunk
             scope = min(scope, SCOPE_OF[found.role], key=NEEDS.index)

@@ -122,7 +122,7 @@ def change_password(
 @get("/accounts", **spec("accounts", topic="access"))
 def accounts(access: GivenAccess) -> list[AccountItem]:
     """Who may sign in."""
-    return [AccountItem.of(account) for account in access.store.accounts()]
+    return [AccountItem.of(account) for account in access.store.accounts.list()]
 
 
 @post("/accounts", **spec("add_account", topic="access"))
@@ -143,7 +143,7 @@ def update_account(
 @delete("/accounts/{number:int}", **spec("remove_account", topic="access"))
 def remove_account(access: GivenAccess, number: Number) -> None:
     """Remove an account with its sessions and tokens."""
-    access.store.remove_account(access.account(number).name)
+    access.store.accounts.remove(access.account(number).name)
 
 
 @get("/tokens", **spec("tokens", topic="access"))

@@ -113,7 +113,7 @@ def visit_log(
         prefix="observant-", suffix=f".{format}", delete=False
     ) as draft:
         place = Path(draft.name)
-    collection.store.export(
+    collection.store.visits.export(
         place, format=format, since=None if since is None else since.timestamp()
     )
     return File(

@@ -98,7 +98,7 @@ def once(
         return work()
     place = f"{who.name}\n{key}"
     digest = hashlib.sha256(msgspec.json.encode(asked)).digest()
-    kept = collection.store.kept_reply(place)
+    kept = collection.store.replies.get(place)
     if kept is not None:
         if kept.request != digest:
             raise ClientException(
@@ -106,5 +106,5 @@ def once(
             )
         return msgspec.convert(kept.reply, kind)
     reply = work()
-    collection.store.keep_reply(place, digest, msgspec.to_builtins(reply), now=collection.now())
+    collection.store.replies.keep(place, digest, msgspec.to_builtins(reply), now=collection.now())
     return reply

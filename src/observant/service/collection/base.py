@@ -55,13 +55,13 @@ class Base:
     @property
     def config(self) -> Config:
         """The configuration with what was changed while it ran."""
-        return in_force(self.given, self.store.setting(KEPT))
+        return in_force(self.given, self.store.settings.get(KEPT))
 
     def find(self, source: int | str) -> StoredSource:
         """A source by its number or its name."""
         if isinstance(source, int):
-            return self.store.source_numbered(source)
-        return self.store.source(source)
+            return self.store.sources.numbered(source)
+        return self.store.sources.get(source)
 
     def beliefs(self) -> Beliefs:
         """What is believed of all sources, a few seconds old at most."""
@@ -86,7 +86,7 @@ class Base:
         Of a large collection the answers of before stand until the new ones are there.
         """
         touch(self.store)
-        if self.store.count() < _LARGE:
+        if self.store.sources.count() < _LARGE:
             self.cache.forget()
             return
         self.cache.get("totals", self.store.totals, max_age=0.0, wait=0.0)

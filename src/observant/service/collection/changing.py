@@ -39,7 +39,7 @@ class Changing(Reading):
     def add(self, entry: NewSource, *, trusted: bool = False) -> Added:
         """Watch a source; one that is there already keeps all it has."""
         source = checked(entry, self.config, trusted=trusted)
-        new = self.store.add_sources([source], now=self.now()) > 0
+        new = self.store.sources.add([source], now=self.now()) > 0
         self.changed()
         return Added(source=self.row(source.name), new=new)
 
@@ -54,7 +54,7 @@ class Changing(Reading):
                 good.append(checked(entry, config, trusted=trusted))
             except InputError as error:
                 refused.append(Refused(row=row, what=entry.url[:200], reason=error.message))
-        added = self.store.add_sources(good, now=self.now())
+        added = self.store.sources.add(good, now=self.now())
         self.changed()
         return Imported(added=added, changed=0, known=len(good) - added, refused=refused)
 
@@ -65,13 +65,13 @@ class Changing(Reading):
         before = self.find(source)
         fields = checked_changes(before, changes, self.config, trusted=trusted)
         if fields:
-            self.store.update_source(before.name, now=self.now(), **fields)
+            self.store.sources.update(before.name, now=self.now(), **fields)
             self.changed()
         return self.row(before.name)
 
     def remove(self, source: int | str, *, forget: bool = False) -> None:
         """Stop watching a source; `forget` deletes its visits and versions as well."""
-        self.store.remove_source(self.find(source).name, forget=forget, now=self.now())
+        self.store.sources.remove(self.find(source).name, forget=forget, now=self.now())
         self.changed()
 
     def pause(self, source: int | str) -> SourceRow:
@@ -92,10 +92,10 @@ class Changing(Reading):
         now = self.now()
         if change.action == "remove":
             for name, _ in names:
-                self.store.remove_source(name, now=now)
+                self.store.sources.remove(name, now=now)
         else:
             fields = {name: _fields(change, tags) for name, tags in names}
-            self.store.update_sources(fields, now=now)
+            self.store.sources.update_many(fields, now=now)
         if names:
             self.changed()
         return BulkAnswer(sources=len(names))
@@ -113,7 +113,7 @@ class Changing(Reading):
             raise ObservantError("the visit takes long: look again later") from None
         finally:
             _CHECKS.release()
-        (last,) = self.store.visits(found.name, limit=1, details=True)
+        (last,) = self.store.visits.list(found.name, limit=1, details=True)
         return CheckAnswer(visit=visit_item(last))
 
     def _visit(self, name: str) -> None:
@@ -137,7 +137,7 @@ class Changing(Reading):
         """Names and tags of the sources that are meant, all known before any is changed."""
         if change.ids:
             for number in change.ids:
-                found = self.store.source_numbered(number)
+                found = self.store.sources.numbered(number)
                 yield found.name, found.tags
             return
         only: dict[str, Any] = SourceQuery(
@@ -147,7 +147,7 @@ class Changing(Reading):
             raise InputError("say which sources: ids, filters, or all")
         after: str | None = None
         while True:
-            page = self.store.list_sources(**only, limit=_PAGE, after=after)
+            page = self.store.sources.list(**only, limit=_PAGE, after=after)
             for found in page.sources:
                 yield found.name, found.tags
             after = page.next

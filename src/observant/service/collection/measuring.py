@@ -47,7 +47,7 @@ def measured(
     picked = rng.permutation(seen)[:sources]
     numbers = beliefs.columns.id[picked]
     since = beliefs.at - WINDOW_DAYS * DAY
-    table = store.timelines(numbers.tolist(), since=since, limit=200_000)
+    table = store.visits.timelines(numbers.tolist(), since=since, limit=200_000)
     if len(table) < 2:
         return None
     same = table[1:, 0] == table[:-1, 0]

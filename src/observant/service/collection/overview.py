@@ -32,7 +32,7 @@ from observant.service.collection.reading import searchable
 if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.service.beliefs import Beliefs
-    from observant.store.numbers import ListedEvent
+    from observant.store.types import StoredEvent
 
 __all__ = ["GRACES", "Overviews", "event_item"]
 
@@ -134,7 +134,7 @@ class Overviews(Base):
             raise InputError("from 1 to 8784 hours can be asked for")
         last = int(self.now() // 3600)
         since = (last - count + 1) * 3600.0
-        known = {hour.at: hour for hour in self.store.hours(since=since)}
+        known = {hour.at: hour for hour in self.store.visits.hours(since=since)}
         items = []
         for k in range(count):
             at = since + 3600.0 * k
@@ -168,7 +168,10 @@ class Overviews(Base):
         if not 1 <= limit <= 1000:
             raise InputError(f"from 1 to 1000 hosts are listed, not {limit}")
         found = self.cache.get(
-            ("hosts", limit), lambda: self.store.failing_hosts(limit), max_age=10.0, wait=10.0
+            ("hosts", limit),
+            lambda: self.store.sources.failing_hosts(limit),
+            max_age=10.0,
+            wait=10.0,
         )
         return [
             HostItem(
@@ -186,10 +189,10 @@ class Overviews(Base):
         """Observers of this store; those seen lately, or all of the last day."""
         now = self.now()
         shards: dict[str, int] = {}
-        for lease in self.store.leases():
+        for lease in self.store.leases.list():
             if lease.expires_at > now:
                 shards[lease.observer] = shards.get(lease.observer, 0) + 1
-        rows = self.store.observers(since=now - (_LIVELY if lively else DAY))
+        rows = self.store.leases.observers(since=now - (_LIVELY if lively else DAY))
         return [
             ObserverItem(
                 name=row.name,
@@ -214,7 +217,7 @@ class Overviews(Base):
         if not 1 <= limit <= 1000:
             raise InputError(f"a page has from 1 to 1000 events, not {limit}")
         name = None if source is None else self.find(source).name
-        rows = self.store.list_events(
+        rows = self.store.outbox.list(
             topic=searchable(topic, "topic"),
             source=name,
             tag=searchable(tag, "tag"),
@@ -235,7 +238,7 @@ class Overviews(Base):
         self, config: Config, beliefs: Beliefs | None, grace: float, now: float, patience: float
     ) -> BudgetView:
         per_day = config.budget_per_day
-        spent = sum(hour.visits for hour in self.store.hours(since=now - DAY + 3600.0))
+        spent = sum(hour.visits for hour in self.store.visits.hours(since=now - DAY + 3600.0))
         return BudgetView(
             per_day=per_day,
             spent_today=spent,
@@ -271,7 +274,7 @@ class Overviews(Base):
         return self.cache.get(key, compute, max_age=300.0, wait=patience).value or []
 
 
-def event_item(row: ListedEvent) -> EventItem:
+def event_item(row: StoredEvent) -> EventItem:
     """An event for an answer. Its payload is what receivers get."""
     payload = dict(row.payload) if isinstance(row.payload, dict) else {}
     if "url" in payload:

@@ -79,7 +79,7 @@ class Reading(Base):
         if not 0 <= query.offset <= 10_000_000:
             raise InputError("an offset is from 0 to 10,000,000")
         only: dict[str, Any] = query.filters()
-        page = self.store.list_sources(
+        page = self.store.sources.list(
             **only,
             sort=query.sort,
             descending=query.descending,
@@ -99,9 +99,12 @@ class Reading(Base):
         and again, and counting 100,000 sources takes a while.
         """
         found = self.cache.get(
-            ("count", *only.values()), lambda: self.store.count(**only), max_age=5.0, wait=20.0
+            ("count", *only.values()),
+            lambda: self.store.sources.count(**only),
+            max_age=5.0,
+            wait=20.0,
         )
-        return found.value if found.value is not None else self.store.count(**only)
+        return found.value if found.value is not None else self.store.sources.count(**only)
 
     def row(self, source: int | str) -> SourceRow:
         """One source as it stands in a list."""
@@ -119,8 +122,8 @@ class Reading(Base):
             settings=masked_settings(found.config),
             in_force=masked_settings(msgspec.to_builtins(in_force)),
             why=self.why(found.name),
-            versions=len(self.store.versions(found.name, limit=1000)),
-            noise=self.store.remembered(found.name, text=False).memory.get("noise"),
+            versions=len(self.store.snapshots.versions(found.name, limit=1000)),
+            noise=self.store.sources.memory(found.name, text=False).memory.get("noise"),
             last_modified=instant(found.last_modified),
         )
 
@@ -137,7 +140,7 @@ class Reading(Base):
         """Visits, newest first, of one source or of all."""
         if not 1 <= limit <= 1000:
             raise InputError(f"a page has from 1 to 1000 visits, not {limit}")
-        rows = self.store.visits(
+        rows = self.store.visits.list(
             None if source is None else self.find(source).name,
             since=None if since is None else since.timestamp(),
             until=None if until is None else until.timestamp(),
@@ -157,12 +160,14 @@ class Reading(Base):
         if not 1 <= limit <= 1000:
             raise InputError(f"from 1 to 1000 versions are listed, not {limit}")
         name = self.find(source).name
-        return [version_item(version) for version in self.store.versions(name, limit=limit)]
+        return [
+            version_item(version) for version in self.store.snapshots.versions(name, limit=limit)
+        ]
 
     def snapshot(self, source: int | str, digest: str) -> bytes:
         """The content of a version; InputError if this source has none with this digest."""
         found = self._version(self.find(source).name, digest)
-        return self.store.snapshot(found.digest)
+        return self.store.snapshots.get(found.digest)
 
     def diff(
         self,
@@ -176,12 +181,14 @@ class Reading(Base):
         if by not in {"auto", "lines", "words", "json"}:
             raise InputError(f"differences are by auto, lines, words or json, not {by!r}")
         name = self.find(source).name
-        kept = self.store.versions(name, limit=2)
+        kept = self.store.snapshots.versions(name, limit=2)
         if (old is None or new is None) and len(kept) < 2:
             raise InputError(f"{len(kept)} versions are kept, too few to compare", source=name)
         newer = kept[0] if new is None else self._version(name, new)
         older = kept[1] if old is None else self._version(name, old)
-        texts = [self.store.snapshot(v.digest).decode("utf-8", "replace") for v in (older, newer)]
+        texts = [
+            self.store.snapshots.get(v.digest).decode("utf-8", "replace") for v in (older, newer)
+        ]
         found = diff(texts[0], texts[1], by)
         return DiffAnswer(
             source=name,
@@ -200,11 +207,11 @@ class Reading(Base):
 
     def tags(self) -> list[TagItem]:
         """Every tag and how many sources have it."""
-        found = self.cache.get("tags", self.store.tags, max_age=5.0, wait=20.0)
+        found = self.cache.get("tags", self.store.sources.tags, max_age=5.0, wait=20.0)
         return [TagItem(tag=tag, sources=count) for tag, count in (found.value or {}).items()]
 
     def _version(self, name: str, digest: str) -> Version:
-        for version in self.store.versions(name, limit=100_000):
+        for version in self.store.snapshots.versions(name, limit=100_000):
             if version.digest.hex() == digest:
                 return version
         raise MissingError(f"no version {digest[:64]!r} is kept", source=name)

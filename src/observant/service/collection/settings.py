@@ -62,7 +62,7 @@ class Settings(Overviews):
         )
 
     def _view(self, config: Config) -> SettingsView:
-        kept = self.store.setting(KEPT) or {}
+        kept = self.store.settings.get(KEPT) or {}
         postgres = config.store.startswith(("postgresql://", "postgres://"))
         return SettingsView(
             budget=_text(config.budget, "/day"),

@@ -45,17 +45,19 @@ class Telling(Base):
 
     def subscriptions(self) -> list[SubscriptionItem]:
         """Who is told of what; secrets masked."""
-        counts = self.store.count_deliveries()
-        return [_item(found, counts.get(found.name, {})) for found in self.store.subscriptions()]
+        counts = self.store.deliveries.count()
+        return [
+            _item(found, counts.get(found.name, {})) for found in self.store.subscriptions.list()
+        ]
 
     def subscription(self, number: int) -> SubscriptionItem:
         """One subscription, secrets masked."""
         found = self._subscription(number)
-        return _item(found, self.store.count_deliveries().get(found.name, {}))
+        return _item(found, self.store.deliveries.count().get(found.name, {}))
 
     def subscribe(self, entry: Subscription) -> NewSubscription:
         """Tell somebody; the secret that signs a webhook is shown this once."""
-        stored = self.store.add_subscription(checked(entry), now=self.now())
+        stored = self.store.subscriptions.add(checked(entry), now=self.now())
         return NewSubscription(subscription=_item(stored, {}), secret=stored.secret)
 
     def update_subscription(self, number: int, changes: SubscriptionChanges) -> SubscriptionItem:
@@ -68,12 +70,12 @@ class Telling(Base):
         }
         found = updated(before, **given)
         if found:
-            self.store.update_subscription(before.name, now=self.now(), **found)
+            self.store.subscriptions.update(before.name, now=self.now(), **found)
         return self.subscription(number)
 
     def unsubscribe(self, number: int) -> None:
         """Tell no more."""
-        self.store.remove_subscription(self._subscription(number).name)
+        self.store.subscriptions.remove(self._subscription(number).name)
 
     def deliveries(
         self,
@@ -87,7 +89,9 @@ class Telling(Base):
         if not 1 <= limit <= 1000:
             raise InputError(f"a page has from 1 to 1000 deliveries, not {limit}")
         name = None if subscription is None else self._subscription(subscription).name
-        rows = self.store.deliveries(state=state, subscription=name, limit=limit + 1, after=after)
+        rows = self.store.deliveries.list(
+            state=state, subscription=name, limit=limit + 1, after=after
+        )
         more = len(rows) > limit
         return DeliveryPage(
             deliveries=[
@@ -113,7 +117,7 @@ class Telling(Base):
     def retry_deliveries(self, subscription: int | None = None) -> Retried:
         """Have dead letters tried again, of one subscription or all."""
         name = None if subscription is None else self._subscription(subscription).name
-        return Retried(deliveries=self.store.retry_deliveries(subscription=name, now=self.now()))
+        return Retried(deliveries=self.store.deliveries.retry(subscription=name, now=self.now()))
 
     def members(self, source: int | str, *, left: bool = False) -> list[MemberItem]:
         """The results of a standing query by rank; with `left` those that were dropped too."""
@@ -128,11 +132,11 @@ class Telling(Base):
                 seen_at=instant(member.seen_at),
                 left_at=instant(member.left_at),
             )
-            for member in self.store.members(found.name, left=left)
+            for member in self.store.members.list(found.name, left=left)
         ]
 
     def _subscription(self, number: int) -> StoredSubscription:
-        for found in self.store.subscriptions():
+        for found in self.store.subscriptions.list():
             if found.id == number:
                 return found
         raise MissingError(f"there is no subscription {number}")

@@ -50,11 +50,11 @@ class Transfer(Base):
         """
         if secrets:
             who.must("admin", "secrets are for those who may administer")
-        kept = self.store.setting(KEPT) or {}
+        kept = self.store.settings.get(KEPT) or {}
         sources: list[NewSource] = []
         after: str | None = None
         while True:
-            page = self.store.list_sources(limit=_PAGE, after=after)
+            page = self.store.sources.list(limit=_PAGE, after=after)
             sources.extend(_entry(source, secrets=secrets) for source in page.sources)
             after = page.next
             if after is None:
@@ -63,7 +63,7 @@ class Transfer(Base):
             sources=tuple(sources),
             subscriptions=tuple(
                 _subscription(found if secrets else shown(found))
-                for found in self.store.subscriptions()
+                for found in self.store.subscriptions.list()
             ),
             settings=msgspec.convert(kept, SettingsChanges),
         )
@@ -89,10 +89,10 @@ class Transfer(Base):
             found = self._known(name)
             if found is not None:
                 known[name] = found
-        added = self.store.add_sources([s for n, s in given.items() if n not in known], now=now)
+        added = self.store.sources.add([s for n, s in given.items() if n not in known], now=now)
         changes = {name: _differences(before, given[name]) for name, before in known.items()}
         changes = {name: fields for name, fields in changes.items() if fields}
-        changed = self.store.update_sources(changes, now=now)
+        changed = self.store.sources.update_many(changes, now=now)
         keep(self.store, self.given, document.settings)
         told = self._subscribe(document, refused)
         self.changed()
@@ -105,17 +105,17 @@ class Transfer(Base):
 
     def _subscribe(self, document: Document, refused: list[Refused]) -> Counter[str]:
         told: Counter[str] = Counter()
-        there = {found.name: found for found in self.store.subscriptions()}
+        there = {found.name: found for found in self.store.subscriptions.list()}
         for row, entry in enumerate(document.subscriptions, 1):
             try:
                 _refuse_masked(entry)
                 wanted = checked_subscription(entry)
                 before = there.get(wanted.name)
                 if before is None:
-                    self.store.add_subscription(wanted, now=self.now())
+                    self.store.subscriptions.add(wanted, now=self.now())
                 elif _subscription(before) != wanted:
                     fields = {n: getattr(wanted, n) for n in Subscription.__struct_fields__}
-                    self.store.update_subscription(before.name, now=self.now(), **fields)
+                    self.store.subscriptions.update(before.name, now=self.now(), **fields)
             except InputError as error:
                 refused.append(Refused(row=row, what=entry.name[:200], reason=error.message))
                 continue
@@ -127,7 +127,7 @@ class Transfer(Base):
         from observant.store import UnknownSourceError
 
         try:
-            return self.store.source(name)
+            return self.store.sources.get(name)
         except UnknownSourceError:
             return None
 

@@ -32,7 +32,7 @@ def health(request: Asked, collection: GivenCollection) -> Response[str]:
     )
     now = collection.now()
     leases: dict[str, int] = {}
-    for lease in store.leases():
+    for lease in store.leases.list():
         if lease.expires_at > now and lease.observer:
             leases[lease.observer] = leases.get(lease.observer, 0) + 1
     status = collection.observer.status() if collection.observer is not None else None
@@ -47,7 +47,7 @@ def health(request: Asked, collection: GivenCollection) -> Response[str]:
         totals=collection.totals(),
         notes=[
             (instant(note.at), note.observer, note.action, _in_words(note.detail))
-            for note in store.audit(limit=20)
+            for note in store.journal.list(limit=20)
         ],
         versions={"Python": platform.python_version()} | {name: version(name) for name in _PARTS},
     )

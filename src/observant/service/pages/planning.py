@@ -136,7 +136,7 @@ def _multiply(collection: Collection, tag: str, factor: float) -> None:
     groups: dict[float, list[int]] = {}
     after = None
     while True:
-        some = collection.store.list_sources(tag=tag, limit=1000, after=after)
+        some = collection.store.sources.list(tag=tag, limit=1000, after=after)
         for found in some.sources:
             groups.setdefault(found.importance * factor, []).append(found.id)
         after = some.next

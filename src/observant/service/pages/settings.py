@@ -118,7 +118,7 @@ def save_account(
     """Add somebody who may sign in, or give them another role or password."""
     name, role, password = form["name"], form["role"], form["password"]
     try:
-        if access.store.account(name) is None:
+        if access.store.accounts.get(name) is None:
             access.add_account(name, role, password)
         else:
             access.change_account(name, role=role, password=password or None)
@@ -133,7 +133,7 @@ def remove_account(
 ) -> Response[Any]:
     """Remove an account with its sessions and tokens."""
     try:
-        access.store.remove_account(access.account(number).name)
+        access.store.accounts.remove(access.account(number).name)
     except MissingError:
         raise
     except ObservantError as error:
@@ -146,7 +146,7 @@ def _page(
 ) -> Response[str]:
     access: Access = request.app.state.access
     who = identity_of(request)
-    accounts = access.store.accounts() if who.may("admin") else []
+    accounts = access.store.accounts.list() if who.may("admin") else []
     return page(
         request,
         "settings.html",

@@ -30,7 +30,7 @@ def sign_in_page(request: Asked, *, problem: str = "", status: int = 200) -> Res
     entered: LoginForm | None = request.state.get("entered")
     access: Access = state.access
     token, cookie = sign_in_form(request, state.prefix or "/")
-    accounts = access.store.accounts()
+    accounts = access.store.accounts.list()
     return page(
         request,
         "login.html",

@@ -85,8 +85,8 @@ SELECT count(*), coalesce(sum(stored), 0) FROM snapshots;
 
 -- name: remembered
 SELECT
-    s.name, s.id, m.digest_raw, m.digest_text, m.record, m.memory, m.validators,
-    s.last_modified, m.selection_version, s.good_at, p.data
+    s.id, s.name, m.digest_raw, m.digest_text, coalesce(m.record, '{}'), coalesce(m.memory, '{}'),
+    m.validators, s.last_modified, coalesce(m.selection_version, ''), s.good_at, p.data
 FROM sources AS s
 LEFT JOIN memories AS m ON m.source = s.id
 LEFT JOIN posteriors AS p ON p.source = s.id
@@ -240,7 +240,7 @@ ON CONFLICT (event) DO NOTHING;
 
 -- name: select_events
 SELECT e.event, e.topic, e.payload, e.due_at, s.name, e.created_at, e.attempts, e.error,
-    e.delivered_at
+    e.delivered_at, e.id, e.source
 FROM events AS e LEFT JOIN sources AS s ON s.id = e.source
 
 -- name: take_events
@@ -313,13 +313,13 @@ SELECT id, noted_at, observer, action, detail FROM audit
 -- == reading visits ==
 
 -- name: select_visits
-SELECT v.id, s.name, v.started_at, v.took, v.outcome, v.changed, v.status, v.last_modified,
-    d.digest, v.magnitude, v.bytes, v.error
+SELECT v.id, s.name, v.started_at, v.started_at + v.took, v.outcome, v.changed, v.status,
+    v.last_modified, d.digest, v.magnitude, v.bytes, v.error, NULL
 FROM visits AS v JOIN sources AS s ON s.id = v.source LEFT JOIN digests AS d ON d.id = v.digest
 
 -- name: select_visits_in_detail
-SELECT v.id, s.name, v.started_at, v.took, v.outcome, v.changed, v.status, v.last_modified,
-    d.digest, v.magnitude, v.bytes, v.error, c.detail
+SELECT v.id, s.name, v.started_at, v.started_at + v.took, v.outcome, v.changed, v.status,
+    v.last_modified, d.digest, v.magnitude, v.bytes, v.error, c.detail
 FROM visits AS v JOIN sources AS s ON s.id = v.source LEFT JOIN digests AS d ON d.id = v.digest
 LEFT JOIN comparisons AS c ON c.source = v.source AND c.started_at = v.started_at
 
@@ -407,7 +407,7 @@ FROM sources WHERE state = 'active' AND host <> ''
 GROUP BY host HAVING max(failed_in_row) > 0 ORDER BY 3 DESC, 4 DESC LIMIT :most;
 
 -- name: visits_of_sources
-SELECT s.name, v.started_at, v.changed, v.last_modified, v.status, v.outcome, v.magnitude
+SELECT s.name, v.started_at, v.changed, v.last_modified, NULL, v.magnitude, v.status, NULL, v.outcome
 FROM visits AS v JOIN sources AS s ON s.id = v.source
 WHERE v.source IN :sources;
 
@@ -510,11 +510,6 @@ SELECT source, started_at, changed FROM visits
 WHERE source IN :sources AND started_at >= :since
     AND outcome IN ('first', 'same', 'changed', 'back')
 ORDER BY source, started_at LIMIT :most;
-
--- name: select_listed_events
-SELECT e.id, e.event, e.topic, e.payload, e.due_at, s.name, e.created_at, e.attempts, e.error,
-    e.delivered_at, e.source
-FROM events AS e LEFT JOIN sources AS s ON s.id = e.source
 
 -- == subscriptions and deliveries ==
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
-from observant.store.engine import micros, seconds
+from observant.store.engine import Columns, micros
 from observant.store.errors import UnknownSourceError
-from observant.store.types import STATES, StoredSource
+from observant.store.types import STATES, Page, SourceQuery, StoredSource
 
 if TYPE_CHECKING:
-    from observant.store.engine import Row, Session
+    from observant.store.engine import Session
 
 __all__ = [
     "SORTS",
@@ -24,7 +24,6 @@ __all__ = [
     "read_cursor",
     "select_sources",
     "steady",
-    "write_cursor",
 ]
 
 SORTS = (
@@ -53,49 +52,54 @@ _STEADY = 600_000_000
 """Microseconds for which `now` stands still, so that pages fit together."""
 
 
-def condition_of(
-    session: Session,
-    search: str | None,
-    tag: str | None,
-    host: str | None,
-    state: str | None,
-    kind: str | None,
-) -> tuple[str, dict[str, Any]]:
+def condition_of(session: Session, query: SourceQuery) -> tuple[str, dict[str, Any]]:
     """The condition of a list, and its parameters."""
     where, given = ["s.state <> 'removed'"], {}
-    if state is not None:
-        if state not in STATES:
-            raise InputError(f"no state {state!r}; one of {', '.join(STATES)}")
-        where, given = ["s.state = :state"], {"state": state}
-    for column, value in (("host", host and host.lower()), ("kind", kind)):
+    if query.state is not None:
+        if query.state not in STATES:
+            raise InputError(f"no state {query.state!r}; one of {', '.join(STATES)}")
+        where, given = ["s.state = :state"], {"state": query.state}
+    for column, value in (("host", query.host and query.host.lower()), ("kind", query.kind)):
         if value is not None:
             where.append(f"s.{column} = :{column}")
             given[column] = value
-    if tag is not None:
+    if query.tag is not None:
         where.append("s.id IN (SELECT source FROM tags WHERE tag = :tag)")
-        given["tag"] = tag
-    for number, word in enumerate((search or "").casefold().split()):
+        given["tag"] = query.tag
+    for number, word in enumerate((query.search or "").casefold().split()):
         where.append(session.text("contains").replace("{word}", f"word_{number}"))
         given[f"word_{number}"] = word.replace("\0", "")
     return " AND ".join(where), given
 
 
-def page_of(
-    session: Session,
-    where: str,
-    given: dict[str, Any],
-    sort: str,
-    descending: bool,
-    most: int,
-    offset: int,
-    cursor: tuple[Any, int] | None,
-    now: int,
+def page_of(session: Session, query: SourceQuery, now: int) -> Page:
+    """The page that a query asks for; `now` is `steady`."""
+    if query.sort not in SORTS:
+        raise InputError(
+            f"sources cannot be sorted by {query.sort!r}; choose from {', '.join(SORTS)}"
+        )
+    if query.limit < 1 or query.offset < 0:
+        raise InputError("a page has at least one source, and an offset is zero or more")
+    cursor = None if query.after is None else read_cursor(query.after, query.sort, query.descending)
+    found = _rows(session, query, cursor, now)
+    following = None
+    if len(found) > query.limit:
+        found = found[: query.limit]
+        following = _write_cursor(found[-1], query.sort, query.descending, now)
+    return Page(sources=tuple(found), next=following)
+
+
+def _rows(
+    session: Session, query: SourceQuery, cursor: tuple[Any, int] | None, now: int
 ) -> list[StoredSource]:
-    """Those that have a value in its order, then those that have none in order of id.
+    """Those that have a value in its order, then those that have none in order of id; one more
+    than the page has.
 
     Two statements instead of one, so that each of them can walk along an index.
     """
-    direction, beyond = ("DESC", "<") if descending else ("ASC", ">")
+    where, given = condition_of(session, query)
+    sort, most, offset = query.sort, query.limit + 1, query.offset
+    direction, beyond = ("DESC", "<") if query.descending else ("ASC", ">")
     found: list[StoredSource] = []
     column = _COMPUTED.get(sort, f"s.{sort}")
     if sort == "doubt":
@@ -137,7 +141,7 @@ def steady(now: float) -> int:
     return (micros(now) or 0) // _STEADY * _STEADY
 
 
-def write_cursor(last: StoredSource, sort: str, descending: bool, now: int) -> str:
+def _write_cursor(last: StoredSource, sort: str, descending: bool, now: int) -> str:
     good, due = micros(last.good_at), micros(last.due_at)
     value: Any
     if sort == "period":
@@ -165,7 +169,7 @@ def read_cursor(text: str, sort: str, descending: bool) -> tuple[Any, int]:
 
 def select_sources(session: Session, where: str, given: dict[str, Any]) -> list[StoredSource]:
     statement = f"{session.text('select_sources')}\nWHERE {where}"
-    return [_stored(row) for row in session.sql(statement, given)]
+    return _SOURCE.all(session.sql(statement, given))
 
 
 def one_source(session: Session, name: str) -> StoredSource:
@@ -175,35 +179,9 @@ def one_source(session: Session, name: str) -> StoredSource:
     return found[0]
 
 
-def _stored(row: Row) -> StoredSource:
-    return StoredSource(
-        name=row[0],
-        kind=row[1],
-        url=row[2],
-        host=row[3],
-        title=row[4],
-        tags=tuple(msgspec.json.decode(row[5])),
-        importance=row[6],
-        state=row[7],
-        due_at=seconds(row[8]),
-        config=msgspec.json.decode(row[9]),
-        id=row[10],
-        shard=row[11],
-        created_at=row[12] / 1e6,
-        updated_at=row[13] / 1e6,
-        visited_at=seconds(row[14]),
-        good_at=seconds(row[15]),
-        changed_at=seconds(row[16]),
-        visits=row[17],
-        changes=row[18],
-        failures=row[19],
-        failed_in_row=row[20],
-        outcome=row[21],
-        status=row[22],
-        error=row[23],
-        last_modified=seconds(row[24]),
-        digest=row[25],
-        rate=row[26],
-        rate_low=row[27],
-        rate_high=row[28],
-    )
+_SOURCE = Columns(
+    StoredSource,
+    "name kind url host title tags:words importance state due_at config:json id shard created_at "
+    "updated_at visited_at good_at changed_at visits changes failures failed_in_row outcome status "
+    "error last_modified:at digest rate rate_low rate_high",
+)

@@ -1,4 +1,4 @@
-"""A visit and all that belongs to it, in one transaction."""
+"""A commit: visits and all that belongs to them, in one transaction."""
 
 from __future__ import annotations
 
@@ -10,73 +10,30 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from observant.errors import InputError
-from observant.store.contents import Packed, packed
-from observant.store.door import as_bytes, as_json, checked_event, checked_name, clean, instant
-from observant.store.engine import micros
-from observant.store.errors import FenceError, UnknownSourceError
+from observant.store.engine import chunks, micros
 from observant.store.members import keep_members, member_columns
-from observant.store.part import Part, chunks
+from observant.store.snapshots import Packed, packed
 from observant.store.sources import validators_json
-from observant.store.types import GOOD, KEEP, STATES, Entry, Event, Keep, Posterior, Recorded
+from observant.store.types import GOOD, KEEP, STATES, Entry, Keep, Posterior, Recorded
+from observant.store.validation import (
+    as_bytes,
+    as_json,
+    checked_event,
+    checked_name,
+    clean,
+    instant,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from observant.store.engine import Session
-    from observant.store.types import VisitLike
 
-__all__ = ["Recording"]
-
-
-class Recording(Part):
-    """The part of the store that takes in visits."""
-
-    def record(
-        self,
-        visit: VisitLike,
-        *,
-        comparison: Any = None,
-        posterior: Posterior | bytes | Keep | None = KEEP,
-        due_at: float | Keep | None = KEEP,
-        validators: Any = KEEP,
-        snapshot: bytes | str | Mapping[str, bytes | str] | Keep | None = KEEP,
-        outbox: Sequence[Event] = (),
-        fence: int | None = None,
-        state: str | None = None,
-        now: float | None = None,
-    ) -> Recorded:
-        entry = Entry(
-            visit=visit,
-            comparison=comparison,
-            posterior=posterior,
-            due_at=due_at,
-            validators=validators,
-            snapshot=snapshot,
-            outbox=outbox,
-            fence=fence,
-            state=state,
-        )
-        (told,) = self.record_many([entry], now=now)
-        if told is Recorded.FENCED:
-            raise FenceError(
-                f"the visit to {visit.source!r} is refused: the lease of its shard has expired or "
-                "belongs to another observer now"
-            )
-        if told is Recorded.UNKNOWN:
-            raise UnknownSourceError(f"there is no source {visit.source!r}")
-        return told
-
-    def record_many(self, entries: Sequence[Entry], *, now: float | None = None) -> list[Recorded]:
-        if not entries:
-            return []
-        prepared = [_Prepared(entry) for entry in entries]
-        return self._engine.write(
-            lambda session: _commit(session, prepared, self._now(now, session))
-        )
+__all__ = ["Prepared", "commit"]
 
 
 @dataclass(slots=True)
-class _Prepared:
+class Prepared:
     """An entry as columns: all that can be done (and can go wrong) before the transaction."""
 
     entry: Entry
@@ -200,7 +157,7 @@ class _Known(NamedTuple):
     digest: bytes | None
 
 
-def _commit(session: Session, prepared: list[_Prepared], now: float) -> list[Recorded]:
+def commit(session: Session, prepared: list[Prepared], now: float) -> list[Recorded]:
     sources = {
         row[1]: _Known(row[0], *row[2:])
         for names in chunks(one.source for one in prepared)
@@ -208,7 +165,7 @@ def _commit(session: Session, prepared: list[_Prepared], now: float) -> list[Rec
     }
     leases = _leases(session, prepared, sources)
     told: list[Recorded] = []
-    new: list[tuple[_Known, _Prepared]] = []
+    new: list[tuple[_Known, Prepared]] = []
     taken: set[tuple[int, int]] = set()
     for one in prepared:
         source = sources.get(one.source)
@@ -228,7 +185,7 @@ def _commit(session: Session, prepared: list[_Prepared], now: float) -> list[Rec
 
 
 def _leases(
-    session: Session, prepared: list[_Prepared], sources: dict[str, _Known]
+    session: Session, prepared: list[Prepared], sources: dict[str, _Known]
 ) -> dict[int, tuple[int, int]]:
     """Fence and end of each lease that this commit relies on; nobody can take it meanwhile."""
     shards = {
@@ -249,12 +206,12 @@ def _is_there(session: Session, source: _Known, started: int, taken: set[tuple[i
     return session.one("known_visit", source=source.id, started_at=started) is not None
 
 
-def _holds(one: _Prepared, lease: tuple[int, int], now: float) -> bool:
+def _holds(one: Prepared, lease: tuple[int, int], now: float) -> bool:
     fence, expires_at = lease
     return one.entry.fence == fence and now * 1e6 < expires_at
 
 
-def _write(session: Session, new: list[tuple[_Known, _Prepared]], now: float) -> None:
+def _write(session: Session, new: list[tuple[_Known, Prepared]], now: float) -> None:
     """Every table once, many rows at a time; in an order that keeps writers from deadlocks."""
     digests = _digest_ids(session, new)
     visits, states, memories, details, posteriors, cleared, events = [], [], [], [], [], [], []
@@ -304,7 +261,7 @@ def _hours(visits: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"hour": hour, **hours[hour]} for hour in sorted(hours)]
 
 
-def _digest_ids(session: Session, new: list[tuple[_Known, _Prepared]]) -> dict[bytes, int]:
+def _digest_ids(session: Session, new: list[tuple[_Known, Prepared]]) -> dict[bytes, int]:
     """The numbers of all digests; most visits see the one that their source had before."""
     ids = {s.digest: s.digest_id for s, _ in new if s.digest is not None and s.digest_id}
     missing = sorted({one.digest for _, one in new if one.digest is not None} - set(ids))
@@ -314,7 +271,7 @@ def _digest_ids(session: Session, new: list[tuple[_Known, _Prepared]]) -> dict[b
     return ids
 
 
-def _keep_contents(session: Session, new: list[tuple[_Known, _Prepared]], now: float) -> None:
+def _keep_contents(session: Session, new: list[tuple[_Known, Prepared]], now: float) -> None:
     contents = {content.digest: content for _, one in new for content in one.contents.values()}
     if not contents:
         return

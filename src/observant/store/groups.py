@@ -1,4 +1,5 @@
-"""Many visits in one commit, and many looks back in one read, for a loop that awaits each of them.
+"""Groups: many visits in one commit, and many looks back in one read, for a loop
+that awaits each of them.
 
 Visits that end while a commit is on its way to the disk go into the next one. So a quiet loop
 commits each visit at once, and a busy one hundreds at a time; nobody waits for a timer. It is the
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from observant.store.errors import StoreError, UnknownSourceError
 
 if TYPE_CHECKING:
-    from observant.store.protocol import Store
+    from observant.store.store import Store
     from observant.store.types import Entry, Recorded, Remembered
 
 __all__ = ["GroupCommit", "GroupRead"]
@@ -25,7 +26,7 @@ class GroupCommit:
     >>> from observant.store import Entry, Source, VisitRow, open_store
     >>> async def two_visits():
     ...     with open_store(":memory:") as store:
-    ...         store.add_sources([Source(name="a"), Source(name="b")])
+    ...         store.sources.add([Source(name="a"), Source(name="b")])
     ...         group = GroupCommit(store)
     ...         visits = [
     ...             VisitRow(source=name, started_at=1.0, ended_at=2.0, outcome="first")
@@ -69,7 +70,7 @@ class GroupCommit:
             group, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             try:
                 told = await asyncio.to_thread(
-                    self._store.record_many, [entry for entry, _ in group]
+                    self._store.visits.record_many, [entry for entry, _ in group]
                 )
             except Exception as error:  # noqa: BLE001 - each waiting task is told
                 if len(group) > 1 and not isinstance(error, StoreError):
@@ -84,7 +85,7 @@ class GroupCommit:
     async def _one_by_one(self, group: list[tuple[Entry, asyncio.Future[Recorded]]]) -> None:
         for entry, future in group:
             try:
-                (told,) = await asyncio.to_thread(self._store.record_many, [entry])
+                (told,) = await asyncio.to_thread(self._store.visits.record_many, [entry])
             except Exception as error:  # noqa: BLE001 - told to the one who waits
                 _tell(future, error)
             else:
@@ -97,7 +98,7 @@ class GroupRead:
     >>> from observant.store import Source, open_store
     >>> async def two_sources():
     ...     with open_store(":memory:") as store:
-    ...         store.add_sources([Source(name="a"), Source(name="b")])
+    ...         store.sources.add([Source(name="a"), Source(name="b")])
     ...         group = GroupRead(store)
     ...         return await asyncio.gather(*(group.remembered(name) for name in "ab"))
     >>> [known.visited_at for known in asyncio.run(two_sources())]
@@ -110,7 +111,7 @@ class GroupRead:
         self._task: asyncio.Task[None] | None = None
 
     async def remembered(self, name: str) -> Remembered:
-        """What `Store.remembered` says of this source."""
+        """What `Store.sources.memory` says of this source."""
         future: asyncio.Future[Remembered] = asyncio.get_running_loop().create_future()
         self._waiting.append((name, future))
         if self._task is None or self._task.done():
@@ -123,7 +124,7 @@ class GroupRead:
             group, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             names = {name for name, _ in group}
             try:
-                found = await asyncio.to_thread(self._store.remembered_many, names)
+                found = await asyncio.to_thread(self._store.sources.memories, names)
             except Exception as error:  # noqa: BLE001 - each waiting task is told
                 for _, future in group:
                     _tell(future, error)

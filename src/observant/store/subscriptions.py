@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
-from observant.store.door import as_json, checked_name
-from observant.store.engine import micros, seconds
+from observant.store.engine import micros
 from observant.store.errors import StoreError
-from observant.store.part import Part
 from observant.store.types import Value
+from observant.store.validation import as_json, checked_name
 
 if TYPE_CHECKING:
-    from observant.store.engine import Row, Session
+    from observant.store.engine import Engine, Row, Session
 
-__all__ = ["Filter", "StoredSubscription", "Subscribing", "Subscription", "select_subscriptions"]
+__all__ = ["Filter", "StoredSubscription", "Subscription", "Subscriptions", "select_subscriptions"]
 
 
 class Filter(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,13 +70,15 @@ class StoredSubscription(Subscription, frozen=True, kw_only=True):
 _FIELDS = tuple(Subscription.__struct_fields__)
 
 
-class Subscribing(Part):
-    """The part of the store that keeps subscriptions."""
+class Subscriptions:
+    """Subscriptions by name."""
 
-    def add_subscription(
-        self, subscription: Subscription, *, now: float | None = None
-    ) -> StoredSubscription:
-        row = _columns(subscription) | {"now": micros(self._now(now))}
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def add(self, subscription: Subscription, *, now: float | None = None) -> StoredSubscription:
+        """Keep a subscription; its name must be new."""
+        row = _columns(subscription) | {"now": micros(self._engine.now(now))}
 
         def work(session: Session) -> StoredSubscription:
             if not session.run("add_subscription", **row):
@@ -89,15 +90,16 @@ class Subscribing(Part):
 
         return self._engine.write(work)
 
-    def update_subscription(
+    def update(
         self, name: str, /, *, now: float | None = None, **changes: Any
     ) -> StoredSubscription:
+        """Change fields of `Subscription`. What is queued for it is tried again at once."""
         unknown = set(changes) - set(_FIELDS)
         if unknown:
             raise InputError(
                 f"a subscription has no {', '.join(sorted(unknown))}; it has {', '.join(_FIELDS)}"
             )
-        instant = micros(self._now(now))
+        instant = micros(self._engine.now(now))
 
         def work(session: Session) -> StoredSubscription:
             before = _one(session, name)
@@ -112,13 +114,16 @@ class Subscribing(Part):
 
         return self._engine.write(work)
 
-    def remove_subscription(self, name: str) -> bool:
+    def remove(self, name: str) -> bool:
+        """Drop a subscription with its deliveries; False if there is none."""
         return self._engine.write(lambda session: session.run("remove_subscription", name=name) > 0)
 
-    def subscription(self, name: str) -> StoredSubscription:
+    def get(self, name: str) -> StoredSubscription:
+        """The subscription of this name, or `StoreError`."""
         return self._engine.read(lambda session: _one(session, name))
 
-    def subscriptions(self) -> list[StoredSubscription]:
+    def list(self) -> list[StoredSubscription]:
+        """All of them, by name."""
         return self._engine.read(
             lambda session: select_subscriptions(session, "1 = 1 ORDER BY name", {})
         )
@@ -155,7 +160,7 @@ def _stored(row: Row) -> StoredSubscription:
         id=row[0],
         created_at=row[3] / 1e6,
         updated_at=row[4] / 1e6,
-        rests_until=seconds(row[5]) or 0.0,
+        rests_until=row[5] / 1e6,
         failures=row[6],
         error=row[7],
     )

@@ -1,0 +1,42 @@
+"""Settings: values that are kept by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from observant.store.validation import as_json, checked_name, from_json
+
+if TYPE_CHECKING:
+    from observant.store.engine import Engine, Session
+
+__all__ = ["Settings"]
+
+
+class Settings:
+    """Kept values: any JSON."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A kept value."""
+        text = self._engine.read(lambda session: session.value("setting", key=key))
+        return default if text is None else from_json(text)
+
+    def all(self, prefix: str = "") -> dict[str, Any]:
+        """All kept values whose key begins so."""
+        rows = self._engine.read(lambda session: session.all("settings"))
+        return {key: from_json(text) for key, text in rows if key.startswith(prefix)}
+
+    def set(self, key: str, value: Any) -> None:
+        """Keep any JSON value; None deletes it."""
+        checked_name(key, "setting", 500)
+        text = as_json(value, f"the setting {key}")
+
+        def work(session: Session) -> None:
+            if value is None:
+                session.run("delete_setting", key=key)
+            else:
+                session.run("set_setting", key=key, value=text)
+
+        self._engine.write(work)
