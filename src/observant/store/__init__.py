@@ -20,7 +20,6 @@ from observant.store.errors import (
     UnknownSourceError,
 )
 from observant.store.members import Member, StoredMember
-from observant.store.store import Store
 from observant.store.subscriptions import Filter, StoredSubscription, Subscription
 from observant.store.types import (
     GOOD,
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from observant.store.groups import GroupCommit
+    from observant.store.store import Store
 
 __all__ = [
     "DELIVERY_STATES",
@@ -143,6 +143,8 @@ def open_store(
     <Recorded.NEW: 'new'>
     1
     """
+    from observant.store.store import Store
+
     text = os.fspath(place)
     scheme, slashes, _ = text.partition("://")
     where = slashes and (ENGINES.get(scheme) or added("observant.stores").get(scheme))
@@ -155,8 +157,7 @@ def open_store(
 
 
 def __getattr__(name: str) -> Any:
-    if name == "GroupCommit":  # for tasks, and asyncio takes as long to load as the store
-        from observant.store.groups import GroupCommit
-
-        return GroupCommit
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    later = {"GroupCommit": "groups", "Store": "store"}  # they take as long to load as all the rest
+    if name not in later:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load(f"observant.store.{later[name]}:{name}")
