@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from observant.errors import ObservantError
+from observant.times import http_date
 
 TESTS = Path(__file__).parents[1] / "tests"
 CORPUS = TESTS / "corpus"
@@ -459,7 +460,7 @@ def transport():
     def head(data):
         pairs = answers.head_of(data.splitlines(keepends=True))
         for _, value in pairs:
-            answers.http_date(value)
+            http_date(value)
             answers.last_modified_of(value, value, NOW)
             answers.retry_after(value, NOW)
             answers.media_type(value)

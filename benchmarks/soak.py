@@ -32,10 +32,11 @@ from observant.observer.loop import Observer
 from observant.observer.running import describe
 from observant.observer.scheduling import warm_up
 from observant.observer.synthetic.serving import locate, serving
-from observant.observer.synthetic.world import DAY, DemoWorld
+from observant.observer.synthetic.world import DemoWorld
 from observant.observer.transport import Guard, Politeness, Transport
 from observant.observer.visit import Fetched, Visit
 from observant.store import Entry, Source, open_store
+from observant.times import DAY
 
 START = 1_790_000_000.0
 MB = 2**20

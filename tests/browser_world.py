@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from observant.observer.clock import AcceleratedClock
-from observant.observer.synthetic.world import DAY
+from observant.times import DAY
 
 from .browser_scripts import ALARM
 

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from observant.units import MICROSECONDS_PER_DAY
+from observant.times import MICROSECONDS_PER_DAY
 from observant.visits import VisitLog
 
 __all__ = ["assert_same_log", "log_of", "permuted", "rows_of", "source_ids", "visit_columns"]

@@ -348,7 +348,7 @@ def test_tails_of_quadratic_forms():
     ("options", "words"),
     [
         ({"bins": "month"}, "unknown bins"),
-        ({"time_zone": "Mars/Base"}, "unknown time zone"),
+        ({"time_zone": "Mars/Base"}, "no time zone"),
         ({"harmonics": (0, 0)}, "harmonics"),
         ({"significance": 2.0}, "significance"),
         ({"group": [1, 2, 3]}, "3 labels"),

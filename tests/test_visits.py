@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from observant.errors import InputError, ObservantError, VisitLogError
-from observant.units import MICROSECONDS_PER_DAY
+from observant.times import MICROSECONDS_PER_DAY
 from observant.visits import LogReader, VisitLog
 from observant.visits.grouping import (
     SourceIndex,

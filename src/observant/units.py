@@ -4,7 +4,7 @@ Inside observant a duration is a number of days and a rate a number per day, bot
 
 >>> parse_duration("36h"), parse_rate("1/7d"), parse_budget("2/s")
 (1.5, 0.14285714285714285, 172800.0)
->>> format_duration(1.5), format_duration(20 / 86400), format_rate(1 / 7)
+>>> format_duration(1.5), format_duration(1 / 4320), format_rate(1 / 7)
 ('1.5d', '20s', '1/7d')
 """
 
@@ -13,6 +13,7 @@ import re
 from numbers import Real
 
 from observant.errors import UnitError
+from observant.times import SECOND
 
 __all__ = [
     "counted",
@@ -23,9 +24,6 @@ __all__ = [
     "parse_duration",
     "parse_rate",
 ]
-
-SECOND = 1.0 / 86_400.0
-MICROSECONDS_PER_DAY = 86_400_000_000
 
 # A month and a year are the mean ones of the Gregorian calendar.
 _DAYS = {

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from observant.currency import RateMixture
-from observant.units import SECOND
+from observant.times import SECOND
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from observant.errors import EstimationError, InputError, VisitLogError
-from observant.units import MICROSECONDS_PER_DAY, SECOND
+from observant.times import MICROSECONDS_PER_DAY, SECOND
 from observant.visits.parsing import MISSING, batches_of, column_of, times_in
 
 if TYPE_CHECKING:

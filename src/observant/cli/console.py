@@ -89,7 +89,8 @@ def moment(option: str, text: str, unit: str, within: tuple[float, float]) -> fl
     import pyarrow as pa
 
     from observant.errors import InputError, UnitError
-    from observant.units import MICROSECONDS_PER_DAY, parse_duration
+    from observant.times import MICROSECONDS_PER_DAY
+    from observant.units import parse_duration
     from observant.visits.parsing import times_in
 
     stripped = text.strip()
@@ -116,10 +117,11 @@ def when(option: str, text: str) -> dt.datetime:
     '2026-01-31T00:00:00+00:00'
     """
     from observant.errors import InputError
+    from observant.times import parse_datetime
     from observant.units import parse_duration
 
     with suppress(ValueError):
-        at = dt.datetime.fromisoformat(text.strip())
+        at = parse_datetime(text)
         return at if at.tzinfo else at.replace(tzinfo=dt.UTC)
     try:
         return dt.datetime.now(dt.UTC) - dt.timedelta(days=parse_duration(text))

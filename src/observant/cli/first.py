@@ -12,6 +12,7 @@ import tomllib
 from contextlib import closing
 from pathlib import Path
 
+from observant.times import DAY, seconds
 from observant.units import counted, format_duration
 
 __all__ = ["what_next"]
@@ -23,7 +24,6 @@ _FIRST = {
     "observant estimate visits.csv": "how often does each source change?",
     "observant import --list": "visits that other tools have kept",
 }
-_MICROSECONDS = 1_000_000
 
 
 def what_next() -> str:
@@ -41,7 +41,7 @@ def what_next() -> str:
     trouble = f", {failing:,} failing" if failing else ""
     seen = "no visit yet"
     if visited_at is not None:
-        days = (time.time() - visited_at / _MICROSECONDS) / 86_400
+        days = (time.time() - seconds(visited_at)) / DAY
         seen = f"{counted(visits, 'visit')}, the last {format_duration(max(days, 0))} ago"
     return _told(
         f"{store}: {counted(sources, 'source')}{trouble}; {seen}.", _next(sources, failing, visits)

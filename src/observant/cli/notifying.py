@@ -12,8 +12,9 @@ import click
 from observant.cli.console import print_json, print_table, wide_enough
 from observant.cli.groups import Group
 from observant.cli.options import allow_option, limit_option, together
-from observant.cli.store_options import ago, instant, opened, store_options
+from observant.cli.store_options import ago, opened, store_options
 from observant.cli.values import DURATION, ZONE, Choice, Number
+from observant.times import iso
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -412,9 +413,9 @@ def _delivery_json(row: Delivery) -> dict[str, Any]:
         "topic": row.event.topic,
         "source": row.event.source,
         "message": row.message,
-        "queued_at": instant(row.queued_at),
-        "due_at": instant(row.due_at),
-        "done_at": instant(row.done_at),
+        "queued_at": iso(row.queued_at),
+        "due_at": iso(row.due_at),
+        "done_at": iso(row.done_at),
         "attempts": row.attempts,
         "error": row.error,
     }
@@ -425,8 +426,8 @@ def _subscription_json(row: StoredSubscription) -> dict[str, Any]:
 
     told: dict[str, Any] = msgspec.to_builtins(row)
     for name in ("created_at", "updated_at"):
-        told[name] = instant(told[name])
-    told["rests_until"] = instant(row.rests_until) if row.rests_until else None
+        told[name] = iso(told[name])
+    told["rests_until"] = iso(row.rests_until) if row.rests_until else None
     return told
 
 

@@ -10,8 +10,9 @@ import click
 from observant.cli.console import print_json, print_table, wide_enough
 from observant.cli.groups import Group
 from observant.cli.options import max_period_option, robots_option
-from observant.cli.store_options import ago, due, instant, opened, source_json, store_options
+from observant.cli.store_options import ago, due, opened, source_json, store_options
 from observant.cli.values import Choice, Integer, Number
+from observant.times import iso
 
 if TYPE_CHECKING:
     from observant.store import Store, StoredMember, StoredSource
@@ -255,8 +256,8 @@ def _member_json(member: StoredMember) -> dict[str, Any]:
         "rank": member.rank,
         "url": member.url,
         "title": member.title,
-        "dated_at": instant(member.dated_at),
-        "first_at": instant(member.first_at),
-        "seen_at": instant(member.seen_at),
-        "left_at": instant(member.left_at),
+        "dated_at": iso(member.dated_at),
+        "first_at": iso(member.first_at),
+        "seen_at": iso(member.seen_at),
+        "left_at": iso(member.left_at),
     }

@@ -19,8 +19,9 @@ from observant.cli.options import (
     objective_option,
     verbose_option,
 )
-from observant.cli.store_options import due, instant, opened, place, store_options
+from observant.cli.store_options import due, opened, place, store_options
 from observant.cli.values import DURATION, Integer
+from observant.times import DAY, iso
 from observant.units import counted, format_share
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def run(
     from observant.observer.settings import give_way
 
     flags["allow"] = flags["allow"] or None
-    seconds = None if for_ is None else for_ * 86_400
+    seconds = None if for_ is None else for_ * DAY
     # A configuration may name sources; without any, an empty store would help nobody.
     named = bool(load_config(config).sources)
     with opened(store, config, create=named, **flags) as (found, loaded):
@@ -98,7 +99,7 @@ def run(
 
         status = asyncio.run(observe())
     if as_json:
-        print_json({**status.as_dict(), "at": instant(status.at)})
+        print_json({**status.as_dict(), "at": iso(status.at)})
         return
     click.echo(line_of(status, time.time()))
 
@@ -156,13 +157,13 @@ def visit_json(visit: Visit) -> dict[str, Any]:
     comparison = visit.comparison
     return {
         "source": visit.source,
-        "started_at": instant(visit.started_at),
-        "ended_at": instant(visit.ended_at),
+        "started_at": iso(visit.started_at),
+        "ended_at": iso(visit.ended_at),
         "outcome": visit.outcome,
         "changed": visit.changed,
         "status": visit.status,
         "error": visit.error,
-        "last_modified": instant(visit.last_modified),
+        "last_modified": iso(visit.last_modified),
         "magnitude": visit.magnitude,
         "bytes": visit.bytes,
         "digest": visit.digest.hex() if visit.digest else None,

@@ -18,8 +18,9 @@ from observant.cli.options import (
     objective_option,
     verbose_option,
 )
-from observant.cli.store_options import instant, opened, store_options
+from observant.cli.store_options import opened, store_options
 from observant.cli.values import Choice, Integer, Number
+from observant.times import iso
 
 if TYPE_CHECKING:
     from observant.store import Store
@@ -188,15 +189,15 @@ def user_list(store: str | None, config: str | None, as_json: bool) -> None:
                 {
                     "name": account.name,
                     "role": account.role,
-                    "created_at": instant(account.created_at),
-                    "signed_in_at": instant(account.signed_in_at),
+                    "created_at": iso(account.created_at),
+                    "signed_in_at": iso(account.signed_in_at),
                 }
                 for account in accounts
             ]
         )
         return
     for account in accounts:
-        last = instant(account.signed_in_at) or "never"
+        last = iso(account.signed_in_at) or "never"
         click.echo(f"{account.role:>7}  {account.name}  signed in: {last}")
 
 
@@ -287,7 +288,7 @@ def token_create(
     with opened(store, config, create=True) as (found, _):
         row, secret = _access(found).new_token(name, scope, days=days)
     if as_json:
-        expires = instant(row.expires_at)
+        expires = iso(row.expires_at)
         print_json({"id": row.id, "scope": row.scope, "secret": secret, "expires_at": expires})
     else:
         click.echo(secret)
@@ -314,16 +315,16 @@ def token_list(store: str | None, config: str | None, as_json: bool) -> None:
                     "name": row.name,
                     "scope": row.scope,
                     "account": row.account,
-                    "created_at": instant(row.created_at),
-                    "expires_at": instant(row.expires_at),
-                    "used_at": instant(row.used_at),
+                    "created_at": iso(row.created_at),
+                    "expires_at": iso(row.expires_at),
+                    "used_at": iso(row.used_at),
                 }
                 for row in rows
             ]
         )
         return
     for row in rows:
-        last = instant(row.used_at) or "never"
+        last = iso(row.used_at) or "never"
         click.echo(f"{row.id:>4}  {row.scope:<5}  {row.name}  used: {last}")
 
 

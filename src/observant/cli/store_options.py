@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.options import json_option, together
+from observant.times import DAY, iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.store import Store, StoredSource
 
-__all__ = ["ago", "due", "instant", "opened", "place", "source_json", "store_options"]
+__all__ = ["ago", "due", "opened", "place", "source_json", "store_options"]
 
 store_options = together(
     click.option(
@@ -49,17 +49,6 @@ def opened(
         yield found, loaded
 
 
-def instant(at: float | None) -> str | None:
-    """Write an instant for machines.
-
-    >>> instant(0.0)
-    '1970-01-01T00:00:00Z'
-    """
-    if at is None:
-        return None
-    return dt.datetime.fromtimestamp(at, dt.UTC).isoformat().replace("+00:00", "Z")
-
-
 def ago(at: float | None, now: float) -> str:
     """Write an instant for people.
 
@@ -71,8 +60,8 @@ def ago(at: float | None, now: float) -> str:
     if at is None:
         return "never"
     if at >= now:
-        return f"in {format_duration((at - now) / 86_400)}"
-    return f"{format_duration((now - at) / 86_400)} ago"
+        return f"in {format_duration((at - now) / DAY)}"
+    return f"{format_duration((now - at) / DAY)} ago"
 
 
 def due(at: float | None, now: float) -> str:
@@ -103,7 +92,7 @@ def source_json(source: StoredSource) -> dict[str, Any]:
     values = msgspec.structs.asdict(source)
     for name, value in values.items():
         if name.endswith("_at") or name == "last_modified":
-            values[name] = instant(value)
+            values[name] = iso(value)
         elif isinstance(value, bytes):
             values[name] = value.hex()
     return values

@@ -255,7 +255,7 @@ def _read(
     from observant.estimation.local.points import from_updates
     from observant.formats import read_batches
     from observant.processes.updates import Updates
-    from observant.units import MICROSECONDS_PER_DAY
+    from observant.times import MICROSECONDS_PER_DAY
     from observant.visits import LogReader
     from observant.visits.log import COLUMNS
 

@@ -133,7 +133,7 @@ def _size(text: str) -> int:
 
 
 def _zone(name: str) -> object:
-    from observant.formats.imports.instants import zone_of
+    from observant.times import zone_of
 
     return zone_of(name)
 

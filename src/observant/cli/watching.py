@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.options import limit_option
-from observant.cli.store_options import ago, due, instant, opened, source_json, store_options
+from observant.cli.store_options import ago, due, opened, source_json, store_options
 from observant.cli.values import Choice, Integer
+from observant.times import iso
 
 if TYPE_CHECKING:
     from observant.store import Store, StoredSource
@@ -137,9 +138,9 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
                 "last_visits": [
                     {
                         **{k: v for k, v in msgspec.structs.asdict(v).items() if k != "digest"},
-                        "started_at": instant(v.started_at),
-                        "ended_at": instant(v.ended_at),
-                        "last_modified": instant(v.last_modified),
+                        "started_at": iso(v.started_at),
+                        "ended_at": iso(v.ended_at),
+                        "last_modified": iso(v.last_modified),
                         "detail": None,
                         "reason": (v.detail or {}).get("reason", ""),
                     }
@@ -245,13 +246,13 @@ def diff(
         print_json(
             {
                 "source": row.name,
-                "from": instant(times[0]),
-                "to": instant(times[1]),
+                "from": iso(times[0]),
+                "to": iso(times[1]),
                 "diff": str(difference),
             }
         )
         return
-    click.echo(f"--- {row.name} {instant(times[0])}\n+++ {row.name} {instant(times[1])}")
+    click.echo(f"--- {row.name} {iso(times[0])}\n+++ {row.name} {iso(times[1])}")
     click.echo(str(difference))
 
 

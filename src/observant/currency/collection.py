@@ -10,6 +10,7 @@ import numpy as np
 from observant.currency.measures import currency
 from observant.currency.sources import Array, Source, as_model, not_negative
 from observant.errors import InputError
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -94,4 +95,4 @@ def bandwidth(pages: ArrayLike, period: ArrayLike, page_bytes: ArrayLike) -> Ban
         raise InputError("a period of 0 needs an infinite bandwidth; give a longer one")
     per_day = pages / period
     bytes_per_day = per_day * page_bytes
-    return Bandwidth(per_day, bytes_per_day, bytes_per_day * 8.0 / 86_400.0)
+    return Bandwidth(per_day, bytes_per_day, bytes_per_day * 8.0 / DAY)

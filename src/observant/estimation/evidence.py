@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import InputError
-from observant.units import MICROSECONDS_PER_DAY
+from observant.times import MICROSECONDS_PER_DAY, SECOND
 from observant.visits.log import succeeded
 from observant.visits.parsing import MISSING, numbers_in
 
@@ -22,7 +22,7 @@ __all__ = ["CHANGED", "DATED", "Evidence", "successful_visits"]
 CHANGED, DATED = 1, 2
 """Bits of `Evidence.kind`: the source had changed; its date of modification was known."""
 
-RESOLUTION = 0.5 / 86_400
+RESOLUTION = 0.5 * SECOND
 """Dates of modification are told to the second, so no age is known to be less than half of one."""
 
 

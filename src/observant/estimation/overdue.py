@@ -21,7 +21,8 @@ from observant.estimation.drift.following import Follower, Season, Seasons, last
 from observant.estimation.drift.table import DriftTable
 from observant.estimation.evidence import CHANGED, Evidence
 from observant.tables import Table, first_rows
-from observant.units import MICROSECONDS_PER_DAY, counted, format_duration
+from observant.times import MICROSECONDS_PER_DAY
+from observant.units import counted, format_duration
 from observant.visits.parsing import MISSING, column_of, times_in
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import numpy as np
 from observant.errors import InputError
 from observant.estimation.local.windows import STATES
 from observant.figures.style import data, styled
+from observant.times import DAY
 
 if TYPE_CHECKING:
     import altair as alt
@@ -51,7 +52,7 @@ def _panel(answer: LocalRates, source: int, predictions: Predictions | None) -> 
     kind = "T" if calendar else "Q"
 
     def moment(day: float) -> float:
-        return float(day) * 86_400_000.0 if calendar else float(day)
+        return float(day) * DAY * 1000.0 if calendar else float(day)
 
     spans, curves, reached = [], [], 0
     for w in mine:

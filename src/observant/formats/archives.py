@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
 from observant.formats.imports.opening import ImportFile
+from observant.times import MICROSECONDS, utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,8 +126,5 @@ def _spelt(digest: bytes | str) -> str:
 
 def _digits(micros: int) -> str:
     """The time in 14 digits, with six more where it is not a whole second."""
-    import datetime as dt
-
-    whole, rest = divmod(micros, 1_000_000)
-    at = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=whole)
-    return f"{at:%Y%m%d%H%M%S}" + (f"{rest:06d}" if rest else "")
+    whole, rest = divmod(micros, MICROSECONDS)
+    return f"{utc(whole):%Y%m%d%H%M%S}" + (f"{rest:06d}" if rest else "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import uuid
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
@@ -12,17 +11,16 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.formats.opml import xml_text
+from observant.times import MICROSECONDS_PER_DAY, iso, seconds, utc
 from observant.units import format_duration, format_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import datetime
 
     from observant.visits import VisitLog
 
 __all__ = ["AtomEntry", "atom_feed", "atom_lines"]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY = 86_400_000_000
 
 
 class AtomEntry(NamedTuple):
@@ -42,9 +40,7 @@ def atom_feed(
 ) -> Iterator[str]:
     """Yield the lines of an Atom feed. `address` is where it will be found.
 
-    >>> lines = atom_feed(
-    ...     [], feed_id="urn:x", title="<b>", updated=datetime(2026, 1, 2, tzinfo=UTC)
-    ... )
+    >>> lines = atom_feed([], feed_id="urn:x", title="<b>", updated=utc(1767312000))
     >>> [line.strip() for line in lines][2:5]
     ['<title>&lt;b&gt;</title>', '<id>urn:x</id>', '<updated>2026-01-02T00:00:00Z</updated>']
     """
@@ -52,7 +48,7 @@ def atom_feed(
     yield '<feed xmlns="http://www.w3.org/2005/Atom">'
     yield f"  <title>{_text(title)}</title>"
     yield f"  <id>{_text(feed_id)}</id>"
-    yield f"  <updated>{_instant(updated)}</updated>"
+    yield f"  <updated>{iso(updated)}</updated>"
     if address:
         yield f'  <link rel="self" href={quoteattr(xml_text(address))}/>'
     yield "  <author><name>observant</name></author>"
@@ -60,7 +56,7 @@ def atom_feed(
         yield "  <entry>"
         yield f'    <title type="text">{_text(entry.title)}</title>'
         yield f"    <id>{_text(entry.id)}</id>"
-        yield f"    <updated>{_instant(entry.updated)}</updated>"
+        yield f"    <updated>{iso(entry.updated)}</updated>"
         if _is_web(entry.link):
             yield f'    <link rel="alternate" href={quoteattr(xml_text(entry.link))}/>'
         for tag in entry.tags:
@@ -93,7 +89,7 @@ def atom_lines(
         (_change(log, row) for row in newest),
         feed_id=address or _id(title, 0),
         title=title,
-        updated=_EPOCH + timedelta(microseconds=at),
+        updated=utc(seconds(at)),
         address=address,
     )
 
@@ -103,10 +99,11 @@ def _change(log: VisitLog, row: int) -> AtomEntry:
     source, at = str(log.sources[which].as_py()), int(log.time[row])
     before = int(log.time[row - 1])
     magnitude = _value(log, "magnitude", row)
-    told = f"found changed, {format_duration((at - before) / _DAY)} after the visit before"
+    waited = format_duration((at - before) / MICROSECONDS_PER_DAY)
+    told = f"found changed, {waited} after the visit before"
     if magnitude is not None:
         told += f"; {format_share(magnitude, 0)} of it differs"
-    return AtomEntry(_id(source, at), source, _EPOCH + timedelta(microseconds=at), told, source)
+    return AtomEntry(_id(source, at), source, utc(seconds(at)), told, source)
 
 
 def _value(log: VisitLog, column: str, row: int) -> Any:
@@ -126,7 +123,3 @@ def _is_web(address: str) -> bool:
 
 def _text(text: str) -> str:
     return escape(xml_text(text))
-
-
-def _instant(instant: datetime) -> str:
-    return instant.isoformat().replace("+00:00", "Z")

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from observant.errors import InputError
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,6 @@ __all__ = ["SEED_FORMATS", "seed_lines"]
 SEED_FORMATS = ("nutch", "heritrix", "urlfrontier", "scrapy", "browsertrix", "plain")
 """The formats by the name of the crawler that reads them."""
 
-_DAY = 86_400
 _GOLDEN = 0.6180339887498949
 _BREAKS = re.compile(r"[\x00-\x20\x7f\x85\u2028\u2029]")
 
@@ -80,7 +80,7 @@ def seed_lines(plan: Plan, format: str, *, now: float) -> Iterator[str]:  # noqa
 
 
 def _frontier_item(url: str, visits: float, now: float, phase: float) -> str:
-    due = round(now + phase * _DAY / visits) if visits > 0.0 else 0
+    due = round(now + phase * DAY / visits) if visits > 0.0 else 0
     info = {"url": url, "key": _host(url), "metadata": {}}
     return json.dumps({"known": {"info": info, "refetchable_from_date": due}}, ensure_ascii=False)
 
@@ -100,7 +100,7 @@ def _scrapy_request(url: str, visits: float) -> str:
 
 
 def _seconds(visits: float) -> int:
-    return max(1, round(_DAY / visits))
+    return max(1, round(DAY / visits))
 
 
 def _line(source: Any) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from observant.observer.telling import event_id, subject_of
 from observant.store import Event
+from observant.times import DAY
 from observant.units import format_duration, format_share
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Alarms", "silences"]
 
-DAY = 86_400.0
 _KEPT = "notify.episodes"
 _CLEAR = 0.5
 """The lateness alarm goes off when half of its level is reached."""

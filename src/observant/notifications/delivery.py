@@ -21,6 +21,7 @@ from observant.notifications.subscriptions import due_at, masked, quiet_until, w
 from observant.observer.clock import SteadyClock
 from observant.observer.telling import changed_text, event_id
 from observant.store import Event
+from observant.times import DAY
 from observant.units import parse_duration
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _IN_MESSAGE = 500
 _WORKERS = 4
 LEASE = 180.0
 """Seconds for which a subscription is taken; a batch begins no message after half of them."""
-_LONGEST_WISH = 86_400.0
+_LONGEST_WISH = DAY
 """However long a receiver asks to be left alone, it is asked again after a day."""
 
 

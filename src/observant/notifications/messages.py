@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import html
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 import msgspec
 
+from observant.errors import InputError
 from observant.notifications.templates import LARGEST, render
 from observant.observer.telling import TOPICS
+from observant.times import zone_of
 from observant.units import counted
 
 if TYPE_CHECKING:
@@ -144,8 +145,8 @@ def _html(parts: Sequence[str], told: Sequence[dict[str, object]]) -> str:
 
 def _zone(name: str) -> tzinfo:
     try:
-        return dt.UTC if name.upper() == "UTC" else ZoneInfo(name)
-    except (OSError, ValueError, KeyError, RecursionError):
+        return zone_of(name)
+    except InputError:
         return dt.UTC
 
 

@@ -16,6 +16,7 @@ from observant.notifications.templates import check_template
 from observant.observer.hours import ActiveHours
 from observant.observer.telling import TOPICS
 from observant.store import Filter, StoredSubscription, Subscription
+from observant.times import DAY
 from observant.units import parse_duration
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ MASK = "•••"
 LONGEST_DIGEST = 31.0
 _WEEK = 7 * 24 * 60
 _WORD = re.compile(r"\w+")
-_MONDAY = 4 * 86_400.0  # of 1970
+_MONDAY = 4 * DAY  # of 1970
 
 
 def checked(subscription: Subscription) -> Subscription:
@@ -148,7 +149,7 @@ def due_at(subscription: Subscription, now: float) -> float:
     Monday, in the time zone of the subscription.
     """
     at = now
-    window = parse_duration(subscription.digest) * 86_400.0
+    window = parse_duration(subscription.digest) * DAY
     if window:
         zone = ActiveHours.parse([], subscription.timezone).zone
         shift = datetime.fromtimestamp(now, zone).utcoffset() or timedelta()

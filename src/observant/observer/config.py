@@ -19,6 +19,7 @@ import msgspec
 
 from observant.errors import InputError
 from observant.observer.hours import ActiveHours
+from observant.times import DAY
 from observant.units import parse_budget, parse_duration
 
 __all__ = [
@@ -92,7 +93,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def limits(self) -> dict[str, Any]:
         """What `Store.snapshots.retain` takes; empty if everything is kept."""
         found = {
-            "max_age": None if self.max_age is None else parse_duration(self.max_age) * 86_400,
+            "max_age": None if self.max_age is None else parse_duration(self.max_age) * DAY,
             "max_versions": self.max_versions,
             "max_bytes": self.max_bytes,
         }
@@ -140,7 +141,7 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def seconds(self, name: str) -> float:
         """One of the durations above, in seconds."""
-        return parse_duration(getattr(self, name)) * 86_400.0
+        return parse_duration(getattr(self, name)) * DAY
 
 
 class SourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -200,7 +201,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def lease_seconds(self) -> float:
-        seconds = parse_duration(self.lease) * 86_400.0
+        seconds = parse_duration(self.lease) * DAY
         if seconds < 1:
             raise InputError(f"lease must be 1s or longer, not {self.lease}")
         return seconds

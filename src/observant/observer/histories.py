@@ -8,7 +8,7 @@ import numpy as np
 
 from observant.observer.scheduling import GRID, quantiles
 from observant.store.types import Entry, Posterior, Recorded, VisitRow
-from observant.units import MICROSECONDS_PER_DAY
+from observant.times import MICROSECONDS, MICROSECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ def take_in(
     observer's first own visit compares with nothing. What the visits teach about the rate is
     kept with the last of them, unless the store knows the source by visits of its own.
     """
-    seconds = log.time / 1e6
+    seconds = log.time / MICROSECONDS
     good = log.succeeded
     sizes = log.extras["bytes"].to_pylist() if "bytes" in log.extras else None
     status = log.extras["status"].to_pylist() if "status" in log.extras else None

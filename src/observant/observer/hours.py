@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo
+from datetime import datetime, timedelta, tzinfo
 
 from observant.errors import InputError
+from observant.times import zone_of
 
 __all__ = ["ActiveHours"]
 
@@ -23,12 +23,13 @@ _EXAMPLES = "write for example 08:00-18:00, mon-fri 09:00-17:30 or sat,sun"
 class ActiveHours:
     """Windows of the week; a window that ends before it begins runs past midnight.
 
+    >>> from observant.times import from_iso, iso, seconds
     >>> office = ActiveHours.parse(["mon-fri 08:00-18:00"], "Europe/Berlin")
-    >>> friday = datetime(2026, 11, 13, 16, 30, tzinfo=UTC).timestamp()
+    >>> friday = seconds(from_iso("2026-11-13T16:30Z"))
     >>> office.allows(friday), office.allows(friday + 3600)
     (True, False)
-    >>> datetime.fromtimestamp(office.next(friday + 3600), UTC).isoformat()
-    '2026-11-16T07:00:00+00:00'
+    >>> iso(office.next(friday + 3600))
+    '2026-11-16T07:00:00Z'
     """
 
     windows: tuple[tuple[int, int, int], ...]
@@ -37,12 +38,7 @@ class ActiveHours:
 
     @classmethod
     def parse(cls, windows: list[str], zone: str = "UTC") -> ActiveHours:
-        try:
-            where = UTC if zone.upper() == "UTC" else ZoneInfo(zone)
-        except (OSError, ValueError, KeyError, RecursionError):  # each / is a level
-            raise InputError(
-                f"there is no time zone {zone[:40]!r}; write for example Europe/Paris"
-            ) from None
+        where = zone_of(zone)
         found: list[tuple[int, int, int]] = []
         for text in windows:
             match = _WINDOW.fullmatch(text.strip().lower())

@@ -24,7 +24,6 @@ from observant.observer.members import follow_members, retire_orphans
 from observant.observer.metrics import Status, Tally
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import NETWORK_ERRORS
-from observant.observer.scheduling import DAY, Belief
 from observant.observer.telling import told_of
 from observant.observer.visit import Comparison, Previous, Visit
 from observant.observer.watching import (
@@ -37,6 +36,7 @@ from observant.observer.watching import (
 from observant.planning.schedule.learning import learn_prior
 from observant.store import KEEP, SHARDS, Entry, GroupCommit, Posterior, Recorded
 from observant.store.groups import GroupRead
+from observant.times import DAY
 from observant.units import parse_duration
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from observant.observer.clock import Clock
     from observant.observer.config import Config
+    from observant.observer.scheduling import Belief
     from observant.observer.telling import Standing
     from observant.observer.transport import Transport
     from observant.store import Event, Store

@@ -16,6 +16,7 @@ import numpy as np
 
 from observant.planning.schedule import Scheduler
 from observant.planning.schedule.learning import Learned, Lesson, learn_prior
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Belief", "Expectation", "Planned", "Schedule", "group_of", "warm_up"]
 
-DAY = 86_400.0
 GRID = 2.0 ** np.arange(-12.0, 11.0, 0.25)
 """Rates from one update in eleven years to one in a minute, a quarter of an octave apart."""
 

@@ -22,11 +22,12 @@ from observant.observer.comparing import Comparer, Rules
 from observant.observer.config import who_else_can_write
 from observant.observer.members import retire_orphans
 from observant.observer.outage import Outage
-from observant.observer.scheduling import DAY, Planned, Schedule
+from observant.observer.scheduling import Planned, Schedule
 from observant.observer.settings import KEPT, in_force
 from observant.observer.sources import Surroundings, host_of, make_source
 from observant.observer.telling import Standing
 from observant.store import SHARDS
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -12,13 +12,13 @@ import json
 import logging
 import math
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import EstimationError, InputError, ObservantError
 from observant.observer.comparing import Comparer
 from observant.scrapy.ledger import Due, give_up_oldest
+from observant.times import DAY, MICROSECONDS, utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,6 @@ __all__ = ["FileLedger"]
 
 log = logging.getLogger("observant.scrapy")
 
-_DAY = 86_400.0
 _FEW = 20_000
 """Of more sources than this, the plan takes the rate of each, not all that is known of it: averages
 over 200,000 posteriors take most of a minute, and a spider is waiting."""
@@ -110,7 +109,7 @@ class FileLedger:
             period = periods.get(name, 0.0)
             limit = max(self._settings.min_period, self._settings.max_period)
             period = min(max(period, self._settings.min_period), limit)
-            self._known[name] = (at + period * _DAY, callback)
+            self._known[name] = (at + period * DAY, callback)
 
     def _last_visits(self) -> dict[str, tuple[float, str]]:
         """Of each source, when it was visited last and who parsed it."""
@@ -125,7 +124,7 @@ class FileLedger:
             if "source" not in names or "time" not in names:
                 raise InputError("is no visit log of observant", file=str(self._path))
             sources = text_in(plain_column(batch.column("source")), "source").to_pylist()
-            times = times_in(plain_column(batch.column("time")), "time") / 1e6
+            times = times_in(plain_column(batch.column("time")), "time") / MICROSECONDS
             callbacks: list[Any] = [None] * len(sources)
             if "callback" in names:
                 callbacks = batch.column("callback").to_pylist()
@@ -181,8 +180,7 @@ def _periods_of_plan(file: str) -> dict[str, float]:
 
 
 def _instant(seconds: float) -> str:
-    instant = datetime.fromtimestamp(seconds, UTC)
-    return instant.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return utc(seconds).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _mend_tail(path: Path) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from observant.errors import InputError
-from observant.observer.scheduling import DAY, GRID
+from observant.observer.scheduling import GRID
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from observant.errors import InputError, ObservantError
 from observant.service import studies
 from observant.service.forms import budget_in, days_in, importance_in, whole_in
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -216,7 +217,7 @@ def _timeline(asked: Asked) -> Any:
         if (dated := visit.last_modified) is not None and good:
             # The first dated visit tells of the update before it as well.
             if before is None and dated <= visit.started_at:
-                update = dated if visit.started_at - dated < 400 * 86_400 else None
+                update = dated if visit.started_at - dated < 400 * DAY else None
             elif visit.changed and before is not None and before < dated <= visit.started_at:
                 update = dated
         found = "changed" if visit.changed else "same" if good else "failed"

@@ -26,6 +26,7 @@ from observant.service.api.routes import LARGEST_ID, Text
 from observant.service.collection import Collection
 from observant.service.given import GivenCollection
 from observant.store import UnknownSourceError
+from observant.times import iso
 
 __all__ = ["atom", "feed_handlers", "json_feed"]
 
@@ -103,7 +104,7 @@ def json_feed(title: str, address: str, events: list[EventItem]) -> bytes:
                 "id": f"urn:observant:event:{event.id}",
                 "title": _title(event),
                 "content_text": _told(event),
-                "date_published": _instant(event),
+                "date_published": iso(event.at),
                 "tags": event.tags,
                 **({"url": link} if link else {}),
             }
@@ -163,7 +164,3 @@ def _told(event: EventItem) -> str:
     if event.source:
         parts.append(event.source)
     return "\n".join(parts)
-
-
-def _instant(event: EventItem) -> str:
-    return event.at.isoformat().replace("+00:00", "Z")

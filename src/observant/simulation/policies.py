@@ -245,7 +245,7 @@ def visit_log(
     """
     import pyarrow as pa
 
-    from observant.units import MICROSECONDS_PER_DAY
+    from observant.times import MICROSECONDS_PER_DAY
     from observant.visits import VisitLog
     from observant.visits.parsing import MISSING
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from observant.errors import InputError
-from observant.store.engine import Columns, micros
+from observant.store.engine import Columns
 from observant.store.types import Value
 from observant.store.validation import as_json, checked_name, from_json
+from observant.times import DAY, micros
 
 if TYPE_CHECKING:
     from observant.store.engine import Engine, Session
@@ -270,7 +271,7 @@ class Replies:
         request: bytes,
         reply: Any,
         *,
-        keep: float = 86_400.0,
+        keep: float = DAY,
         now: float | None = None,
     ) -> None:
         """Keep an answer for so many seconds; `request` is the hash of what was asked."""

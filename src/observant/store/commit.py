@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from observant.errors import InputError
-from observant.store.engine import chunks, micros
+from observant.store.engine import chunks
 from observant.store.members import keep_members, member_columns
 from observant.store.snapshots import Packed, packed
 from observant.store.sources import validators_json
@@ -23,6 +23,7 @@ from observant.store.validation import (
     clean,
     instant,
 )
+from observant.times import micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
-from observant.store.engine import Columns, chunks, micros
+from observant.store.engine import Columns, chunks
 from observant.store.subscriptions import (
     StoredSubscription,
     Subscription,
@@ -21,6 +21,7 @@ from observant.store.subscriptions import (
 )
 from observant.store.types import StoredEvent, Value
 from observant.store.validation import checked_name, clean, instant
+from observant.times import micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

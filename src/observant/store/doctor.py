@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from observant.store.engine import micros
 from observant.store.errors import StoreError
 from observant.store.snapshots import unpacked
 from observant.store.types import Finding
+from observant.times import DAY, MICROSECONDS_PER_DAY, micros
 from observant.units import counted, format_duration
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ __all__ = ["examine"]
 _JUMP_SECONDS = 300.0
 """Visits are committed when they end, so their ends are in order but for the length of a group."""
 _AHEAD_SECONDS = 3600.0
-_LATEST_DUE_SECONDS = 400 * 86_400.0
-_STUCK_SECONDS = 86_400.0
+_LATEST_DUE_SECONDS = 400 * DAY
+_STUCK_SECONDS = DAY
 _CONTENTS_AT_A_TIME = 50
 
 
@@ -89,7 +89,7 @@ def _look(session: Session, now: float) -> Iterator[Finding]:
     )
     jumps = session.all("clock_jumps", limit=micros(_JUMP_SECONDS))
     if jumps:
-        longest = max(before - after for before, after in jumps) / 1e6 / 86_400
+        longest = max(before - after for before, after in jumps) / MICROSECONDS_PER_DAY
         yield Finding(
             severity="warning",
             check="clock",

@@ -10,6 +10,7 @@ import msgspec
 
 from observant.store.errors import StoreError, StoreVersionError
 from observant.store.statements import migrations, statements
+from observant.times import micros, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,18 +18,13 @@ if TYPE_CHECKING:
 
     from observant.store.types import Finding
 
-__all__ = ["CHUNK", "Columns", "Engine", "Row", "Session", "chunks", "micros"]
+__all__ = ["CHUNK", "Columns", "Engine", "Row", "Session", "chunks"]
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
 CHUNK = 1000
 """Rows that are asked for at a time."""
-
-
-def micros(at: float | None) -> int | None:
-    """Whole microseconds, as the database keeps an instant."""
-    return None if at is None else round(at * 1e6)
 
 
 def chunks(values: Iterable[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
@@ -39,7 +35,7 @@ def chunks(values: Iterable[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
 
 
 _FORMS: dict[str, Callable[[Any], Any]] = {
-    "at": lambda at: at / 1e6,
+    "at": seconds,
     "json": msgspec.json.decode,
     "words": msgspec.json.Decoder(tuple[str, ...]).decode,
     "bool": bool,

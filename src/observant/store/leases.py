@@ -12,9 +12,10 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
-from observant.store.engine import Columns, micros
+from observant.store.engine import Columns
 from observant.store.types import SHARDS, JournalLine, Lease, ObserverRow
 from observant.store.validation import as_json, checked_name
+from observant.times import micros
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
-from observant.store.engine import Columns, micros
+from observant.store.engine import Columns
 from observant.store.errors import UnknownSourceError
 from observant.store.types import STATES, Page, SourceQuery, StoredSource
+from observant.times import micros
 
 if TYPE_CHECKING:
     from observant.store.engine import Session

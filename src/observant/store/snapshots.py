@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import zstandard
 
 from observant.errors import InputError
-from observant.store.engine import Columns, micros
+from observant.store.engine import Columns
 from observant.store.errors import StoreError, UnknownSourceError
 from observant.store.types import Swept, Version
+from observant.times import micros
 
 if TYPE_CHECKING:
     from observant.store.engine import Engine, Row, Session

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
-from observant.store.engine import CHUNK, Columns, chunks, micros
+from observant.store.engine import CHUNK, Columns, chunks
 from observant.store.errors import UnknownSourceError
 from observant.store.lists import condition_of, one_source, page_of, select_sources, steady
 from observant.store.snapshots import unpacked
@@ -25,6 +25,7 @@ from observant.store.types import (
     Validators,
 )
 from observant.store.validation import as_json, checked_source, instant
+from observant.times import micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
-from observant.store.engine import micros
 from observant.store.errors import StoreError
 from observant.store.types import Value
 from observant.store.validation import as_json, checked_name
+from observant.times import micros
 
 if TYPE_CHECKING:
     from observant.store.engine import Engine, Row, Session

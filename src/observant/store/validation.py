@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
-from observant.store.engine import micros
 from observant.store.types import STATES, Event, Source, shard_of
+from observant.times import micros
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
 from observant.store.commit import Prepared, commit
-from observant.store.engine import Columns, chunks, micros
+from observant.store.engine import Columns, chunks
 from observant.store.errors import FenceError, UnknownSourceError
 from observant.store.types import KEEP, Entry, Hour, Recorded, VisitRow
+from observant.times import micros
 
 if TYPE_CHECKING:
     import os
@@ -202,7 +203,7 @@ class Visits:
         for condition, at in (("v.started_at >= :since", since), ("v.started_at < :until", until)):
             if at is not None:
                 where.append(condition)
-                given[condition.rpartition(":")[2]] = micros(at)  # type: ignore[assignment]
+                given[condition.rpartition(":")[2]] = micros(at)
         if changed is not None:
             where.append(f"v.changed = {int(changed)}")
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.formats.gitlog import changes, find_revision
+from observant.times import DAY
 from observant.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -64,5 +65,5 @@ def trace_of_git(
             file=place,
         )
     names = [name.decode("utf-8", "backslashreplace") for name in files]
-    days = np.array(times, float) / 86_400
+    days = np.array(times, float) / DAY
     return Trace.from_columns(names, days).grouped("prefix")

@@ -8,8 +8,8 @@ import numpy as np
 
 from observant.errors import InputError, VisitLogError
 from observant.formats import read_batches, write_table
+from observant.times import MICROSECONDS_PER_DAY
 from observant.traces.trace import Trace
-from observant.units import MICROSECONDS_PER_DAY
 from observant.visits.parsing import MISSING, plain_column, text_in, times_in
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError, VisitLogError
+from observant.times import MICROSECONDS_PER_DAY, http_date
 from observant.traces.trace import Trace
-from observant.units import MICROSECONDS_PER_DAY
 from observant.visits.parsing import times_in
 
 if TYPE_CHECKING:
@@ -122,18 +122,14 @@ def _time_in(item: Any, file: str) -> Any:
 
 def _of_feed(text: bytes) -> list[Any]:
     """The first date of every entry of a feed or sitemap."""
-    from email.utils import parsedate_to_datetime
-
     found = []
     for entry in _entries(text):
         date = _FEED_TIMES.search(entry)
         written = "" if date is None else date.group(1).decode(errors="replace").strip()
         if not written:
             continue
-        try:
-            found.append(parsedate_to_datetime(written).isoformat())
-        except (ValueError, OverflowError):
-            found.append(written)
+        at = http_date(written)
+        found.append(written if at is None else at)
     return found
 
 

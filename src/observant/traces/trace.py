@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from observant.errors import InputError
 from observant.processes import Updates
-from observant.units import MICROSECONDS_PER_DAY, counted, format_duration
+from observant.times import DAY, MICROSECONDS_PER_DAY
+from observant.units import counted, format_duration
 from observant.visits.reading import HOST_PATTERN
 
 if TYPE_CHECKING:
@@ -306,4 +307,4 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _iso(days: float) -> str:
-    return str(np.datetime64(round(days * 86_400), "s")) + "Z"
+    return str(np.datetime64(round(days * DAY), "s")) + "Z"

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from observant.errors import InputError
 from observant.processes.updates import generator
+from observant.times import MICROSECONDS_PER_DAY
 from observant.traces.trace import Trace
-from observant.units import MICROSECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

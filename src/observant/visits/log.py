@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import InputError, VisitLogError
-from observant.units import MICROSECONDS_PER_DAY, counted, format_duration
+from observant.times import MICROSECONDS_PER_DAY
+from observant.units import counted, format_duration
 from observant.visits.parsing import MISSING, column_of, numbers_in, plain_column, text_in
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import InputError, VisitLogError
-from observant.units import MICROSECONDS_PER_DAY
+from observant.times import COMPACT, LATEST, MICROSECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,9 +33,12 @@ MISSING = int(np.iinfo(np.int64).min)
 """In place of a time that is not known (Arrow's and NumPy's own sign for it)."""
 
 _TIME_UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "d": MICROSECONDS_PER_DAY}
-# 1970 to 2200: a time outside is a mistake of unit far more often than a visit.
-_LATEST = 84_006 * MICROSECONDS_PER_DAY
 _NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
+_COMPACT = rf"^{COMPACT}$"
+_SPELT = (
+    (r"^(\d{4})(\d\d)(\d\d)", r"\1-\2-\3"),
+    (r"(-\d\d)(\d\d)(\d\d)(\d\d)$", r"\1 \2:\3:\4"),
+)
 _ZONED = r"\d[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 # What others write and Arrow does not read: nanoseconds, "UTC", a space before the zone, t and z.
 _MENDED = (
@@ -124,8 +127,9 @@ def times_in(
 ) -> NDArray[np.int64]:
     """Microseconds since 1970 UTC; `MISSING` for null.
 
-    Text is ISO 8601 (UTC where it names no zone) or a number; numbers are in `unit`. Raises
-    `VisitLogError` with the row, counted from 0 within this column.
+    Text is ISO 8601 (UTC where it names no zone) or a number; numbers are in `unit`, unless all
+    are dates in eight or fourteen digits. Raises `VisitLogError` with the row, counted from 0
+    within this column.
     """
     import pyarrow as pa
 
@@ -134,6 +138,8 @@ def times_in(
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         micros = _from_instants(column)
+    elif pa.types.is_integer(kind) and unit == "s" and _are_dates(column):
+        micros = _from_text(column.cast(pa.string()), unit, name)
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         micros = _from_numbers(column, unit)
     elif pa.types.is_null(kind):
@@ -181,6 +187,10 @@ def _from_text(column: pa.Array, unit: str, name: str) -> NDArray[np.int64]:
 
     text = pc.utf8_trim_whitespace(column)
     text = pc.if_else(pc.equal(text, ""), None, text)
+    if unit == "s" and pc.all(pc.match_substring_regex(text, _COMPACT), min_count=1).as_py():
+        for pattern, written in _SPELT:
+            text = pc.replace_substring_regex(text, pattern, written)
+        return _from_iso(text, name, shown=column)
     numeric = pc.fill_null(pc.match_substring_regex(text, _NUMBER), False)
     if pc.all(numeric, min_count=0).as_py() and len(text):
         return _from_numbers(_cast(text, pa.float64(), name), unit)
@@ -195,6 +205,14 @@ def _from_text(column: pa.Array, unit: str, name: str) -> NDArray[np.int64]:
         number = _cast(pc.if_else(numeric, text, None), pa.float64(), name)
         micros = np.where(np.asarray(numeric), _from_numbers(number, unit), micros)
     return micros
+
+
+def _are_dates(column: pa.Array) -> bool:
+    """Whether whole numbers may all be dates in eight digits, 20260131."""
+    import pyarrow.compute as pc
+
+    bounds = pc.min_max(column).as_py()
+    return bounds["min"] is not None and 19_700_101 <= bounds["min"] <= bounds["max"] < 22_000_000
 
 
 def _from_iso(text: pa.Array, name: str, shown: pa.Array | None = None) -> NDArray[np.int64]:
@@ -213,7 +231,9 @@ def _scaled(values: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
 
 
 def _refuse_out_of_range(micros: NDArray[np.int64], column: pa.Array, name: str) -> None:
-    bad = np.flatnonzero((micros != MISSING) & ((micros < 0) | (micros > _LATEST)))
+    bad = np.flatnonzero(
+        (micros != MISSING) & ((micros < 0) | (micros > LATEST * MICROSECONDS_PER_DAY))
+    )
     if len(bad):
         row = int(bad[0])
         hint = "before 1970" if micros[row] < 0 else "after 2200 (milliseconds, not seconds?)"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import InputError, VisitLogError
-from observant.units import MICROSECONDS_PER_DAY, counted, format_duration, parse_duration
+from observant.times import MICROSECONDS_PER_DAY
+from observant.units import counted, format_duration, parse_duration
 from observant.visits.comparing import compare_visits
 from observant.visits.grouping import SourceIndex, blocks_of_sources, sort_rows
 from observant.visits.log import COLUMNS, VisitLog

@@ -13,7 +13,7 @@ from observant.estimation.evidence import Evidence, successful_visits
 from observant.estimation.pooling import estimate_pooled
 from observant.estimation.priors import Prior, rate_grid
 from observant.estimation.rates import run_blocks
-from observant.units import MICROSECONDS_PER_DAY
+from observant.times import MICROSECONDS_PER_DAY
 from observant.visits.parsing import MISSING
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.estimation.evidence import RESOLUTION
-from observant.units import MICROSECONDS_PER_DAY
+from observant.times import MICROSECONDS_PER_DAY
 from observant.visits.parsing import MISSING
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from observant.estimation.local.points import VisitGaps, instants, update_points
 from observant.estimation.rates import EVIDENCE, evidence_codes, solve
 from observant.estimation.score import Totals, bias_reduced_rates
 from observant.tables import Table
+from observant.times import DAY, utc
 from observant.units import counted
 from observant.visits import VisitLog
 
@@ -189,7 +190,7 @@ def parse_windows(windows: str | Iterable[str], span: tuple[float, float]) -> li
     for text in [windows] if isinstance(windows, str) else windows:
         every = _EVERY_YEAR.fullmatch(text.strip())
         if every:
-            first, last = (datetime.fromtimestamp(86_400 * day, UTC).year for day in span)
+            first, last = (utc(DAY * day).year for day in span)
             names = [f"{year}-{int(every[1]):02}" for year in range(first, last + 1)]
             inside = map(_parse_window, names)
             found += [w for w in inside if w.end > span[0] and w.start < span[1]]

@@ -9,7 +9,8 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.processes.updates import Updates, generator, offsets_of
-from observant.units import MICROSECONDS_PER_DAY, counted
+from observant.times import LATEST, MICROSECONDS_PER_DAY
+from observant.units import counted
 from observant.visits import VisitLog
 from observant.visits.parsing import MISSING
 
@@ -254,6 +255,6 @@ def instants(days: Floats, calendar: bool) -> Any:
         return days
     import pyarrow as pa
 
-    known = np.isfinite(days) & (days < 84_006)
+    known = np.isfinite(days) & (days < LATEST)
     micros = np.where(known, days, 0.0) * MICROSECONDS_PER_DAY
     return pa.array(np.round(micros).astype(np.int64), mask=~known).cast(pa.timestamp("us", "UTC"))

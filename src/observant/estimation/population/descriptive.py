@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from observant.errors import InputError
 from observant.tables import Table
-from observant.units import MICROSECONDS_PER_DAY, SECOND, format_duration
+from observant.times import MICROSECONDS_PER_DAY, SECOND
+from observant.units import format_duration
 from observant.visits.parsing import MISSING
 
 if TYPE_CHECKING:

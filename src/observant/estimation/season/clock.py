@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
 from observant.errors import InputError
+from observant.times import DAY, zone_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -116,26 +116,21 @@ def _reached(weights: NDArray[np.float64], position: NDArray[np.float64]) -> NDA
 @lru_cache(maxsize=64)
 def _clock_changes(time_zone: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """When the clock of a zone changes (days since 1970 UTC), and how far it is ahead between."""
-    try:
-        zone = ZoneInfo(time_zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError, RecursionError) as error:
-        raise InputError(
-            f"unknown time zone {time_zone!r}; write for example UTC or Europe/Berlin"
-        ) from error
+    zone = zone_of(time_zone)
     first = datetime(_YEARS[0], 1, 1, tzinfo=UTC)
     days = (datetime(_YEARS[1], 1, 1, tzinfo=UTC) - first).days
 
-    def ahead(seconds: int) -> float:
+    def ahead(seconds: float) -> float:
         offset = (first + timedelta(seconds=seconds)).astimezone(zone).utcoffset()
         return 0.0 if offset is None else offset.total_seconds()
 
-    daily = [ahead(day * 86_400) for day in range(days + 1)]
+    daily = [ahead(day * DAY) for day in range(days + 1)]
     times = []
     for day in np.flatnonzero(np.diff(daily)):
-        low, high = int(day) * 86_400, (int(day) + 1) * 86_400
+        low, high = int(day) * DAY, (int(day) + 1) * DAY
         while high - low > 1:  # to the second
             middle = (low + high) // 2
             low, high = (middle, high) if ahead(middle) == daily[day] else (low, middle)
-        times.append(high / 86_400)
+        times.append(high / DAY)
     offsets = [daily[0], *(daily[day + 1] for day in np.flatnonzero(np.diff(daily)))]
-    return np.array(times), np.array(offsets) / 86_400
+    return np.array(times), np.array(offsets) / DAY

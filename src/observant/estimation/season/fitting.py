@@ -17,7 +17,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.estimation.evidence import CHANGED, DATED, Evidence
-from observant.units import MICROSECONDS_PER_DAY
+from observant.times import MICROSECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from observant.figures.dashboard.basics import BLUE, CHANGE, DAY_LABELS, GREY, data, log_axis
 from observant.figures.style import COLOURS, decades, log_scale, styled
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ def timeline_figure(visits: Sequence[dict[str, Any]], now: float) -> Any:
         end = updates[place + 1] if place + 1 < len(updates) else now
         teeth += [
             {"at": at * 1000, "age": 0.0},
-            {"at": end * 1000, "age": (end - at) / 86_400},
+            {"at": end * 1000, "age": (end - at) / DAY},
         ]
     x = alt.X(
         "at:T",

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from observant.errors import InputError
 from observant.formats.imports.base import SourceDescription, VisitRows
-from observant.formats.imports.instants import DAY, checked, from_iso
 from observant.formats.imports.loose import loose_lines, plain_text
 from observant.formats.imports.opening import ImportFile
+from observant.times import MICROSECONDS_PER_DAY, checked, from_iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,13 +126,13 @@ def _history(line: str, start: int) -> Iterator[tuple[int, bool | None]]:
     found = _LINE.fullmatch(line)
     if found is None:
         raise ValueError("this is no number, offset and list of visits, with tabs between them")
-    time = checked(start + round(_days(found[2]) * DAY))
+    time = checked(start + round(_days(found[2]) * MICROSECONDS_PER_DAY))
     yield time, None
     pairs = _PAIR.findall(found[3])
     if len(pairs) != found[3].count("["):
         raise ValueError("a visit is a pair of days and 0 or 1")
     for gap, changed in pairs:
-        step = round(_days(gap) * DAY)
+        step = round(_days(gap) * MICROSECONDS_PER_DAY)
         if step <= 0:
             raise ValueError("a visit does not come after the one before")
         time = checked(time + step)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from observant.formats.imports.values import WIDEST_DIGEST, LeftOut, Row, Unreadable
+from observant.formats.imports.values import WIDEST_DIGEST, LeftOut, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ class LineFormat(Protocol):
     """How the lines of a format are read."""
 
     def careful(self, line: bytes) -> Row | None:
-        """The visit of a line, None if it is a heading; or raise `Unreadable` or `LeftOut`."""
+        """The visit of a line, None if it is a heading; or raise `ValueError` or `LeftOut`."""
 
     def scan(self, data: NDArray[np.uint8], lines: Lines) -> int:
         """Run the compiled loop over a block of whole lines; return their number."""
@@ -146,8 +146,9 @@ def _read_carefully(
             report.leave_out(str(reason))
             lines.states[row] = _LEFT_OUT
             continue
-        except (Unreadable, UnicodeEncodeError) as reason:
-            told = str(reason) if isinstance(reason, Unreadable) else "the name is not text"
+        except ValueError as reason:
+            lost = isinstance(reason, UnicodeEncodeError)
+            told = "the name is not text" if lost else str(reason)
             report.malformed(lines_before + row + 1, told, line)
             lines.states[row] = _LEFT_OUT
             continue

@@ -11,13 +11,12 @@ from observant.errors import InputError
 from observant.formats.imports.blocks import LONGEST_LINE, Lines, read_lines
 from observant.formats.imports.values import (
     Row,
-    Unreadable,
     checked_row,
     digest_in,
-    instant_of,
     size_in,
     status_in,
 )
+from observant.times import from_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,14 +118,14 @@ class CdxLines:
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
-            raise Unreadable("this is not text in UTF-8") from error
+            raise ValueError("this is not text in UTF-8") from error
         if _header_in(line):
             return None
         fields = text.split(self._delimiter)
         layout = self._layouts.get(len(fields))
         if layout is None:
             known = ", ".join(map(str, sorted(self._layouts)))
-            raise Unreadable(f"{len(fields)} fields where there should be {known}")
+            raise ValueError(f"{len(fields)} fields where there should be {known}")
 
         def field(name: str) -> str:
             return fields[layout[name]] if name in layout else ""
@@ -135,7 +134,7 @@ class CdxLines:
         return checked_row(
             name=field("key") if self._by_key else url,
             url=None if url in {"", "-"} else url,
-            time=instant_of(field("time").partition("+")[0]),
+            time=from_digits(field("time").partition("+")[0]),
             status=status_in(field("status")),
             size=size_in(field("size")),
             digest=digest_in(field("digest")),

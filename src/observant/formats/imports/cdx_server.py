@@ -10,7 +10,8 @@ from observant.errors import InputError
 from observant.formats.imports.base import VisitRows
 from observant.formats.imports.blocks import read_lines
 from observant.formats.imports.cdxj import CdxjLines, record_row
-from observant.formats.imports.values import LeftOut, Row, Unreadable, instant_of
+from observant.formats.imports.values import LeftOut, Row
+from observant.times import from_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,7 @@ def _read_rows(
             _add_skipped(visits, row, record, report)
         except LeftOut as reason:
             report.leave_out(str(reason))
-        except Unreadable as reason:
+        except ValueError as reason:
             report.malformed(number, str(reason), json.dumps(item)[:500])
         if visits.full:
             yield visits.take()
@@ -100,7 +101,7 @@ def _read_rows(
 
 def _record(header: list[str], item: object) -> dict[str, Any]:
     if not isinstance(item, list) or len(item) != len(header):
-        raise Unreadable(f"not a row of {len(header)} values")
+        raise ValueError(f"not a row of {len(header)} values")
     return dict(zip(header, item, strict=True))
 
 
@@ -108,7 +109,7 @@ def _add(visits: VisitRows, row: Row, time: int) -> None:
     try:
         row.source.encode()
     except UnicodeEncodeError as error:
-        raise Unreadable("the name of the source is not text") from error
+        raise ValueError("the name of the source is not text") from error
     not_modified = row.status == 304
     digest = None if not_modified or row.truncated else row.digest
     visits.add(
@@ -131,7 +132,7 @@ def _add_skipped(visits: VisitRows, row: Row, record: dict[str, Any], report: Re
     skipped, end = str(record.get("skipcount") or "0"), str(record.get("endtimestamp") or "")
     if skipped in {"0", "-"} or end in {"", "-"}:
         return
-    time = instant_of(end)
+    time = from_digits(end)
     if time <= row.time or row.digest is None:
         return
     report.assume(

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from observant.formats.imports.blocks import Lines, read_lines
 from observant.formats.imports.values import (
     Row,
-    Unreadable,
     checked_row,
     digest_in,
-    instant_of,
     size_in,
     status_in,
 )
+from observant.times import from_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -82,16 +81,16 @@ class CdxjLines:
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
-            raise Unreadable("this is not text in UTF-8") from error
+            raise ValueError("this is not text in UTF-8") from error
         if self._bare:
             return record_row(_object_in(text), by_key=self._by_key)
         if text.startswith(("!", "@", " CDX")):
             return None
         parts = text.split(" ", 2)
         if len(parts) != 3:
-            raise Unreadable("this is not: key, time, JSON object")
+            raise ValueError("this is not: key, time, JSON object")
         record = _object_in(parts[2])
-        time = instant_of(parts[1])
+        time = from_digits(parts[1])
         return record_row(record, by_key=self._by_key, key=parts[0], time=time)
 
 
@@ -108,7 +107,7 @@ truncated=False)
     def text(what: str) -> str | None:
         value = next((record[name] for name in _NAMES[what] if name in record), None)
         if value is not None and not isinstance(value, str):
-            raise Unreadable(f"the {what} is not a text: {str(value)[:30]!r}")
+            raise ValueError(f"the {what} is not a text: {str(value)[:30]!r}")
         return value
 
     def value(what: str) -> Any:
@@ -116,7 +115,7 @@ truncated=False)
 
     key = text("urlkey") if key is None else key
     if time is None:
-        time = instant_of(text("timestamp") or "")
+        time = from_digits(text("timestamp") or "")
     url, mime, truncated = text("url"), text("mime"), record.get("truncated")
     return checked_row(
         name=key if by_key else url,
@@ -134,9 +133,9 @@ def _object_in(text: str) -> dict[str, Any]:
     try:
         record = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise Unreadable("this is not a JSON object") from error
+        raise ValueError("this is not a JSON object") from error
     if not isinstance(record, dict):
-        raise Unreadable("this is JSON, and not an object")
+        raise ValueError("this is JSON, and not an object")  # noqa: TRY004 - one kind for all
     return record
 
 

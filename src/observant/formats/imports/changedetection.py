@@ -20,9 +20,9 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.formats.imports.base import VisitRows
-from observant.formats.imports.instants import SECOND, from_seconds
 from observant.formats.imports.loose import plain_text
 from observant.formats.imports.watches import describe_watch, period_of
+from observant.times import MICROSECONDS, from_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -293,7 +293,7 @@ def _count(watch: dict[str, Any], start: int, last: int, seen: int, report: Repo
     count = watch.get("check_count")
     if not isinstance(count, int) or isinstance(count, bool) or count < seen:
         seconds = period_of(watch) or _DEFAULT_PERIOD
-        count = 1 + int((last - start) / (seconds * SECOND))
+        count = 1 + int((last - start) / (seconds * MICROSECONDS))
         report.warn("{count} watches tell no number of checks: their interval was used instead")
     if count > _MOST_VISITS:
         report.warn(

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from observant.errors import InputError
 from observant.formats.imports.base import SourceDescription, VisitRows
 from observant.formats.imports.histories import add_history
-from observant.formats.imports.instants import DAY, from_iso, from_mail, when_saved
 from observant.formats.imports.markup import elements, local_name, text_of
+from observant.times import MICROSECONDS_PER_DAY, from_iso, from_mail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ class FeedFile:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the history that the entries tell, as visits that are worth exactly that."""
         feed = _read(file, options, report)
-        until = max([when_saved(file), *feed.updates])
+        until = max([file.saved_at(), *feed.updates])
         report.warn(
             "entries are updates of the feed; its visits are made up so that they tell this "
             "history and no more"
@@ -105,7 +105,7 @@ class _Feed:
 
 
 def _read(file: ImportFile, options: ImportOptions, report: Report) -> _Feed:
-    limit = when_saved(file) + DAY
+    limit = file.saved_at() + MICROSECONDS_PER_DAY
     with file.open() as stream:
         head = stream.peek(64)[:64].lstrip(b"\xef\xbb\xbf \r\n")  # type: ignore[attr-defined]
         feed = _Feed()

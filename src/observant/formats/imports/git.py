@@ -16,8 +16,8 @@ from observant.errors import InputError
 from observant.formats.gitlog import changes, find_revision
 from observant.formats.imports.base import VisitRows
 from observant.formats.imports.histories import add_history
-from observant.formats.imports.instants import SECOND, checked
 from observant.formats.imports.urlwatch import EVERY_CHANGE_SEEN
+from observant.times import MICROSECONDS, checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ class GitHistory:
         for time, touched in changes(place, find_revision(place, "HEAD")):
             report.add_rows()
             try:
-                at = checked(time * SECOND)
+                at = checked(time * MICROSECONDS)
             except ValueError as error:
                 report.malformed(report.rows, str(error), str(time))
                 continue

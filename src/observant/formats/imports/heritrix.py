@@ -11,14 +11,13 @@ from observant.formats.imports.blocks import Lines, read_lines
 from observant.formats.imports.values import (
     LeftOut,
     Row,
-    Unreadable,
     checked_row,
     digest_in,
-    instant_of,
     iso_instant,
     size_in,
     status_in,
 )
+from observant.times import from_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,10 +86,10 @@ class HeritrixLines:
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
-            raise Unreadable("this is not text in UTF-8") from error
+            raise ValueError("this is not text in UTF-8") from error
         fields = [field for field in text.split(" ") if field]
         if len(fields) < _LEAST:
-            raise Unreadable(f"{len(fields)} fields where there should be at least {_LEAST}")
+            raise ValueError(f"{len(fields)} fields where there should be at least {_LEAST}")
         found = dict(zip(_FIELDS, fields, strict=False))
         status = status_in(found["status"])
         began = found["time"].partition("+")[0]
@@ -100,7 +99,7 @@ class HeritrixLines:
         return checked_row(
             name=found["url"],
             url=found["url"],
-            time=iso_instant(_zoned(found["logged"])) if began == "-" else instant_of(began),
+            time=iso_instant(_zoned(found["logged"])) if began == "-" else from_digits(began),
             status=status,
             size=size_in(found["size"]),
             digest=digest_in(found["digest"]),

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from observant.errors import InputError
 from observant.formats.imports.base import VisitRows
-from observant.formats.imports.instants import SECOND, checked, from_any, from_java
 from observant.formats.imports.loose import loose_cells, loose_lines, loose_objects, plain_text
 from observant.formats.imports.opening import ImportFile
+from observant.times import MICROSECONDS, checked, from_any, from_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -206,7 +206,7 @@ def _add(
         if code not in _DUMPED:
             raise ValueError(f"unknown status {code}")  # noqa: TRY301 - told below
         interval = _seconds(state.interval)
-        last = checked(_time(state.due, options) - interval * SECOND)
+        last = checked(_time(state.due, options) - interval * MICROSECONDS)
         digest = _digest(state.signature)
         found = _change(state.changed, options) if FOUND in options.accept else None
     except ValueError as error:

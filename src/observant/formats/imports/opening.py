@@ -7,12 +7,14 @@ import io
 import os
 import shutil
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
+from observant.times import micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +46,10 @@ class ImportFile:
     def is_folder(self) -> bool:
         """Whether this is a folder; it has no bytes of its own."""
         return self.path is not None and self.path.is_dir()
+
+    def saved_at(self) -> int:
+        """When it was written, in microseconds, as far as the disk knows; now, of a stream."""
+        return micros(time.time() if self.path is None else self.path.stat().st_mtime)
 
     @property
     def plain_name(self) -> str:

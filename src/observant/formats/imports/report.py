@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +10,12 @@ import numpy as np
 from observant.errors import InputError
 from observant.formats.imports.base import EVIDENCE
 from observant.formats.imports.sampling import SourceSample
+from observant.times import iso, seconds, utc
 from observant.units import counted
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     import pyarrow as pa
 
 __all__ = ["Malformed", "Report"]
@@ -175,11 +177,7 @@ class Report:
         """Times of the first and the last visit."""
         if self.first is None or self.last is None:
             return None
-        epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-        return (
-            epoch + dt.timedelta(microseconds=self.first),
-            epoch + dt.timedelta(microseconds=self.last),
-        )
+        return utc(seconds(self.first)), utc(seconds(self.last))
 
     @property
     def warnings(self) -> list[str]:
@@ -199,7 +197,6 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON tells it."""
-        span = self.span
         return {
             "formats": dict(self.formats),
             "evidence": self.evidence,
@@ -209,8 +206,8 @@ class Report:
             "sources": self.sources,
             "sources_are_exact": self.sources_are_exact,
             "described_sources": self.described,
-            "first": None if span is None else span[0].isoformat().replace("+00:00", "Z"),
-            "last": None if span is None else span[1].isoformat().replace("+00:00", "Z"),
+            "first": iso(seconds(self.first)),
+            "last": iso(seconds(self.last)),
             "left_out": dict(self.left_out),
             "counts": dict(self.counts),
             "assumes": dict(self.assumed),

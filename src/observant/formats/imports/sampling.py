@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from observant.units import MICROSECONDS_PER_DAY
+from observant.times import MICROSECONDS_PER_DAY
 
 if TYPE_CHECKING:
     import pyarrow as pa

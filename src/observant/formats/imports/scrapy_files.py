@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
 from observant.formats.imports.base import VisitRows
-from observant.formats.imports.instants import from_iso, from_mail, from_seconds
 from observant.formats.imports.loose import loose_lines, plain_text
+from observant.times import from_iso, from_mail, from_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

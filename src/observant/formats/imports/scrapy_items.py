@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
 from observant.formats.imports.base import VisitRows
-from observant.formats.imports.instants import SECOND, from_any
 from observant.formats.imports.loose import loose_cells, loose_objects, plain_text
+from observant.times import MICROSECONDS, from_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ _USUAL = {
     ),
     "status": ("status",),
 }  # fmt: skip
-_ONE_VISIT = 60 * SECOND
+_ONE_VISIT = 60 * MICROSECONDS
 
 
 class ScrapyItems:

@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
 from observant.formats.imports.base import SourceDescription, VisitRows
-from observant.formats.imports.instants import (
-    DAY,
-    SECOND,
+from observant.formats.imports.loose import loose_lines, plain_text
+from observant.formats.imports.markup import elements, local_name, text_of
+from observant.times import (
+    MICROSECONDS,
+    MICROSECONDS_PER_DAY,
     from_iso,
     from_mail,
     is_date_only,
-    when_saved,
 )
-from observant.formats.imports.loose import loose_lines, plain_text
-from observant.formats.imports.markup import elements, local_name, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +69,7 @@ class SitemapFile:
         self, file: ImportFile, options: ImportOptions, report: Report
     ) -> Iterator[pa.RecordBatch]:
         """Yield one visit to each page, with the date that the site declares for it."""
-        saved = when_saved(file)
+        saved = file.saved_at()
         report.warn(
             "the visit is taken to be when the file was saved; a copy that was made later moves it"
         )
@@ -174,7 +173,7 @@ def _trusted(
             spread.append(from_iso(date, options.zone))
         except ValueError:
             continue
-    if spread and min(spread) > saved - 600 * SECOND:
+    if spread and min(spread) > saved - 600 * MICROSECONDS:
         report.warn(
             f"all pages of {report.file or 'the file'} declare that they changed just before it "
             "was saved: it is when the sitemap was made, and was set aside"
@@ -206,7 +205,7 @@ def _add(
                     "{count} dates have no time of day: they were taken as noon, and may be wrong "
                     "by half a day"
                 )
-            if date > saved + DAY:
+            if date > saved + MICROSECONDS_PER_DAY:
                 report.leave_out("declared to change in the future: the date was set aside")
                 date, digest = None, None
     rows.add(page["loc"], saved, last_modified=date, digest=digest)

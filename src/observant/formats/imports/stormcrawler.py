@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.formats.imports.base import VisitRows
-from observant.formats.imports.instants import SECOND, checked, from_any, from_mail
 from observant.formats.imports.loose import loose_cells, loose_objects, plain_text
+from observant.times import MICROSECONDS, checked, from_any, from_mail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["IMPORTERS", "StormCrawler"]
 
 _STATUS = {"FETCHED": 200, "REDIRECTION": 301, "FETCH_ERROR": 0, "ERROR": 404}
-_MINUTE = 60 * SECOND
+_MINUTE = 60 * MICROSECONDS
 
 
 class StormCrawler:

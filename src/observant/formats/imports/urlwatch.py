@@ -25,9 +25,9 @@ import msgspec
 from observant.errors import InputError
 from observant.formats.imports.base import VisitRows
 from observant.formats.imports.histories import add_history
-from observant.formats.imports.instants import from_seconds, when_saved
 from observant.formats.imports.loose import plain_text
 from observant.formats.imports.opening import ImportFile
+from observant.times import from_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +86,7 @@ class SnapshotDatabase:
         """Yield the history of each job, as visits that are worth exactly that."""
         rows = VisitRows(options.batch_rows)
         names = _names_beside(file, report)
-        until = when_saved(file)
+        until = file.saved_at()
         with file.local() as path, closing(_connect(path)) as database:
             for guid, snapshots in groupby(_snapshots(database, report), key=itemgetter(0)):
                 source = names.get(guid, guid)

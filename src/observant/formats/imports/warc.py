@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import email.utils
 import hashlib
 from typing import TYPE_CHECKING, BinaryIO
 
 from observant.formats.imports.base import VisitRows
 from observant.formats.imports.values import (
     LeftOut,
-    Unreadable,
     checked_row,
     digest_in,
     iso_instant,
 )
 from observant.formats.imports.warc_records import Body, WarcRecord, http_head, records_of
+from observant.times import http_date, micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +65,7 @@ def read_warc(stream: BinaryIO, options: ImportOptions, report: Report) -> Itera
             _add(visits, record, report)
         except LeftOut as reason:
             report.leave_out(str(reason))
-        except Unreadable as reason:
+        except ValueError as reason:
             report.malformed(record.number, str(reason), record.headers.get("warc-target-uri", ""))
         if visits.full:
             yield visits.take()
@@ -97,7 +96,7 @@ def _add(visits: VisitRows, record: WarcRecord, report: Report) -> None:
     time = iso_instant(headers.get("warc-date", ""))
     row = checked_row(name=url, url=url, time=time)
     if not record.body.skip():
-        raise Unreadable("the record is cut off: the file ends before it")
+        raise ValueError("the record is cut off: the file ends before it")
     report.count("revisits", revisit or not_modified)
     report.count("truncated captures, whose digest is left out", truncated)
     visits.add(
@@ -113,14 +112,8 @@ def _add(visits: VisitRows, record: WarcRecord, report: Report) -> None:
 
 def _date_in(text: str | None) -> int | None:
     """Microseconds since 1970 of a date in HTTP; None where it cannot be one."""
-    if text is None:
-        return None
-    try:
-        date = email.utils.parsedate_tz(text)
-        micros = None if date is None else email.utils.mktime_tz(date) * 1_000_000
-    except (ValueError, OverflowError, TypeError):
-        return None
-    return micros if micros is not None and 0 <= micros < 2**62 else None
+    at = http_date(text)
+    return None if at is None or at < 0 else micros(at)
 
 
 def _sha1_of(body: Body) -> bytes:

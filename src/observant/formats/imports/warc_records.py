@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from observant.formats.imports.values import Unreadable
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -72,7 +70,7 @@ def records_of(stream: BinaryIO, report: Report) -> Iterator[WarcRecord]:
         try:
             headers = _headers(stream)
             length = _length(headers.get("content-length", ""))
-        except Unreadable as reason:
+        except ValueError as reason:
             report.add_rows()
             report.malformed(number, str(reason), line)
             line = _next_version(stream)
@@ -95,7 +93,7 @@ def http_head(body: Body) -> tuple[int | None, dict[str, str]]:
 
 def _length(text: str) -> int:
     if not text.isdecimal() or not text.isascii() or len(text) > 15:
-        raise Unreadable(f"the record has no length: {text[:30]!r}")
+        raise ValueError(f"the record has no length: {text[:30]!r}")
     return int(text)
 
 
@@ -107,7 +105,7 @@ def _headers(stream: BinaryIO | Body) -> dict[str, str]:
         line = stream.readline(_LONGEST_LINE)
         size += len(line)
         if size > _LONGEST_HEADER:
-            raise Unreadable("the header is too long")
+            raise ValueError("the header is too long")
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         if not text:
             return headers

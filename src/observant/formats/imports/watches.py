@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from observant.formats.imports.base import SourceDescription
 from observant.formats.imports.loose import plain_text
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["describe_watch", "period_of"]
 
-_UNITS = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
+_UNITS = {"weeks": 604_800, "days": int(DAY), "hours": 3_600, "minutes": 60, "seconds": 1}
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WITHOUT_PLACE = {
     "trigger_text": "texts that trigger",

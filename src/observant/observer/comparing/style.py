@@ -16,6 +16,7 @@ from observant.errors import InputError
 from observant.observer.comparing.record import ATTRIBUTES
 from observant.observer.comparing.terms import term_vector
 from observant.tables import Table
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +35,6 @@ __all__ = [
     "style_by_age",
 ]
 
-_DAY = 86_400.0
 _Z95 = 1.959963984540054
 
 
@@ -133,7 +133,7 @@ def style_by_age(
         if record.get("last_modified") is None or record.get("last_observed") is None:
             undated += 1
             continue
-        age = max((record["last_observed"] - record["last_modified"]) / _DAY, 0.0)
+        age = max((record["last_observed"] - record["last_modified"]) / DAY, 0.0)
         dated.append((age, [float(record.get(name) or 0) for name in attributes]))
     names = [f"younger than {limits[0]:g} d"]
     names += [f"{a:g} to {b:g} d" for a, b in itertools.pairwise(limits)]

@@ -6,9 +6,7 @@ each an http or https address without credentials, with a title of bounded lengt
 
 from __future__ import annotations
 
-import datetime as dt
 import math
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -29,6 +27,7 @@ from observant.observer.sources.feed import entries_of
 from observant.observer.sources.sitemap import read_sitemap
 from observant.observer.transport.urls import BadURL, parse, resolve
 from observant.store import Member
+from observant.times import DAY, from_any, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,7 +41,7 @@ _MOST_ITEMS = 20_000
 _LONGEST_TITLE = 300
 _LONGEST_ADDRESS = 1900
 _EARLIEST = 631_152_000.0  # 1990: before the web nothing was modified on it
-_AHEAD = 86_400.0
+_AHEAD = DAY
 
 
 class ResultRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,32 +119,11 @@ def read_date(value: Any, now: float) -> float | None:
     >>> read_date(1794528000000, 2e9), read_date("soon", 2e9), read_date("2099-01-01", 2e9)
     (1794528000.0, None, None)
     """
-    at = _instant(value)
-    if at is None or not math.isfinite(at) or not _EARLIEST <= at <= now + _AHEAD:
+    try:
+        at = seconds(from_any(value, noon=False))
+    except (ValueError, InputError):
         return None
-    return at
-
-
-def _instant(value: Any) -> float | None:
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, int | float):
-        if abs(value) > 1e18:  # no time in any unit, and maybe no float either
-            return None
-        return value / 1000 if abs(value) > 1e11 else float(value)
-    text = str(value).strip()[:64]
-    for reader in (dt.datetime.fromisoformat, parsedate_to_datetime):
-        try:
-            found = reader(text)
-        except (ValueError, TypeError, IndexError, OverflowError):
-            continue
-        if found.tzinfo is None:
-            found = found.replace(tzinfo=dt.UTC)
-        try:
-            return found.timestamp()
-        except (OverflowError, ValueError):
-            return None
-    return None
+    return at if _EARLIEST <= at <= now + _AHEAD else None
 
 
 # -- one reader a form: address, title and date of each item ------------------------------------
@@ -195,7 +173,9 @@ def _from_sitemap(fetched: Fetched, rules: ResultRules) -> Iterable[Item]:
         raise UnreadableError("this is no sitemap that can be read")
     if sitemap.sitemaps and not sitemap.pages:
         raise UnreadableError("this is a list of sitemaps: take one of them")
-    pages = sorted(sitemap.pages, key=lambda page: _instant(page[1]) or 0.0, reverse=True)
+    pages = sorted(
+        sitemap.pages, key=lambda page: read_date(page[1], math.inf) or 0.0, reverse=True
+    )
     return [(page, "", date) for page, date in pages[:_MOST_ITEMS]]
 
 

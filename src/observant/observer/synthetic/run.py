@@ -19,11 +19,11 @@ from observant.observer.loop import Observer
 from observant.observer.running import describe, run_observer
 from observant.observer.scheduling import warm_up
 from observant.observer.synthetic.serving import locate, serving
-from observant.observer.synthetic.world import DAY, DemoWorld
 from observant.observer.transport import Guard, Politeness, Transport
 from observant.simulation import Visits, World, account, replay
 from observant.simulation.policies import Clairvoyant, Uniform
 from observant.store import open_store
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from observant.observer.metrics import Status
+    from observant.observer.synthetic.world import DemoWorld
     from observant.simulation import Score
     from observant.store import Store, VisitRow
 

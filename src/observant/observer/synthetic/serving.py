@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from observant.observer.clock import AcceleratedClock
-from observant.observer.synthetic.world import DAY
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,6 +18,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.processes import Bursts, Gamma, Poisson, Seasonal, Updates
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DAY", "KINDS", "Answer", "DemoWorld"]
 
-DAY = 86_400.0
 
 KINDS = {"poisson": 0.56, "regular": 0.1, "bursty": 0.12, "seasonal": 0.14, "noisy": 0.08}
 """How pages change, and what share of them does so. Noisy ones are Poisson under their noise."""

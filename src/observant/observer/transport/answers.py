@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from calendar import timegm
-from email.utils import parsedate_tz
 
-__all__ = ["charset_of", "head_of", "http_date", "last_modified_of", "media_type", "retry_after"]
+from observant.times import http_date
+
+__all__ = ["charset_of", "head_of", "last_modified_of", "media_type", "retry_after"]
 
 _EARLIEST = 631_152_000.0  # 1990: before the web nothing was modified on it
 _CHARSET = re.compile(
@@ -32,23 +32,6 @@ def head_of(lines: list[bytes]) -> tuple[tuple[str, str], ...]:
         if colon and not text.startswith("HTTP/"):
             pairs.append((name.strip().lower(), value.strip()))
     return tuple(pairs)
-
-
-def http_date(text: str | None) -> float | None:
-    """Epoch seconds of an HTTP date in any of its three forms, or None.
-
-    >>> http_date("Sun, 06 Nov 1994 08:49:37 GMT"), http_date("Sunday, 06-Nov-94 08:49:37 GMT")
-    (784111777.0, 784111777.0)
-    >>> http_date("yesterday") is None
-    True
-    """
-    if not text or len(text) > 64:
-        return None
-    try:
-        fields = parsedate_tz(text)
-        return float(timegm(fields[:9])) - (fields[9] or 0) if fields else None
-    except (ValueError, OverflowError, IndexError, TypeError):
-        return None
 
 
 def last_modified_of(text: str | None, date: str | None, now: float) -> float | None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from observant.observer.transport.answers import http_date
 from observant.observer.visit import Fetched, Validators
+from observant.times import http_date
 
 if TYPE_CHECKING:
     from random import Random

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from observant.errors import InputError
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     outage_first: float = 2.0
     """After a failure to connect or a time-out; doubled with each one that follows."""
     outage_cap: float = 300.0
-    retry_after_cap: float = 86_400.0
+    retry_after_cap: float = DAY
     patience: float = 300.0
     """A fetch that would have to wait longer than this for its turn is not made."""
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from protego import Protego
 
+from observant.times import DAY
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -158,7 +160,7 @@ def _entry(fetched: Fetched, old: _Entry | None, now: float) -> _Entry:
     return _Entry(kept, now + wait, failures, error, f"robots.txt: {fetched.message}")
 
 
-_LONGEST_DELAY = 86_400
+_LONGEST_DELAY = DAY
 """Seconds between two requests that a host may ask for; a number of any length may stand there."""
 
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.planning.rivals.policy import CHANGED, FAILED, GONE, SAME, UNKNOWN, Seen, State
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from observant.planning.rivals.policy import Floats
 
 __all__ = ["Heritrix", "NutchAdaptive", "NutchDefault", "StormCrawler"]
 
-_DAY = 86_400.0  # in seconds
 _MINUTES = 1_440.0  # of a day
 
 
@@ -63,7 +63,7 @@ class NutchAdaptive:
 
     up: float = 0.4
     down: float = 0.2
-    shortest: float = 60.0 / _DAY
+    shortest: float = 60.0 / DAY
     bound: float = 365.0
     """`max_interval` of the adaptive schedule"""
     sync: bool = True
@@ -103,7 +103,7 @@ class NutchAdaptive:
         interval = np.where(outcome == SAME, interval * (1.0 + self.up), interval)
         shift = np.zeros_like(interval)
         if self.sync:
-            idle = np.floor((time - last) * _DAY + 1e-6) / _DAY
+            idle = np.floor((time - last) * DAY + 1e-6) / DAY
             interval = np.maximum(interval, idle)
             shift = _whole_seconds(self.sync_share * idle)
             shift = np.where(shift > self.bound, 0.0, shift)
@@ -176,7 +176,7 @@ class StormCrawler:
             down=0.2,
             first=first[kind],
             after_failure=4_320.0,
-            after_error=86_400.0,
+            after_error=DAY,
             name="news_crawl",
         )
 
@@ -243,7 +243,7 @@ class Heritrix:
 
 
 def _whole_seconds(days: Floats) -> Floats:
-    return np.floor(days * _DAY + 0.5) / _DAY
+    return np.floor(days * DAY + 0.5) / DAY
 
 
 def _check_factors(up: float, down: float) -> None:

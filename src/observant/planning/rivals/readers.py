@@ -10,6 +10,7 @@ import numpy as np
 from observant.currency import heuristic_time_to_live
 from observant.errors import InputError
 from observant.planning.rivals.policy import CHANGED, FAILED, UNKNOWN, Seen, State
+from observant.times import SECOND
 
 if TYPE_CHECKING:
     from observant.planning.rivals.policy import Floats
@@ -28,7 +29,7 @@ class ChangeDetection:
 
     interval: float = 3.0 * _HOUR
     jitter: float = 0.0
-    shortest: float = 3.0 / 86_400.0
+    shortest: float = 3.0 * SECOND
     name: str = "changedetection"
 
     def start(self, sources: int) -> State:

@@ -17,6 +17,7 @@ from observant.service.access.secrets import (
     same,
 )
 from observant.service.access.throttle import Throttle
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ __all__ = ["Access", "DeniedError", "Identity", "MissingError", "SignInError", "
 
 SCOPE_OF = {"viewer": "read", "editor": "write", "owner": "admin"}
 TOKEN_PREFIX = "obs_"  # noqa: S105 (so that people and scanners know a token when they see one)
-SESSION_SECONDS = 14 * 86_400.0
+SESSION_SECONDS = 14 * DAY
 _TOUCH_SECONDS = 300.0
 """Being used is noted no more often than this: reading must stay reading."""
 
@@ -200,7 +201,7 @@ class Access:
         if days is not None and not 0 < days <= 36_500:
             raise InputError("a token is valid for more than 0 and at most 36500 days")
         secret, now = new_secret(TOKEN_PREFIX), self._clock()
-        expires = None if days is None else now + days * 86_400
+        expires = None if days is None else now + days * DAY
         row = self.store.tokens.add(
             name, scope, digest(secret), account=account, expires_at=expires, now=now
         )

@@ -15,7 +15,6 @@ from observant.service.answers.access import (
 )
 from observant.service.answers.base import (
     finite,
-    instant,
     plain,
 )
 from observant.service.answers.overview import (
@@ -108,6 +107,5 @@ __all__ = [
     "VisitItem",
     "VisitPage",
     "finite",
-    "instant",
     "plain",
 ]

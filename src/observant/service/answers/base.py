@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 import math
-from typing import Any, Self, overload
+from typing import Any, Self
 
 import msgspec
 
-__all__ = ["Answer", "finite", "instant", "plain"]
+from observant.times import utc
 
-
-@overload
-def instant(at: float) -> dt.datetime: ...
-@overload
-def instant(at: None) -> None: ...
-@overload
-def instant(at: float | None) -> dt.datetime | None: ...
-def instant(at: float | None) -> dt.datetime | None:
-    """An instant for an answer.
-
-    >>> instant(0.0).isoformat()
-    '1970-01-01T00:00:00+00:00'
-    """
-    return None if at is None or not math.isfinite(at) else dt.datetime.fromtimestamp(at, dt.UTC)
+__all__ = ["Answer", "finite", "plain"]
 
 
 def finite(value: float | None) -> float | None:
@@ -55,7 +41,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         for name in cls.__struct_fields__:
             if name not in own and hasattr(stored, name):
                 value = getattr(stored, name)
-                own[name] = instant(value) if name in dated else _shown(value)
+                own[name] = utc(value) if name in dated else _shown(value)
         return cls(**own)
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.service.answers import Measured
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["current_time", "expected_time", "measured"]
 
 
-DAY = 86_400.0
 SOURCES = 400
 WINDOW_DAYS = 28.0
 _LEAST = 20

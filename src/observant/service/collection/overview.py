@@ -22,12 +22,12 @@ from observant.service.answers import (
     ObserverItem,
     Overview,
     finite,
-    instant,
 )
 from observant.service.collection.base import Base
 from observant.service.collection.masking import masked_url
 from observant.service.collection.measuring import measured
 from observant.service.collection.reading import searchable
+from observant.times import DAY, utc
 
 if TYPE_CHECKING:
     from observant.observer.config import Config
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GRACES", "Overviews", "event_item"]
 
-DAY = 86_400.0
 HOURS = 48
 GRACES = (0.0, *(float(x) for x in np.round(np.geomspace(1 / 96, 60.0, 28), 6)))
 """Days of grace of the performance curve: none, then from a quarter of an hour to two months."""
@@ -77,7 +76,7 @@ class Overviews(Base):
                     "spread, and its interval allows for that"
                 )
         return Overview(
-            at=instant(now),
+            at=utc(now),
             sources=totals.sources,
             by_state=totals.by_state,
             visits=totals.visits,
@@ -141,7 +140,7 @@ class Overviews(Base):
             hour = known.get(at)
             items.append(
                 HourItem(
-                    at=instant(at),
+                    at=utc(at),
                     visits=hour.visits if hour else 0,
                     changes=hour.changes if hour else 0,
                     failures=hour.failures if hour else 0,
@@ -180,7 +179,7 @@ class Overviews(Base):
                 failing=host.failing,
                 failed_in_row=host.in_row,
                 error=host.error,
-                seen_at=instant(host.seen_at),
+                seen_at=utc(host.seen_at),
             )
             for host in found.value or []
         ]
@@ -196,8 +195,8 @@ class Overviews(Base):
         return [
             ObserverItem(
                 name=row.name,
-                started_at=instant(row.started_at),
-                seen_at=instant(row.seen_at),
+                started_at=utc(row.started_at),
+                seen_at=utc(row.seen_at),
                 shards=shards.get(row.name, 0),
             )
             for row in rows
@@ -288,11 +287,11 @@ def event_item(row: StoredEvent) -> EventItem:
         source_id=row.source_id,
         title=str(payload.get("title") or ""),
         url=str(payload.get("url") or row.source or ""),
-        at=instant(at if isinstance(at, int | float) else row.created_at),
+        at=utc(at if isinstance(at, int | float) else row.created_at),
         magnitude=finite(magnitude) if isinstance(magnitude, int | float) else None,
         reason=str(payload.get("reason") or ""),
         tags=[str(tag) for tag in payload.get("tags") or ()],
-        delivered_at=instant(row.delivered_at),
+        delivered_at=utc(row.delivered_at),
         attempts=row.attempts,
         error=row.error,
         payload=payload,

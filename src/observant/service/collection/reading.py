@@ -25,10 +25,10 @@ from observant.service.answers import (
     VisitItem,
     VisitPage,
     finite,
-    instant,
 )
 from observant.service.collection.base import Base
 from observant.service.collection.masking import masked_settings, masked_url
+from observant.times import DAY, utc
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Reading", "SourceQuery", "source_row"]
 
-DAY = 86_400.0
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -124,7 +123,7 @@ class Reading(Base):
             why=self.why(found.name),
             versions=len(self.store.snapshots.versions(found.name, limit=1000)),
             noise=self.store.sources.memory(found.name, text=False).memory.get("noise"),
-            last_modified=instant(found.last_modified),
+            last_modified=utc(found.last_modified),
         )
 
     def visits(
@@ -229,12 +228,12 @@ def source_row(source: StoredSource, now: float) -> SourceRow:
         tags=list(source.tags),
         importance=source.importance,
         state=source.state,
-        created_at=instant(source.created_at),
-        updated_at=instant(source.updated_at),
-        visited_at=instant(source.visited_at),
-        good_at=instant(source.good_at),
-        changed_at=instant(source.changed_at),
-        due_at=instant(source.due_at),
+        created_at=utc(source.created_at),
+        updated_at=utc(source.updated_at),
+        visited_at=utc(source.visited_at),
+        good_at=utc(source.good_at),
+        changed_at=utc(source.changed_at),
+        due_at=utc(source.due_at),
         visits=source.visits,
         changes=source.changes,
         failures=source.failures,
@@ -277,12 +276,12 @@ def visit_item(row: VisitRow) -> VisitItem:
     return VisitItem(
         id=row.id,
         source=row.source,
-        started_at=instant(row.started_at),
+        started_at=utc(row.started_at),
         seconds=max(row.ended_at - row.started_at, 0.0),
         outcome=row.outcome,
         changed=row.changed,
         status=row.status,
-        last_modified=instant(row.last_modified),
+        last_modified=utc(row.last_modified),
         magnitude=finite(row.magnitude),
         bytes=row.bytes,
         error=row.error,
@@ -295,7 +294,7 @@ def visit_item(row: VisitRow) -> VisitItem:
 def version_item(version: Version) -> VersionItem:
     """A version for an answer."""
     return VersionItem(
-        at=instant(version.at),
+        at=utc(version.at),
         kind=version.kind,
         digest=version.digest.hex(),
         size=version.size,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import InputError, ObservantError
-from observant.observer.scheduling import DAY, GRID
+from observant.observer.scheduling import GRID
 from observant.observer.watching import own_settings
+from observant.times import DAY
 from observant.units import format_duration
 
 if TYPE_CHECKING:

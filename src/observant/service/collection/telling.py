@@ -16,11 +16,11 @@ from observant.service.answers import (
     NewSubscription,
     Retried,
     SubscriptionItem,
-    instant,
 )
 from observant.service.collection.base import Base
 from observant.service.collection.entries import Entered
 from observant.store import Filter, StoredSubscription, Subscription
+from observant.times import utc
 
 __all__ = ["SubscriptionChanges", "Telling"]
 
@@ -102,9 +102,9 @@ class Telling(Base):
                     topic=row.event.topic,
                     source=row.event.source,
                     state=row.state,
-                    queued_at=instant(row.queued_at),
-                    due_at=instant(row.due_at),
-                    done_at=instant(row.done_at),
+                    queued_at=utc(row.queued_at),
+                    due_at=utc(row.due_at),
+                    done_at=utc(row.done_at),
                     attempts=row.attempts,
                     error=row.error,
                     message=row.message,
@@ -127,10 +127,10 @@ class Telling(Base):
                 url=member.url,
                 title=member.title,
                 rank=member.rank,
-                dated_at=instant(member.dated_at),
-                first_at=instant(member.first_at),
-                seen_at=instant(member.seen_at),
-                left_at=instant(member.left_at),
+                dated_at=utc(member.dated_at),
+                first_at=utc(member.first_at),
+                seen_at=utc(member.seen_at),
+                left_at=utc(member.left_at),
             )
             for member in self.store.members.list(found.name, left=left)
         ]
@@ -148,10 +148,10 @@ def _item(found: StoredSubscription, counts: dict[str, int]) -> SubscriptionItem
     return SubscriptionItem(
         **given,
         id=found.id,
-        created_at=instant(found.created_at),
-        updated_at=instant(found.updated_at),
+        created_at=utc(found.created_at),
+        updated_at=utc(found.updated_at),
         failures=found.failures,
         error=found.error,
-        rests_until=instant(found.rests_until or None),
+        rests_until=utc(found.rests_until or None),
         deliveries=counts,
     )

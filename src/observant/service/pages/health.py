@@ -9,10 +9,10 @@ from typing import Any
 
 from litestar import Response, get
 
-from observant.service.answers import instant
 from observant.service.given import GivenCollection
 from observant.service.pages.render import page
 from observant.service.pages.routes import Asked, reading
+from observant.times import utc
 
 __all__ = ["HANDLERS"]
 
@@ -46,7 +46,7 @@ def health(request: Asked, collection: GivenCollection) -> Response[str]:
         running=status,
         totals=collection.totals(),
         notes=[
-            (instant(note.at), note.observer, note.action, _in_words(note.detail))
+            (utc(note.at), note.observer, note.action, _in_words(note.detail))
             for note in store.journal.list(limit=20)
         ],
         versions={"Python": platform.python_version()} | {name: version(name) for name in _PARTS},

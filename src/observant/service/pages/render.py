@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from observant.service.access.guard import CSRF_FIELD, identity_of
 from observant.service.pages.assets import asset
+from observant.times import DAY, SECOND
 from observant.units import format_duration, format_rate
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def environment() -> jinja2.Environment:
         duration=_duration,
         grace=lambda days: "0" if not days else _duration(days),
         points=lambda value: f"{100 * value:+.1f}".replace("-", "−"),
-        seconds=lambda value: _duration(None if value is None else value / 86_400),
+        seconds=lambda value: _duration(None if value is None else value / DAY),
         rate=lambda value: "?" if value is None else format_rate(value),
         percent=_percent,
         share=lambda value: "?" if value is None else f"{100 * value:.0f} %",
@@ -156,8 +157,8 @@ def _ago(now: dt.datetime, at: dt.datetime | None, missing: str = "never") -> Ma
     """An instant as a person says it: 3 h ago, in 20 min; exactly on a closer look."""
     if at is None:
         return missing
-    days = (now - at).total_seconds() / 86_400
-    if abs(days) < 1 / 86_400:
+    days = (now - at).total_seconds() / DAY
+    if abs(days) < SECOND:
         words = "now"
     else:
         words = f"{_rounded(days)} ago" if days > 0 else f"in {_rounded(-days)}"
@@ -178,7 +179,7 @@ def _rounded(days: float) -> str:
         if days >= (2 * size if unit == "y" else size):
             value = days / size
             return f"{value:.1f} {unit}" if value < 9.95 and unit in "yd" else f"{value:.0f} {unit}"
-    return f"{days * 86_400:.0f} s"
+    return f"{days * DAY:.0f} s"
 
 
 def _duration(days: float | None) -> str:
