@@ -3,6 +3,7 @@
 - `until` and `eventually` wait for what has to come, and give up when only a hang takes so long.
 - `in_simulated_time` runs coroutines that need no network on a clock that leaps.
 - `cpu_within` bounds work: a process that has to wait for its turn does not spend anything.
+- `Heartbeat` bounds what a loop may wait: while the machine does something else, no heart beats.
 """
 
 import asyncio
@@ -80,6 +81,36 @@ class _Loop(asyncio.SelectorEventLoop):
 
     def _one_less(self, _working):
         self.threads -= 1
+
+
+class Heartbeat:
+    """Beats beside the coroutines of a loop, in `async with`.
+
+    `waited` are the seconds in which the loop had nothing to do, `worked` those of CPU; `blocked`
+    is the longest that the loop worked on one thing.
+    """
+
+    _PAUSE = 0.01
+
+    async def __aenter__(self):
+        self.beats, self.blocked, self._began = 0, 0.0, time.process_time()
+        self._task = asyncio.create_task(self._beat())
+        return self
+
+    async def __aexit__(self, *_):
+        self.worked = time.process_time() - self._began
+        self._task.cancel()
+
+    @property
+    def waited(self):
+        return self.beats * self._PAUSE
+
+    async def _beat(self):
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(self._PAUSE)
+            now = time.thread_time()
+            self.beats, self.blocked, last = self.beats + 1, max(self.blocked, now - last), now
 
 
 @contextmanager

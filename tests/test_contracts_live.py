@@ -40,6 +40,7 @@ from observant.store.sqlite import SqliteEngine, SqliteSession
 from observant.store.statements import migrations, statements
 
 from .discovery import able_to, concrete, modules
+from .patience import PATIENCE
 from .postgres_server import ENGINE_NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -332,7 +333,7 @@ def test_the_channel_of_the_page(extras):
             channel = class_of("udp").made(Guard(allow=["127.0.0.0/8"]), SteadyClock(), Config())
             address = f"udp://127.0.0.1:{receiver.getsockname()[1]}"
             assert (await channel.send(address, "", MESSAGE)).ok
-            return await asyncio.wait_for(loop.sock_recv(receiver, 100), 10)
+            return await asyncio.wait_for(loop.sock_recv(receiver, 100), PATIENCE)
 
     assert asyncio.run(told()) == b"news"
 

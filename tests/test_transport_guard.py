@@ -18,6 +18,8 @@ from observant.errors import InputError
 from observant.observer.transport import Guard, Politeness, Transport, transfer
 from observant.observer.transport.urls import BadURL, parse, resolve
 
+from .patience import PATIENCE
+
 QUICK = Politeness(floor=0, latency_factor=0, backoff_first=0, outage_first=0)
 FRIEND = "127.0.0.77"  # the one loopback address that is allowed here
 REFUSED = [
@@ -134,7 +136,7 @@ def opened(monkeypatch):
 
 
 def run(work):
-    return asyncio.run(asyncio.wait_for(work, 20))
+    return asyncio.run(asyncio.wait_for(work, PATIENCE))
 
 
 def client(**options):
