@@ -703,7 +703,7 @@ def test_closing_ends_what_is_under_way_and_what_waits(robots):
 
     async def work():
         async with raw(script) as port:
-            client = transport(politeness=Politeness(floor=100))
+            client = transport(politeness=Politeness(floor=100, patience=1000))
             url = f"http://127.0.0.1:{port}/"
             tasks = [asyncio.create_task(client.fetch(url, robots=robots)) for _ in range(5)]
             await asked.wait()
