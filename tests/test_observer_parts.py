@@ -269,20 +269,31 @@ def test_who_else_can_write(tmp_path):
 def test_a_dead_host_is_no_outage_and_a_dead_network_is():
     outage = Outage(hosts=40)
     for k in range(50):
-        assert not outage.note("dead.example", f"page {k}", "connect")
+        assert not outage.note("dead.example", f"page {k}", "connect", now=k)
     assert not outage.on
-    began = [outage.note(f"h{k}", f"s{k}", "dns") for k in range(12)]
+    began = [outage.note(f"h{k}", f"s{k}", "dns", now=100) for k in range(12)]
     assert began.count(True) == 1
     assert outage.on
-    pauses = []
-    for k in range(8):
-        outage.note(f"h{k}", f"s{k}", "timeout")
-        pauses.append(outage.pause)
+    pauses = [outage.pause(now) for now in range(100, 2000, 7)]
     assert pauses == sorted(pauses)
-    assert pauses[-1] == 120.0
-    outage.note("h3", "s3", "http")  # an error page is an answer
+    assert pauses[-1] == 60.0
+    outage.note("h3", "s3", "http", now=2000)  # an error page is an answer
     assert not outage.on
     assert outage.suspects() == []
+
+
+def test_visits_that_end_amid_an_outage_do_not_put_off_the_next_probe():
+    """Forty seconds without a link, two hundred visits under way: they fail one after the other."""
+    outage = Outage(hosts=200)
+    for k in range(200):
+        outage.note(f"h{k}", f"s{k}", "timeout", now=100 + k / 5)
+    assert outage.on
+    now = 100.0
+    while now < 140.0:  # probes fail as long as the link is away
+        now += outage.pause(now)
+        if now < 140.0:
+            outage.note("h0", "s0", "connect", now=now)
+    assert now - 140.0 < 15.0  # and the first one after that is answered
 
 
 # -- schedule -------------------------------------------------------------------------------------

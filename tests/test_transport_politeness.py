@@ -274,6 +274,45 @@ def test_an_outage_grows_the_pause_but_not_for_long():
     assert host.free == 3000.0
 
 
+def test_hosts_are_forgiven_when_it_was_the_network():
+    """Who waits for a host that seemed to be dead goes on at once; a refusal is not forgiven."""
+    away = []
+
+    def answer(url):
+        if away:
+            return "connect"
+        if url == "https://busy.example/":
+            return 0.1, 429, {}, b""
+        return no_rules(url)
+
+    async def work(client, _):
+        loop = asyncio.get_running_loop()
+        for host in ("one", "busy"):
+            await client.fetch(f"https://{host}.example/")
+        refused = client.hosts["busy.example"].penalty
+        assert refused >= 10
+        away.append(True)
+        for _ in range(6):
+            await asyncio.gather(
+                *(client.fetch(f"https://{host}.example/") for host in ("one", "busy"))
+            )
+        await client.fetch("https://one.example/")
+        assert client.hosts["one.example"].free > loop.time() + 60
+        waiting = asyncio.create_task(client.fetch("https://one.example/"))
+        await asyncio.sleep(1)
+        away.clear()
+        back = loop.time()
+        client.hosts.forgive()
+        assert (await waiting).status == 200
+        assert loop.time() - back < 2
+        assert client.hosts["busy.example"].penalty == refused
+        assert client.hosts["busy.example"].free <= back + refused
+        await client.fetch("https://one.example/")  # and whoever comes later waits for the floor
+        assert loop.time() - back < 4
+
+    play(work, answer)
+
+
 @pytest.mark.parametrize(
     ("told", "expected"),
     [("90", 90.0), ("0", 10.0), ("999999999", 86_400.0), ("soon", 10.0), ("-1", 10.0), ("", 10.0)],

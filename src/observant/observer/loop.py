@@ -289,7 +289,9 @@ class Observer(Watching):
                 return 0.0
             name = suspects[self.tally.visits % len(suspects)]
             self._multiplexer.submit(name, self._watched[name].row.host or name)
-            self._probe_at = now + self.outage.pause
+            self._probe_at = now + self.outage.pause(now)
+            if self._transport is not None:
+                self._transport.hosts.forgive()
         return max(self._probe_at - now, 0.01)
 
     async def _rest(self, seconds: float) -> None:
@@ -451,13 +453,17 @@ class Observer(Watching):
 
     def _learn(self, watched: Watched, visit: Visit) -> None:
         name, host = watched.row.name, watched.row.host or watched.row.name
-        if self.outage.note(host, name, visit.error):
+        now, was_out = self.clock.time(), self.outage.on
+        begins = self.outage.note(host, name, visit.error, now)
+        if was_out and not self.outage.on and self._transport is not None:
+            self._transport.hosts.forgive()
+        if begins:
             self.tally.outages += 1
             suspects = self.outage.suspects()
             log.error("the network seems to be out", extra={"hosts": len(suspects)})
             for suspect in suspects:
                 self.schedule.put_back(suspect)
-            self._probe_at = self.clock.time() + self.outage.pause
+            self._probe_at = now + self.outage.pause(now)
             return
         if self.outage.on and visit.error in NETWORK_ERRORS:
             self.schedule.put_back(name)

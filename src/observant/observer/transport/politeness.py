@@ -82,6 +82,7 @@ class Host:
         "name",
         "penalty",
         "requests",
+        "silent",
         "waiting",
         "waker",
     )
@@ -97,6 +98,8 @@ class Host:
         self.failures = 0
         """Failures in a row: 429, 503, no connection, no answer."""
         self.requests = 0
+        self.silent: float | None = None
+        """The penalty of before, while a host does not answer."""
         self.waiting = _NOBODY
         self.waker: asyncio.Task[None] | None = None
 
@@ -115,6 +118,10 @@ class Host:
         """A request is over: `status` 0 means that there was no answer."""
         rules = self._rules
         self.requests += 1
+        if status:
+            self.silent = None
+        elif self.silent is None:
+            self.silent = self.penalty
         if status in (429, 503):
             self.failures += 1
             self.penalty = min(max(2 * self.penalty, rules.backoff_first), rules.backoff_cap)
@@ -220,6 +227,19 @@ class Hosts:
         host.busy = False
         self._wake(host)
 
+    def forgive(self) -> None:
+        """Take back the penalties for not answering: it was not the hosts, the network was out."""
+        now = self._clock.monotonic()
+        for host in self._table.values():
+            if host.silent is None:
+                continue
+            host.penalty, host.silent = host.silent, None
+            host.free = min(host.free, now + host.delay)
+            if host.waker is not None:  # it sleeps for the rest that was too long
+                host.waker.cancel()
+                host.waker = None
+                self._wake(host)
+
     def close(self) -> None:
         """Let everybody go who waits; they must look at `closed`."""
         self.closed = True
@@ -243,7 +263,8 @@ class Hosts:
             while (rest := host.free - self._clock.monotonic()) > 0:
                 await self._clock.sleep(rest)
         finally:
-            host.waker = None
+            if host.waker is asyncio.current_task():
+                host.waker = None
         self._give_turn(host)
 
     def _give_turn(self, host: Host) -> None:
