@@ -4,12 +4,16 @@
 Each line on the standard output tells what was done, after it was done.
 """
 
+import asyncio
 import json
 import random
 import subprocess
 import sys
 import time
 
+from observant.observer.clock import SteadyClock
+from observant.observer.config import Config
+from observant.observer.loop import Observer
 from observant.store import Entry, Event, Posterior, Recorded, VisitRow, open_store
 
 START = 1_800_000_000.0
@@ -44,6 +48,33 @@ def lease(place, name, seconds):
                 store.leases.release(name, fences)
             time.sleep(rng.choice([0.02, 0.1, 0.3]))
     print(json.dumps([[*lease, *span] for lease, span in held.items() if span[0] < span[1]]))
+
+
+def hold(place, name, seconds):
+    """Hold all shards for so long, without ever renewing them."""
+    with open_store(place, durable=False) as store:
+        print(len(store.leases.take(name, 64, seconds=float(seconds))), flush=True)
+        time.sleep(3600)
+
+
+def observe(place, ahead):
+    """Watch what the store holds, with a clock that is so many seconds ahead, and tell visits."""
+
+    def wall():
+        return time.time() + float(ahead)
+
+    def row(_previous):
+        return {"row": 1}
+
+    with open_store(place, durable=False, clock=wall) as store:
+        names = [source.name for source in store.sources.list(limit=1000).sources]
+        config = Config(
+            budget="1000/s", host_delay=0, defaults={"min_period": "100ms", "max_period": "1s"}
+        )
+        observer = Observer(
+            store, config, clock=SteadyClock(wall=wall), functions=dict.fromkeys(names, row)
+        )
+        asyncio.run(observer.run(on_visit=lambda visit: print(visit.source, flush=True)))
 
 
 def write(place, seed):
@@ -92,4 +123,4 @@ def write(place, seed):
 
 
 if __name__ == "__main__":
-    {"lease": lease, "write": write}[sys.argv[1]](*sys.argv[2:])
+    {"lease": lease, "hold": hold, "observe": observe, "write": write}[sys.argv[1]](*sys.argv[2:])

@@ -151,12 +151,9 @@ class Watching:
     def _fair_share(self) -> int:
         """How many shards we may hold, since others want theirs."""
         now = self._store_now if self._store_now is not None else time.time()
-        recent = self.store.leases.observers(since=now - self.lease / 2 * self.clock.speed)
-        others = 0
-        for other in recent:
-            notes = self.store.journal.list(limit=1, observer=other.name)
-            stopped = bool(notes) and notes[0].action == "stop"
-            others += other.name != self.name and not stopped
+        since = now - self.lease / 2 * self.clock.speed
+        recent = self.store.leases.observers(since=since, living=True, now=now)
+        others = sum(other.name != self.name for other in recent)
         return min(self._want, -(-SHARDS // (1 + others)))
 
     @property
@@ -218,7 +215,7 @@ class Watching:
         return await asyncio.to_thread(lambda: list(self.store.sources.scheduled(shards)))
 
     def _watch(self, rows: Iterable[Scheduled]) -> None:
-        planned = []
+        planned, now = [], self.clock.time()  # a wrong clock may have put a visit after that
         read: dict[Any, tuple[SourceSettings, ActiveHours | None, float, float]] = {}
         for scheduled in rows:
             row = scheduled.source
@@ -244,7 +241,7 @@ class Watching:
                     importance=settings.importance,
                     min_period=shortest,
                     max_period=longest,
-                    last_at=row.good_at,
+                    last_at=None if row.good_at is None else min(row.good_at, now),
                     evidence=scheduled.posterior,
                 )
             )

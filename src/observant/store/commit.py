@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Prepared", "commit"]
 
+_AHEAD_SECONDS = 3600.0
+"""A last visit that is farther ahead than this was made by a wrong clock: it is the last no more.
+"""
+
 
 @dataclass(slots=True)
 class Prepared:
@@ -215,12 +219,13 @@ def _holds(one: Prepared, lease: tuple[int, int], now: float) -> bool:
 def _write(session: Session, new: list[tuple[_Known, Prepared]], now: float) -> None:
     """Every table once, many rows at a time; in an order that keeps writers from deadlocks."""
     digests = _digest_ids(session, new)
+    ahead = {"ahead": micros(now + _AHEAD_SECONDS)}
     visits, states, memories, details, posteriors, cleared, events = [], [], [], [], [], [], []
     for source, one in new:
         key = {"source": source.id}
         digest = {"digest": None if one.digest is None else digests[one.digest]}
         visits.append(one.visit | key | digest)
-        states.append(one.state | key | digest)
+        states.append(one.state | key | digest | ahead)
         if one.memory is not None:
             memories.append(one.memory | key)
         if one.detail is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from observant.store.errors import StoreError
+from observant.store.leases import void_leases
 from observant.store.snapshots import unpacked
 from observant.store.types import Finding
 from observant.times import DAY, MICROSECONDS_PER_DAY, micros
@@ -25,22 +26,23 @@ _AHEAD_SECONDS = 3600.0
 _LATEST_DUE_SECONDS = 400 * DAY
 _STUCK_SECONDS = DAY
 _CONTENTS_AT_A_TIME = 50
+_MENDABLE = {"counts", "schedule", "orphans", "void leases"}
 
 
 def examine(engine: Engine, *, repair: bool, now: float) -> list[Finding]:
     """Every finding; with `repair` those that can be mended are mended."""
     found = engine.findings()
     with engine.snapshot() as session:
-        found += _look(session, now)
+        found += _look(session, now, local=engine.local)
         found += _damaged(session)
-    mendable = {"counts", "schedule", "orphans"} & {finding.check for finding in found}
+    mendable = _MENDABLE & {finding.check for finding in found}
     if not repair or not mendable:
         return found
-    engine.write(lambda session: _mend(session, now))
+    engine.write(lambda session: _mend(session, now, local=engine.local))
     return [msgspec.structs.replace(one, repaired=one.check in mendable) for one in found]
 
 
-def _look(session: Session, now: float) -> Iterator[Finding]:
+def _look(session: Session, now: float, *, local: bool) -> Iterator[Finding]:
     yield from _rows(
         session.all("wrong_counts"),
         "error",
@@ -49,7 +51,7 @@ def _look(session: Session, now: float) -> Iterator[Finding]:
         column=1,
     )
     yield from _rows(
-        session.all("unordered_visits"),
+        session.all("unordered_visits", limit=micros(now + _AHEAD_SECONDS)),
         "error",
         "counts",
         "the last visit of a source is not the last in the log; repair recounts them",
@@ -103,6 +105,16 @@ def _look(session: Session, now: float) -> Iterator[Finding]:
         "outbox",
         "events could not be delivered for more than a day; look at their errors",
     )
+    void = void_leases(session, now, local=local)
+    if void:
+        yield Finding(
+            severity="warning",
+            check="void leases",
+            message="observers that are dead, or whose clock was ahead, hold leases that have not "
+            "run out; the next observer takes them, and repair ends them",
+            count=len(void),
+            examples=tuple(void[:5]),
+        )
     for observer, shards in session.all("ended_leases", now=micros(now)):
         yield Finding(
             severity="note",
@@ -148,12 +160,13 @@ def _damaged(session: Session) -> list[Finding]:
     ]
 
 
-def _mend(session: Session, now: float) -> None:
+def _mend(session: Session, now: float, *, local: bool) -> None:
     counts: list[dict[str, Any]] = [
         {"source": row[0], "visits": row[2], "changes": row[3], "failures": row[4]}
         for row in session.all("wrong_counts")
     ]
     session.many("set_counts", counts)
-    session.run("set_last_visits")
+    session.run("set_last_visits", limit=micros(now + _AHEAD_SECONDS))
     session.run("make_due", now=micros(now), limit=micros(now + _LATEST_DUE_SECONDS))
+    session.run("void_leases", void=void_leases(session, now, local=local))
     session.run("sweep")

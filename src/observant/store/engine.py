@@ -138,6 +138,8 @@ class Engine(ABC):
     """A database. `read` and `write` run a function in a transaction of its own."""
 
     name: ClassVar[str]
+    local: ClassVar[bool] = False
+    """Whether only processes of one machine can use it."""
     clock: Callable[[], float] | None = None
     """Stands in for the database's own clock."""
 

@@ -3,26 +3,33 @@
 A fence is a number that grows each time a shard changes hands. A commit tells the fence under
 which its visit was made; if the shard has another by now, or the lease is over, it is refused. So
 an observer that slept through the end of its lease can do no harm.
+
+A lease is void before its end when its holder is a process of this machine that has died, and when
+it ends later than its holder can have asked for: then the clock was ahead when it was made.
 """
 
 from __future__ import annotations
 
-import os
-import platform
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
 from observant.store.engine import Columns
+from observant.store.holder import is_dead, this_process
 from observant.store.types import SHARDS, JournalLine, Lease, ObserverRow
-from observant.store.validation import as_json, checked_name
-from observant.times import micros
+from observant.store.validation import as_json, checked_name, from_json
+from observant.times import DAY, micros
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from observant.store.engine import Engine, Session
+    from observant.store.engine import Engine, Row, Session
 
-__all__ = ["Journal", "Leases"]
+__all__ = ["Journal", "Leases", "void_leases"]
+
+_SLACK_SECONDS = 60.0
+"""By so much may clocks that made a lease and that look at it differ."""
+_LONGEST_SECONDS = DAY
+"""Leases of a holder that is not known last no longer than this."""
 
 
 class Leases:
@@ -37,7 +44,8 @@ class Leases:
         """Hold up to `want` shards for so many seconds: those held are renewed, free or expired
         ones are taken. Returns every shard held, with its fence.
 
-        A shard is never given to two observers at a time.
+        A shard is never given to two observers at a time. The shards of a process that has died
+        on this machine are free at once.
         """
         checked_name(observer, "observer", 200)
         if not 0 <= want <= SHARDS or not seconds > 0:
@@ -45,23 +53,26 @@ class Leases:
 
         def work(session: Session) -> dict[int, int]:
             instant = self._engine.now(now, session)
-            times = {"now": micros(instant), "until": micros(instant + seconds)}
+            lease = _terms(observer, instant, seconds)
             held: dict[int, int] = dict(
-                session.all("held_shards", observer=observer, now=times["now"])
+                session.all("held_shards", observer=observer, now=micros(instant))
             )
             session.many(
                 "renew_shard",
                 [
-                    {"shard": shard, "observer": observer, "fence": fence} | times
+                    lease | {"shard": shard, "fence": fence, "now": micros(instant)}
                     for shard, fence in held.items()
                 ],
             )
             missing, taken = want - len(held), {}
             if missing > 0:
                 for shard, before, fence in session.all(
-                    "free_shards", now=times["now"], most=missing
+                    "free_shards",
+                    now=micros(instant),
+                    void=void_leases(session, instant, local=self._engine.local),
+                    most=missing,
                 ):
-                    session.run("take_shard", shard=shard, observer=observer, **times)
+                    session.run("take_shard", shard=shard, fence=fence, **lease)
                     held[shard] = fence + 1
                     taken[shard] = before
             if taken:
@@ -69,6 +80,26 @@ class Leases:
                 _note(session, observer, "took", detail, instant)
             _seen(session, observer, instant)
             return dict(sorted(held.items()))
+
+        return self._engine.write(work)
+
+    def take_one(
+        self, observer: str, shard: int, now: float | None = None, seconds: float = 60.0
+    ) -> int | None:
+        """Hold this shard if nobody does; returns its fence, or None. It makes nobody an observer
+        that others share the shards with.
+        """
+        checked_name(observer, "observer", 200)
+
+        def work(session: Session) -> int | None:
+            instant = self._engine.now(now, session)
+            void = void_leases(session, instant, local=self._engine.local)
+            row = session.one("free_shard", shard=shard, now=micros(instant), void=void)
+            if row is None:
+                return None
+            lease = _terms(observer, instant, seconds)
+            session.run("take_shard", shard=shard, fence=row[0], **lease)
+            return int(row[0]) + 1
 
         return self._engine.write(work)
 
@@ -83,10 +114,10 @@ class Leases:
 
         def work(session: Session) -> dict[int, int]:
             instant = self._engine.now(now, session)
-            times = {"now": micros(instant), "until": micros(instant + seconds)}
+            lease = _terms(observer, instant, seconds) | {"now": micros(instant)}
             held, lost = {}, []
             for shard, fence in sorted(fences.items()):
-                if session.run("renew_shard", shard=shard, observer=observer, fence=fence, **times):
+                if session.run("renew_shard", shard=shard, fence=fence, **lease):
                     held[shard] = fence
                 else:
                     lost.append(shard)
@@ -120,10 +151,23 @@ class Leases:
 
         return self._engine.write(work)
 
-    def observers(self, *, since: float | None = None) -> list[ObserverRow]:
-        """Observers seen since an instant: each lease or renewal is a sign of life."""
-        instant = 0 if since is None else micros(since)
-        return _OBSERVER.all(self._engine.read(lambda s: s.all("observers", since=instant)))
+    def observers(
+        self, *, since: float | None = None, living: bool = False, now: float | None = None
+    ) -> list[ObserverRow]:
+        """Observers seen since an instant: each lease or renewal is a sign of life.
+
+        With `living` only those that have not stopped, and have not died on this machine.
+        """
+
+        def work(session: Session) -> list[Row]:
+            given = {"since": 0 if since is None else micros(since)}
+            if not living:
+                return session.all("observers", **given)
+            until = micros(self._engine.now(now, session) + _SLACK_SECONDS)
+            return session.all("living_observers", until=until, **given)
+
+        found, local = _OBSERVER.all(self._engine.read(work)), self._engine.local
+        return [row for row in found if not (living and is_dead(row.detail, local=local))]
 
     def list(self) -> list[Lease]:
         """Every shard that somebody holds or held last."""
@@ -166,8 +210,28 @@ _OBSERVER = Columns(ObserverRow, "name started_at seen_at detail:json")
 _LINE = Columns(JournalLine, "id at:at observer action detail:json")
 
 
+def void_leases(session: Session, now: float, *, local: bool) -> list[str]:
+    """Observers whose leases have not run out, and bind nobody all the same."""
+    void = []
+    for observer, expires_at, holder in session.all("holders", now=micros(now)):
+        known = from_json(holder)
+        longest = known.get("seconds", _LONGEST_SECONDS) + _SLACK_SECONDS
+        if expires_at / 1e6 > now + longest or is_dead(known, local=local):
+            void.append(observer)
+    return void
+
+
+def _terms(observer: str, now: float, seconds: float) -> dict[str, Any]:
+    """Who holds a lease, and until when."""
+    return {
+        "observer": observer,
+        "until": micros(now + seconds),
+        "holder": as_json(this_process() | {"seconds": seconds}),
+    }
+
+
 def _seen(session: Session, observer: str, now: float) -> None:
-    detail = as_json({"machine": platform.node(), "process": os.getpid()})
+    detail = as_json(this_process())
     session.run("seen_observer", observer=observer, now=micros(now), detail=detail)
 
 

@@ -92,6 +92,7 @@ class SqliteEngine(Engine):
     """A store in one file."""
 
     name = "sqlite"
+    local = True
 
     def __init__(
         self, place: str, *, create: bool = True, durable: bool = True, allow_network: bool = False

@@ -191,7 +191,8 @@ class Overviews(Base):
         for lease in self.store.leases.list():
             if lease.expires_at > now:
                 shards[lease.observer] = shards.get(lease.observer, 0) + 1
-        rows = self.store.leases.observers(since=now - (_LIVELY if lively else DAY))
+        since = now - (_LIVELY if lively else DAY)
+        rows = self.store.leases.observers(since=since, living=lively, now=now)
         return [
             ObserverItem(
                 name=row.name,

@@ -126,7 +126,9 @@ INSERT INTO visits (
 
 -- name: visited
 UPDATE sources SET
-    visited_at = CASE WHEN visited_at > :started_at THEN visited_at ELSE :started_at END,
+    visited_at = CASE
+        WHEN visited_at > :started_at AND visited_at <= :ahead THEN visited_at ELSE :started_at
+    END,
     good_at = CASE WHEN :good = 1 THEN :started_at ELSE good_at END,
     changed_at = CASE WHEN :changed = 1 THEN :started_at ELSE changed_at END,
     visits = visits + 1,
@@ -280,11 +282,12 @@ DELETE FROM settings WHERE key = :key;
 SELECT shard, fence FROM leases WHERE observer = :observer AND expires_at > :now ORDER BY shard;
 
 -- name: take_shard
-UPDATE leases SET observer = :observer, fence = fence + 1, expires_at = :until
-WHERE shard = :shard AND expires_at <= :now;
+UPDATE leases
+SET observer = :observer, fence = fence + 1, expires_at = :until, holder = :holder
+WHERE shard = :shard AND fence = :fence;
 
 -- name: renew_shard
-UPDATE leases SET expires_at = :until
+UPDATE leases SET expires_at = :until, holder = :holder
 WHERE shard = :shard AND observer = :observer AND fence = :fence AND expires_at > :now;
 
 -- name: release_shard
@@ -294,15 +297,29 @@ WHERE shard = :shard AND observer = :observer AND fence = :fence;
 -- name: shards_of
 SELECT shard, fence FROM leases WHERE observer = :observer ORDER BY shard;
 
+-- name: holders
+SELECT observer, max(expires_at), max(holder) FROM leases
+WHERE observer <> '' AND expires_at > :now GROUP BY observer ORDER BY observer;
+
+-- name: void_leases
+UPDATE leases SET observer = '', expires_at = 0 WHERE observer IN :void;
+
 -- name: leases
 SELECT shard, observer, fence, expires_at FROM leases WHERE observer <> '' ORDER BY shard;
 
 -- name: seen_observer
 INSERT INTO observers (name, started_at, seen_at, detail) VALUES (:observer, :now, :now, :detail)
-ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at;
+ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, detail = excluded.detail;
 
 -- name: observers
 SELECT name, started_at, seen_at, detail FROM observers WHERE seen_at >= :since ORDER BY name;
+
+-- name: living_observers
+SELECT name, started_at, seen_at, detail FROM observers AS o
+WHERE seen_at >= :since AND seen_at <= :until AND coalesce((
+    SELECT action FROM audit AS a WHERE a.observer = o.name ORDER BY a.id DESC LIMIT 1
+), '') <> 'stop'
+ORDER BY name;
 
 -- name: note
 INSERT INTO audit (noted_at, observer, action, detail) VALUES (:now, :observer, :action, :detail);
@@ -375,7 +392,7 @@ SELECT before, after FROM (
 
 -- name: unordered_visits
 SELECT s.name FROM sources AS s WHERE s.visits > 0 AND s.visited_at <> (
-    SELECT max(v.started_at) FROM visits AS v WHERE v.source = s.id
+    SELECT max(v.started_at) FROM visits AS v WHERE v.source = s.id AND v.started_at <= :limit
 );
 
 -- name: stuck_events
@@ -386,7 +403,10 @@ SELECT observer, count(*) FROM leases WHERE observer <> '' AND expires_at <= :no
 GROUP BY observer ORDER BY observer;
 
 -- name: set_last_visits
-UPDATE sources SET visited_at = (SELECT max(v.started_at) FROM visits AS v WHERE v.source = sources.id)
+UPDATE sources SET visited_at = coalesce((
+    SELECT max(v.started_at) FROM visits AS v
+    WHERE v.source = sources.id AND v.started_at <= :limit
+), visited_at)
 WHERE visits > 0;
 
 -- == summaries ==

@@ -20,8 +20,12 @@ FROM locked AS s LEFT JOIN digests AS d ON d.id = s.digest;
 SELECT shard, fence, expires_at FROM leases WHERE shard IN :shards ORDER BY shard FOR SHARE;
 
 -- name: free_shards
-SELECT shard, observer, fence FROM leases WHERE expires_at <= :now
+SELECT shard, observer, fence FROM leases WHERE expires_at <= :now OR observer IN :void
 ORDER BY shard LIMIT :most FOR UPDATE SKIP LOCKED;
+
+-- name: free_shard
+SELECT fence FROM leases WHERE shard = :shard AND (expires_at <= :now OR observer IN :void)
+FOR UPDATE SKIP LOCKED;
 
 -- name: take_pending
 SELECT id FROM events

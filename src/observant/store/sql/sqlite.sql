@@ -15,7 +15,11 @@ WHERE s.name IN :names AND s.state <> 'removed';
 SELECT shard, fence, expires_at FROM leases WHERE shard IN :shards ORDER BY shard;
 
 -- name: free_shards
-SELECT shard, observer, fence FROM leases WHERE expires_at <= :now ORDER BY shard LIMIT :most;
+SELECT shard, observer, fence FROM leases WHERE expires_at <= :now OR observer IN :void
+ORDER BY shard LIMIT :most;
+
+-- name: free_shard
+SELECT fence FROM leases WHERE shard = :shard AND (expires_at <= :now OR observer IN :void);
 
 -- name: take_pending
 SELECT id FROM events
