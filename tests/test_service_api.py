@@ -505,9 +505,10 @@ def test_a_store_of_before_gets_its_hours_counted(tmp_path):
 def test_settings_are_changed_kept_and_given_back(fresh):
     with fresh.client("write") as client:
         assert client.get("/api/v1/settings").json()["budget_per_day"] == 1000
-        told = client.patch("/api/v1/settings", json={"budget": "2/s", "grace": "6h"}).json()
+        wanted = {"budget": "2/s", "objective": "currency", "grace": "6h"}
+        told = client.patch("/api/v1/settings", json=wanted).json()
         assert (told["budget_per_day"], told["grace_days"]) == (172_800, 0.25)
-        assert told["kept"] == ["budget", "grace"]
+        assert told["kept"] == ["budget", "grace", "objective"]
         assert fresh.collection.config.budget_per_day == 172_800
         for bad in (
             {"budget": "much"},
@@ -519,16 +520,18 @@ def test_settings_are_changed_kept_and_given_back(fresh):
             {"retention": {"max_age": "x"}},
         ):
             assert client.patch("/api/v1/settings", json=bad).status_code in {400, 422}, bad
-        assert client.patch("/api/v1/settings", json={"budget": None}).json()["kept"] == ["grace"]
+        left = client.patch("/api/v1/settings", json={"budget": None}).json()["kept"]
+        assert left == ["grace", "objective"]
         assert "postgres" not in client.get("/api/v1/settings").text.lower()
 
 
 def test_a_flag_puts_an_end_to_what_was_kept(fresh):
-    fresh.collection.change_settings(SettingsChanges(budget="5/day", grace="1h"))
+    kept = {"budget": "5/day", "objective": "currency", "grace": "1h"}
+    fresh.collection.change_settings(SettingsChanges(**kept))
     give_way(fresh.store, {"budget": None, "allow": ("10.0.0.0/8",)})
-    assert fresh.store.settings.get(KEPT) == {"budget": "5/day", "grace": "1h"}
+    assert fresh.store.settings.get(KEPT) == kept
     give_way(fresh.store, {"budget": "9/day"})
-    assert fresh.store.settings.get(KEPT) == {"grace": "1h"}
+    assert fresh.store.settings.get(KEPT) == {"objective": "currency", "grace": "1h"}
     assert fresh.collection.config.budget_per_day == 1000
 
 

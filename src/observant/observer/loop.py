@@ -108,6 +108,9 @@ class Observer(Watching):
         self._leaps_told = 0
         self._learning: asyncio.Task[None] | None = None
         self._on_visit: Callable[[Visit], None] | None = None
+        self._has_run = False
+        self.problem = ""
+        """Why it does not run at the moment, if an error ended it and somebody starts it again."""
 
     # -- running ------------------------------------------------------------------------------
 
@@ -121,7 +124,12 @@ class Observer(Watching):
     ) -> Status:
         """Watch for so many seconds (of the clock) from when all is ready, or until an instant of
         the clock, or until so many visits, or until `stop`.
+
+        After an error it can be called again, and goes on from what the store holds.
         """
+        if self._has_run:
+            self._start_over()
+        self._has_run = True
         self._on_visit = on_visit
         await self._begin()
         end = until if seconds is None else self.clock.time() + seconds
@@ -132,6 +140,16 @@ class Observer(Watching):
         if self._broken is not None:
             raise self._broken
         return self.status()
+
+    def _start_over(self) -> None:
+        """Forget what the run before held in memory."""
+        self.config, self._seen_settings = self._given, None
+        self.schedule = self._new_schedule()
+        self._watched.clear()
+        self._fences.clear()
+        self._under_way.clear()
+        self._commits = GroupCommit(self.store)
+        self._stopping, self._broken, self._store_failures = False, None, 0
 
     def stop(self) -> None:
         """Ask the observer to end: visits under way may end, then it commits and returns."""

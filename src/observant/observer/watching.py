@@ -19,11 +19,11 @@ import msgspec
 from observant.errors import InputError
 from observant.observer.audits import Audits
 from observant.observer.comparing import Comparer, Rules
-from observant.observer.config import who_else_can_write
+from observant.observer.config import SourceSettings, who_else_can_write
 from observant.observer.members import retire_orphans
 from observant.observer.outage import Outage
 from observant.observer.scheduling import Planned, Schedule
-from observant.observer.settings import KEPT, in_force
+from observant.observer.settings import settings_of
 from observant.observer.sources import Surroundings, host_of, make_source
 from observant.observer.telling import Standing
 from observant.store import SHARDS
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from observant.observer.clock import Clock
-    from observant.observer.config import Config, SourceSettings
+    from observant.observer.config import Config
     from observant.observer.hours import ActiveHours
+    from observant.observer.settings import InForce
     from observant.observer.sources import Source
     from observant.observer.transport import Transport
     from observant.store import Scheduled, Store, StoredSource
@@ -67,6 +68,8 @@ class Watched:
     text: str | None = None
     """The version before, while a visit is under way."""
     standing: Standing = field(default_factory=Standing)
+    refused: InputError | None = None
+    """Why its settings cannot be used: every visit fails with that until somebody mends them."""
 
 
 def own_settings(row: StoredSource) -> dict[str, Any]:
@@ -95,7 +98,7 @@ class Watching:
         self.audits = Audits(seed)
         self.outage = Outage()
         self._given, self._seed = config, seed
-        self._seen_settings: Any = None
+        self._seen_settings: InForce | None = None
         self.schedule = self._new_schedule()
         self._transport, self._owns_transport = transport, transport is None
         self._functions = functions
@@ -185,11 +188,13 @@ class Watching:
 
     async def _take_up_settings(self) -> bool:
         """Take up budget, objective, grace and retention if somebody has changed them meanwhile."""
-        kept = await asyncio.to_thread(self.store.settings.get, KEPT)
-        if kept == self._seen_settings:
+        found = await asyncio.to_thread(settings_of, self.store, self._given)
+        if found == self._seen_settings:
             return False
-        self._seen_settings = kept
-        before, after = self.config, in_force(self._given, kept)
+        self._seen_settings = found
+        for name, reason in found.refused.items():
+            log.error("a kept setting cannot be used", extra={"setting": name, "reason": reason})
+        before, after = self.config, found.config
         another = (after.objective, after.grace_days) != (before.objective, before.grace_days)
         rows = await self._rows(set(self._fences)) if another else []
         self.config = after  # from here on nobody sees half of it
@@ -217,6 +222,7 @@ class Watching:
     def _watch(self, rows: Iterable[Scheduled]) -> None:
         planned, now = [], self.clock.time()  # a wrong clock may have put a visit after that
         read: dict[Any, tuple[SourceSettings, ActiveHours | None, float, float]] = {}
+        refused: dict[Any, InputError] = {}
         for scheduled in rows:
             row = scheduled.source
             if not row.host:
@@ -229,11 +235,15 @@ class Watching:
                     read[alike] = settings, settings.hours, settings.shortest, settings.longest
             except InputError as error:
                 log.warning("this source cannot be visited", extra={"reason": str(error)})
-                continue
+                usual = SourceSettings()
+                read[alike] = usual, None, usual.shortest, usual.longest
+                refused[alike] = error
             if row.name in self._watched:
                 continue
             settings, hours, shortest, longest = read[alike]
-            self._watched[row.name] = Watched(row, settings, hours, standing=Standing.of(row))
+            self._watched[row.name] = Watched(
+                row, settings, hours, standing=Standing.of(row), refused=refused.get(alike)
+            )
             planned.append(
                 Planned(
                     row.name,
@@ -253,6 +263,8 @@ class Watching:
         self._watched.pop(name, None)
 
     def _make(self, watched: Watched) -> Source:
+        if watched.refused is not None:
+            raise watched.refused
         row, settings = watched.row, watched.settings
         rules = msgspec.convert(settings.compare, Rules)
         made: Any = make_source(
