@@ -175,9 +175,9 @@ async def _start(store: Any, config: Config) -> None:
         await observer.run(visits=2, seconds=300.0)
         observer.status()
     await make_transport(config).close()
-    store.prune_events(before=clock.time() - deliverer.config.notify.seconds("keep"))
+    store.outbox.prune(before=clock.time() - deliverer.config.notify.seconds("keep"))
     if limits := config.retention.limits():
-        store.retain(**limits)
+        store.snapshots.retain(**limits)
     collection = Collection(store, config)
     try:
         await asyncio.to_thread(collection.settings)

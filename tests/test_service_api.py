@@ -600,7 +600,8 @@ def entered(world):
         Subscription(name="me", channel="https://hooks.example/secret-path", secret="k" * 20)
     )
     world.store.subscriptions.add(Subscription(name="mail", channel="mailto:me@example.org"))
-    collection.change_settings(SettingsChanges(budget="77/day", grace="2h"))
+    changes = SettingsChanges(budget="77/day", objective="currency", grace="2h")
+    collection.change_settings(changes)
 
 
 def test_everything_entered_goes_out_and_in_again_without_loss(fresh):

@@ -133,6 +133,7 @@ class Observer(Watching):
         self._on_visit = on_visit
         await self._begin()
         end = until if seconds is None else self.clock.time() + seconds
+        self.problem = ""
         try:
             await self._loop(end, visits)
         finally:

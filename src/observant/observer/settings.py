@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
     from observant.store import Store
 
-__all__ = ["KEPT", "InForce", "SettingsChanges", "give_way", "in_force", "keep", "settings_of"]
+__all__ = [
+    "KEPT",
+    "InForce",
+    "SettingsChanges",
+    "give_way",
+    "in_force",
+    "keep",
+    "kept_settings",
+    "settings_of",
+]
 
 KEPT = "observer.settings"
 _GOOD = "observer.settings.good"
@@ -78,19 +87,24 @@ def settings_of(store: Store, config: Config) -> InForce:
     return in_force(config, store.settings.get(KEPT), store.settings.get(_GOOD))
 
 
+def kept_settings(store: Store, config: Config) -> SettingsChanges:
+    """What was changed while it ran, without what cannot be used."""
+    stored, refused = store.settings.get(KEPT), settings_of(store, config).refused
+    usable = {
+        name: value
+        for name, value in (stored if isinstance(stored, dict) else {}).items()
+        if name in _NAMES and name not in refused
+    }
+    return msgspec.convert(usable, SettingsChanges)
+
+
 def keep(store: Store, config: Config, changes: SettingsChanges) -> Config:
     """Check changes, keep them in the store, and give the configuration that is in force then.
 
     What was kept before and cannot be used is forgotten. An objective that has no grace takes the
     grace of before with it.
     """
-    before = settings_of(store, config)
-    stored = store.settings.get(KEPT)
-    kept: dict[str, Any] = {
-        name: value
-        for name, value in (stored if isinstance(stored, dict) else {}).items()
-        if name in _NAMES and name not in before.refused
-    }
+    kept: dict[str, Any] = msgspec.to_builtins(kept_settings(store, config))
     for name in _NAMES:
         value = getattr(changes, name)
         if value is None:

@@ -119,7 +119,6 @@ async def _observe(observer: Observer, stop: asyncio.Event) -> None:
     while not stop.is_set():
         began = asyncio.get_running_loop().time()
         try:
-            observer.problem = ""
             await observer.run()
         except Exception as error:
             observer.problem = f"{type(error).__name__}: {error}"
