@@ -9,7 +9,6 @@ from observant.observer.bounds import LARGEST
 from observant.times import DAY
 
 
-
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one fetch may cost. Seconds and bytes; waiting for the host's turn is not counted.
 
