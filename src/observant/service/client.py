@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from observant.errors import InputError, ObservantError
+from observant.errors import InputError, ServiceError
 from observant.service import answers as a
 
 if TYPE_CHECKING:
@@ -28,18 +28,12 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["Client", "ServiceError"]
+__all__ = [
+    "Client",
+]
 
 T = TypeVar("T")
 _LONGEST = 1 << 30
-
-
-class ServiceError(ObservantError):
-    """The service refused, or could not be reached. `status` is None if it gave no answer."""
-
-    def __init__(self, message: str, *, status: int | None = None) -> None:
-        self.status = status
-        super().__init__(message)
 
 
 class Client:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from observant.errors import InputError
+from observant.errors import FenceError, InputError, UnknownSourceError
 from observant.store.commit import Prepared, commit
 from observant.store.engine import Columns, chunks
-from observant.store.errors import FenceError, UnknownSourceError
 from observant.store.types import KEEP, Entry, Hour, Recorded, VisitRow
 from observant.times import micros
 

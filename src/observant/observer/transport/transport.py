@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from observant.errors import InputError
+from observant.errors import BadURL, InputError
 from observant.observer.transport.answers import (
     charset_of,
     head_of,
@@ -37,7 +37,7 @@ from observant.observer.transport.politeness import Clock, Host, Hosts, Politene
 from observant.observer.transport.proxies import Proxies, refusal_behind_proxy
 from observant.observer.transport.robots import SIZE, Robots, Verdict
 from observant.observer.transport.transfer import Reply, Request
-from observant.observer.transport.urls import BadURL, Target, host_key, parse, resolve
+from observant.observer.transport.urls import Target, host_key, parse, resolve
 from observant.observer.visit import Fetched, Validators
 
 if TYPE_CHECKING:

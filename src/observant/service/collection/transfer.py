@@ -121,7 +121,7 @@ class Transfer(Base):
         return told
 
     def _known(self, name: str) -> StoredSource | None:
-        from observant.store import UnknownSourceError
+        from observant.errors import UnknownSourceError
 
         try:
             return self.store.sources.get(name)
