@@ -16,25 +16,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from observant import read_visits
-from observant.errors import (
-    BackupError,
-    FenceError,
-    InputError,
-    StoreBusyError,
-    StoreError,
-    StoreVersionError,
-    UnknownSourceError,
-)
+from observant.errors import InputError
 from observant.observer.visit import Comparison, Visit
 from observant.observer.visit import Validators as VisitValidators
 from observant.store import (
     SHARDS,
+    BackupError,
     Entry,
     Event,
+    FenceError,
     GroupCommit,
     Posterior,
     Recorded,
     Source,
+    StoreBusyError,
+    StoreError,
+    StoreVersionError,
+    UnknownSourceError,
     Validators,
     VisitRow,
     open_store,

@@ -61,8 +61,7 @@ def describe(
     >>> describe("HTTP://Example.org:80/a#top").name
     'http://example.org/a'
     """
-    from observant.errors import BadURL
-    from observant.observer.transport.urls import parse
+    from observant.observer.transport.urls import BadURL, parse
 
     if kind not in kinds():
         known = ", ".join(sorted(kinds()))

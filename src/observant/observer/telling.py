@@ -301,8 +301,7 @@ _REASONS = {
 
 
 def _public(url: str, name: str) -> str:
-    from observant.errors import BadURL
-    from observant.observer.transport.urls import parse
+    from observant.observer.transport.urls import BadURL, parse
 
     if "@" not in url:
         return url

@@ -11,17 +11,14 @@ import msgspec
 from litestar import MediaType, Response
 from litestar.exceptions import HTTPException
 
-from observant.errors import (
+from observant.errors import InputError, ObservantError
+from observant.service.access.identity import (
     DeniedError,
-    InputError,
     MissingError,
-    ObservantError,
     SignInError,
-    StoreBusyError,
-    StoreError,
     TooManyError,
-    UnknownSourceError,
 )
+from observant.store import StoreBusyError, StoreError, UnknownSourceError
 
 if TYPE_CHECKING:
     from litestar import Request

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from observant.errors import InputError, UnknownSourceError
+from observant.errors import InputError
 from observant.store.engine import Columns
+from observant.store.errors import UnknownSourceError
 from observant.store.types import STATES, Page, SourceQuery, StoredSource
 from observant.times import micros
 

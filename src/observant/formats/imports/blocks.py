@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from observant.errors import LeftOut
-from observant.formats.imports.values import WIDEST_DIGEST, Row
+from observant.formats.imports.values import WIDEST_DIGEST, LeftOut, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

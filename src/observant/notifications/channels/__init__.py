@@ -122,8 +122,7 @@ def host_of_channel(channel: str) -> str:
     True
     """
     if way_of(channel) == "webhook":
-        from observant.errors import BadURL
-        from observant.observer.transport.urls import parse
+        from observant.observer.transport.urls import BadURL, parse
 
         try:
             return parse(channel).origin

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lxml import etree
 
-from observant.errors import UnreadableError
 from observant.observer.comparing.characters import clean, decoded, utf8
 from observant.observer.comparing.digests import short_digest
-from observant.observer.comparing.document import Document
+from observant.observer.comparing.document import Document, UnreadableError
 
 if TYPE_CHECKING:
     from observant.observer.visit import Fetched

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import pycurl
 
-from observant.errors import BadBody, TooLarge
-from observant.observer.transport.decoding import Body
+from observant.observer.transport.decoding import BadBody, Body, TooLarge
 
 if TYPE_CHECKING:
     import asyncio

@@ -104,8 +104,7 @@ def web_address(url: str) -> str:
     >>> web_address("https://example.org/a")
     'https://example.org/a'
     """
-    from observant.errors import BadURL
-    from observant.observer.transport.urls import parse
+    from observant.observer.transport.urls import BadURL, parse
 
     if _STRANGE.search(url):
         raise InputError("an address holds no spaces, control characters or backslashes")

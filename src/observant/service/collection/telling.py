@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from observant.errors import InputError, MissingError
+from observant.errors import InputError
 from observant.notifications.subscriptions import checked, shown, updated
+from observant.service.access.identity import MissingError
 from observant.service.answers import (
     DeliveryItem,
     DeliveryPage,

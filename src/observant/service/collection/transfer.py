@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 from observant.errors import InputError
 from observant.notifications.subscriptions import checked as checked_subscription
 from observant.notifications.subscriptions import shown
-from observant.observer.settings import SettingsChanges, keep, kept_settings
+from observant.observer.settings import KEPT, SettingsChanges, keep
 from observant.service.access.identity import OPERATOR, Identity
 from observant.service.answers import Imported, Refused
 from observant.service.collection.base import Base
@@ -49,6 +50,7 @@ class Transfer(Base):
         """
         if secrets:
             who.must("admin", "secrets are for those who may administer")
+        kept = self.store.settings.get(KEPT) or {}
         sources: list[NewSource] = []
         after: str | None = None
         while True:
@@ -63,7 +65,7 @@ class Transfer(Base):
                 _subscription(found if secrets else shown(found))
                 for found in self.store.subscriptions.list()
             ),
-            settings=kept_settings(self.store, self.given),
+            settings=msgspec.convert(kept, SettingsChanges),
         )
 
     def import_(self, document: Document, *, trusted: bool = False) -> Imported:
@@ -71,7 +73,7 @@ class Transfer(Base):
 
         Doing it twice is the same as doing it once.
         """
-        config, refused = keep(self.store, self.given, document.settings), []
+        config, refused = self.config, []
         given: dict[str, Source] = {}
         for row, entry in enumerate(document.sources, 1):
             try:
@@ -91,6 +93,7 @@ class Transfer(Base):
         changes = {name: _differences(before, given[name]) for name, before in known.items()}
         changes = {name: fields for name, fields in changes.items() if fields}
         changed = self.store.sources.update_many(changes, now=now)
+        keep(self.store, self.given, document.settings)
         told = self._subscribe(document, refused)
         self.changed()
         return Imported(
@@ -121,7 +124,7 @@ class Transfer(Base):
         return told
 
     def _known(self, name: str) -> StoredSource | None:
-        from observant.errors import UnknownSourceError
+        from observant.store import UnknownSourceError
 
         try:
             return self.store.sources.get(name)
