@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import feedparser
 import pytest
+
+from .patience import PATIENCE, free_port, until
 
 
 def command(*words):
@@ -88,7 +89,6 @@ def test_from_add_to_restore(web, tmp_path):
     out, _ = observant("check", url, *local, "--json", cwd=tmp_path)
     assert json.loads(out)[0]["outcome"] == "first"
     texts["/"] = "the second text of this page"
-    time.sleep(1.1)  # politeness holds between commands too, as far as anybody can see
     out, _ = observant("check", "127.0.0.1", *local, "--exit-code", cwd=tmp_path, code=10)
     assert "changed" in out
 
@@ -206,36 +206,31 @@ def test_mistakes_get_one_line(words, complaint, tmp_path):
 def test_ctrl_c_ends_a_run_politely_and_metrics_are_served(web, tmp_path):
     url, _ = web
     observant("add", url, cwd=tmp_path)
-    port = _free_port()
+    port = free_port()
     words = ("run", "--allow", "127.0.0.0/8", "--budget", "2/s", "--metrics", port, "--json")
     child = subprocess.Popen(  # noqa: S603
         command(*words), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    text = ""
-    for _ in range(100):
-        time.sleep(0.2)
+
+    def metrics():
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE
+            ) as answer:
                 text = answer.read().decode()
         except OSError:
-            continue
-        if 'observant_visits_total{outcome="first"} 1.0' in text:
-            break
+            assert child.poll() is None
+            return None
+        return text if 'observant_visits_total{outcome="first"} 1.0' in text else None
+
+    text = until(metrics, "a first visit", every=0.2)
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=30)
+    out, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 0, err
     assert "observant_alpha " in text
     assert json.loads(out)["visits"] >= 1
     assert "Traceback" not in err
     assert "is sound" in observant("doctor", cwd=tmp_path)[0]
-
-
-def _free_port():
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def test_demo(tmp_path):

@@ -3,7 +3,6 @@
 import json
 import random
 import threading
-import time
 
 import pytest
 from hypothesis import example, given, settings
@@ -20,6 +19,8 @@ from observant.observer.comparing.normalising import html_tree, kind_of, read, x
 from observant.observer.comparing.record import ATTRIBUTES, record_of
 from observant.observer.comparing.selection import select
 from observant.observer.visit import Fetched
+
+from .patience import cpu_within
 
 PAGE = b"""<html><head><title> The  Title </title><style>p {}</style></head><body>
 <div id=price class="big box">12 EUR <s>15 EUR</s></div>
@@ -283,19 +284,6 @@ def test_css_agrees_with_its_translation_to_xpath(selector):
 # -- strangers ------------------------------------------------------------------------------------
 
 
-class Within:
-    """The whole block must take less than so many seconds (generous: machines are shared)."""
-
-    def __init__(self, seconds):
-        self.seconds = seconds
-
-    def __enter__(self):
-        self.began = time.perf_counter()
-
-    def __exit__(self, *_):
-        assert time.perf_counter() - self.began < self.seconds
-
-
 N = 30_000
 HOSTILE = {
     "deep": b"<div>" * N + b"end" + b"</div>" * N,
@@ -324,7 +312,7 @@ def test_hostile_pages_take_time_in_proportion(name):
     body = HOSTILE[name]
     fetched = Fetched(url="x:", status=200, body=body, content_type="text/html")
     comparer = Comparer()
-    with Within(4):
+    with cpu_within(4):
         first = comparer.compare(None, fetched)
         after = comparer.after(None, fetched, first)
         other = Fetched(url="x:", status=200, body=body + b"<p>more", content_type="text/html")
@@ -335,7 +323,7 @@ def test_hostile_pages_take_time_in_proportion(name):
 @pytest.mark.parametrize("selector", ["div a", "a ~ a", "a + a", "p > b, * *", ":not(p) a"])
 def test_hostile_pages_do_not_slow_css(selector):
     bodies = [b"<a></a>" * 20_000, b"<div>" * 200 + b"<a>x</a>" * 20_000 + b"</div>" * 200]
-    with Within(4):
+    with cpu_within(4):
         for body in bodies:
             fetched = Fetched(url="x:", status=200, body=body, content_type="text/html")
             assert compare(None, fetched, Rules(css=selector)).outcome in {"first", "failed"}
@@ -347,7 +335,7 @@ def test_hostile_pages_do_not_slow_css(selector):
 def test_an_xpath_that_would_never_end_is_not_started(path):
     body = b"<div>" * 200 + b"<a>x</a>" * 20_000 + b"</div>" * 200
     fetched = Fetched(url="x:", status=200, body=body, content_type="text/html")
-    with Within(3):
+    with cpu_within(3):
         found = compare(None, fetched, Rules(xpath=path))
     assert found.outcome == "failed"
     assert "too long" in found.reason
@@ -365,7 +353,7 @@ def test_regular_expressions_have_a_time_limit(expression, monkeypatch):
     monkeypatch.setattr(selection, "TIME_LIMIT", 0.1)
     for rules in (Rules(regex=expression), Rules(ignore=(expression,) * 5)):
         fetched = Fetched(url="x:", status=200, body=b"a" * 5000 + b"!", content_type="text/plain")
-        with Within(1):
+        with cpu_within(1):
             assert compare(None, fetched, rules).outcome in {"failed", "first"}
 
 
@@ -387,7 +375,7 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY lol "lol">
     ],
 )
 def test_xml_without_entities_or_depth(body):
-    with Within(2):
+    with cpu_within(2):
         try:
             text = read(body, "xml").text
         except UnreadableError:
@@ -416,7 +404,7 @@ def test_a_feed_may_have_a_doctype():
 def test_hostile_json(body):
     fetched = Fetched(url="x:", status=200, body=body, content_type="application/json")
     for rules in (Rules(), Rules(jsonpath="$..*..*"), Rules(jmespath="@")):
-        with Within(2):
+        with cpu_within(2):
             found = compare(None, fetched, rules)
         assert found.outcome in {"first", "failed"}
         if found.text:
@@ -426,7 +414,7 @@ def test_hostile_json(body):
 def test_a_jsonpath_that_explodes_is_stopped():
     body = b'{"a":' * 150 + b"1" + b"}" * 150
     fetched = Fetched(url="x:", status=200, body=body, content_type="application/json")
-    with Within(10):
+    with cpu_within(10):
         found = compare(None, fetched, Rules(jsonpath="$..a..a..a..a..a"))
     assert found.outcome == "failed"
     assert "more than" in found.reason

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from observant.errors import ObservantError
 
+from .patience import check_cpu
+
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "tests" / "corpus"
 CPU_SECONDS = 5.0
@@ -32,9 +34,7 @@ def fuzzing():
 
 
 def check(target, data):
-    began = time.process_time()
-    target.check(data)
-    assert time.process_time() - began < CPU_SECONDS, f"{target.name}: {data[:200]!r}"
+    check_cpu(lambda: target.check(data), CPU_SECONDS, f"{target.name}: {data[:200]!r}")
 
 
 def test_the_kept_corpus_breaks_no_reader(fuzzing):
@@ -96,12 +96,12 @@ def test_every_importer_format_and_kind_of_source_is_a_target(fuzzing):
 
 def test_the_fuzzer_sees_what_the_contract_does_not_allow(fuzzing, tmp_path, monkeypatch):
     fuzz, fuzz_targets = fuzzing
-    monkeypatch.setattr(fuzz, "CPU_SECONDS", 0.01)
+    monkeypatch.setattr(fuzz, "CPU_SECONDS", 0.2)
 
     def read(data):
         if data == b"slow":
             began = time.process_time()
-            while time.process_time() < began + 0.02:
+            while time.process_time() < began + 0.3:
                 pass
         if data.startswith(b"bad"):
             int(data)

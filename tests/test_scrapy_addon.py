@@ -21,6 +21,8 @@ from observant.formats import read_visits, write_table
 from observant.observer.visit import Fetched
 from observant.store import open_store
 
+from .patience import PATIENCE, until
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -87,9 +89,13 @@ print(json.dumps({k: v for k, v in stats if k.startswith(("observant", "item"))}
 
 
 class Site:
-    """Pages of which one changes with every answer; some redirect, are missing or break off."""
+    """Pages of which one changes with every answer; some redirect, are missing or break off.
 
-    def __init__(self, pages: int = 6) -> None:
+    After so many answers the others have to wait until it may `go_on`.
+    """
+
+    def __init__(self, pages: int = 6, hold_after: int | None = None) -> None:
+        self.go_on = threading.Event()
         self.asked: Counter[str] = Counter()
         self.headers: dict[str, str] = {}
         site = self
@@ -98,6 +104,8 @@ class Site:
             def do_GET(self) -> None:
                 path = self.path
                 site.asked[path] += 1
+                if hold_after is not None and site.asked.total() > hold_after:
+                    site.go_on.wait(PATIENCE)
                 site.headers[path] = self.headers.get("X-Own", "")
                 status, body, extra = 200, f"<p>This is {path}</p>", {}
                 if path == "/":
@@ -160,7 +168,7 @@ def start(folder: Path, site: Site, kind: str, settings: dict) -> subprocess.Pop
 def crawl(folder: Path, site: Site, kind: str = "plain", **settings) -> tuple[dict, str]:
     """Run a spider to its end; its statistics and its log."""
     process = start(folder, site, kind, settings)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     log = err.decode()
     assert process.returncode == 0, log
     return json.loads(out.decode().strip().splitlines()[-1]), log
@@ -295,12 +303,10 @@ def test_a_killed_spider_loses_the_last_batch_only(tmp_path):
         settings = {"OBSERVANT_VISITS": "visits.jsonl", "OBSERVANT_BATCH": 5}
         process = start(tmp_path, site, "slow", settings)
         file = tmp_path / "visits.jsonl"
-        end = time.monotonic() + 40
-        while time.monotonic() < end and (not file.exists() or file.read_bytes().count(b"\n") < 15):
-            time.sleep(0.02)
+        until(lambda: file.exists() and file.read_bytes().count(b"\n") >= 15, "15 visits")
         asked = sum(site.asked.values())
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE)
         kept = file.read_bytes().count(b"\n")
         assert kept >= 15
         assert asked - kept <= 5 + 2  # a batch, robots.txt, and one under way
@@ -315,17 +321,16 @@ def test_a_killed_spider_loses_the_last_batch_only(tmp_path):
 
 
 def test_visits_that_wait_are_written_in_time(tmp_path):
-    site = Site(pages=100)
+    site = Site(pages=100, hold_after=10)
     try:
         settings = {"OBSERVANT_VISITS": "visits.jsonl", "OBSERVANT_BATCH_SECONDS": 0.2}
         process = start(tmp_path, site, "slow", settings)
         file = tmp_path / "visits.jsonl"
-        end = time.monotonic() + 40
-        while time.monotonic() < end and not file.exists():
-            time.sleep(0.02)
+        until(file.exists, "a file")
         assert process.poll() is None  # it is still at work, and the batch of 100 is not full
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=20)
+        site.go_on.set()
+        process.communicate(timeout=PATIENCE)
         assert 0 < file.read_bytes().count(b"\n") < 100
     finally:
         site.close()
@@ -391,7 +396,7 @@ def test_bad_settings_are_named(settings, told):
 def test_without_scrapy_the_error_says_what_to_do():
     words = "import sys; sys.modules['scrapy'] = None; import observant.scrapy"
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", words], capture_output=True, check=False, timeout=60
+        [sys.executable, "-c", words], capture_output=True, check=False, timeout=PATIENCE
     )
     assert b"pip install 'observant[scrapy]'" in done.stderr
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import math
 import sqlite3
-import time
 import xml.etree.ElementTree as ET
 from contextlib import closing
 from itertools import pairwise
@@ -30,6 +29,7 @@ from observant.service.measured import current_time, expected_time, measured
 from observant.store import Entry, Posterior, Source, Subscription, VisitRow, open_store
 from observant.store.lists import SORTS
 
+from .patience import eventually, run, until
 from .service_world import HOSTILE, World, operations
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -677,7 +677,7 @@ def test_a_running_observer_takes_up_new_settings(tmp_path):
     page = tmp_path / "page.txt"
     page.write_text("one")
 
-    async def run():
+    async def main():
         with open_store(tmp_path / "store.db") as store:
             config = Config(budget="2/s", host_delay=0.0)
             observer = Observer(store, config)
@@ -685,18 +685,14 @@ def test_a_running_observer_takes_up_new_settings(tmp_path):
             collection.add(
                 NewSource(url=str(page), kind="file", settings={"min_period": "1s"}), trusted=True
             )
-            task = asyncio.create_task(observer.run(seconds=60))
-            while observer.tally.visits < 1:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+            task = asyncio.create_task(observer.run())
+            await eventually(lambda: observer.tally.visits)
             seen = await asyncio.to_thread(collection.check, 1)
             assert seen.visit.outcome == "same"
             assert (await asyncio.to_thread(collection.status)).visits >= 2
             changes = SettingsChanges(budget="5/s", objective="currency", grace="1h")
             await asyncio.to_thread(collection.change_settings, changes)
-            for _ in range(300):
-                if observer.config.objective == "currency":
-                    break
-                await asyncio.sleep(0.02)
+            await eventually(lambda: observer.config.objective == "currency")
             assert observer.status().budget_per_day == pytest.approx(5 * 86_400)
             assert observer.schedule.budget == pytest.approx(5 * 86_400 * (1 - config.spot_checks))
             assert observer.config.grace_days == pytest.approx(1 / 24)
@@ -708,7 +704,7 @@ def test_a_running_observer_takes_up_new_settings(tmp_path):
             await again._restore()
             assert again.config.objective == "currency"
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    run(main())
 
 
 # -- everything that was entered --------------------------------------------------------------
@@ -1045,8 +1041,7 @@ def test_the_why_of_a_source_names_price_index_and_constraints(fresh, settings, 
         posterior=Posterior(data=_poisson_evidence(0.5), rate=0.5, rate_low=0.3, rate_high=0.7),
         due_at=now + (due_hours - 24) * 3600,
     )
-    while price_of(fresh.collection) is None:  # it is computed beside the pages
-        time.sleep(0.1)
+    until(lambda: price_of(fresh.collection) is not None)  # it is computed beside the pages
     text = fresh.collection.why(1)
     assert text.startswith("It changes about once in 2d and has importance 3: a visit now is worth")
     assert "the budget buys visits worth" in text

@@ -32,6 +32,8 @@ from observant.service.collection import Collection, NewSource
 from observant.service.serving import Serving, serve
 from observant.store import Posterior, Source, VisitRow, open_store
 
+from .patience import until
+
 
 @contextlib.contextmanager
 def served(store, config=None, *, observe=False, **serving) -> Iterator[tuple[str, Access]]:
@@ -271,13 +273,10 @@ def test_an_observer_in_the_same_process_visits_and_is_seen(tmp_path):
     page.write_text("one")
     with open_store(tmp_path / "s.db") as store:
         store.sources.add([Source(name=str(page), kind="file", host="file")])
-        config = Config(budget="2/s", host_delay=0.0)
+        config = Config(budget="2/s", host_delay=0.0, defaults={"min_period": "1h"})
         with served(store, config, observe=True) as (address, access):
             client = Client(address, access.new_token("t", "write")[1])
-            for _ in range(200):
-                if client.source(1).source.visits:
-                    break
-                time.sleep(0.05)
+            until(lambda: client.source(1).source.visits)
             page.write_text("two, and something else")
             assert client.check_source(1).visit.outcome == "changed"
             health = client.health()

@@ -4,7 +4,6 @@ import csv
 import io
 import re
 import threading
-import time
 from pathlib import Path
 
 import lxml.html
@@ -18,6 +17,7 @@ from observant.service.collection import NewSource
 from observant.service.collection.entries import BulkChange
 from observant.service.pages.render import PLACES
 
+from .patience import PATIENCE, until
 from .service_world import PASSWORD, ROLES, World
 
 FOLDER = Path(pages.__file__).parent
@@ -56,12 +56,13 @@ def fresh():
 
 def look(client, path, status=200):
     """A page, read; waits for what is computed in the background."""
-    for _ in range(100):
+
+    def made():
         reply = client.get(path, headers={"Accept": "text/html"})
         assert reply.status_code == status, (path, reply.status_code, reply.text[:500])
-        if "data-reload" not in reply.text:
-            break
-        time.sleep(0.1)
+        return None if "data-reload" in reply.text else reply
+
+    reply = until(made, path)
     assert reply.headers["content-type"].startswith("text/html")
     return lxml.html.fromstring(reply.text)
 
@@ -441,13 +442,13 @@ def test_a_larger_budget_shows_more_currency_before_it_is_applied(fresh):
 
 
 def drawn(client, name, query="?source=1"):
-    for _ in range(200):
+    def made():
         reply = client.get(f"/charts/{name}.json{query}")
-        if reply.status_code != 202:
-            assert reply.status_code == 200, reply.text
-            return reply.json()
-        time.sleep(0.1)
-    raise AssertionError(name)
+        return reply if reply.status_code != 202 else None
+
+    reply = until(made, name)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
 
 
 @pytest.mark.parametrize("name", CHARTS)
@@ -635,19 +636,17 @@ def test_an_answer_is_made_once_and_given_old_while_a_new_one_is_made():
 
     def slow():
         made.append(1)
-        gate.wait(5)
+        gate.wait(PATIENCE)
         return len(made)
 
     try:
         assert cache.get("k", slow, wait=0.01).pending
         assert cache.get("k", slow, wait=0.01).pending
         gate.set()
-        assert cache.get("k", slow, wait=5).value == 1
+        assert cache.get("k", slow, wait=PATIENCE).value == 1
         assert cache.get("k", slow, max_age=60).value == 1
         assert cache.get("k", slow, max_age=-1).value == 1  # the old one, at once
-        end = time.monotonic() + 5
-        while cache.get("k", slow, max_age=60).value != 2 and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: cache.get("k", slow, max_age=PATIENCE).value == 2)
         assert made == [1, 1]
     finally:
         cache.close()
@@ -658,15 +657,15 @@ def test_an_answer_begun_before_a_change_is_not_kept_after_it():
 
     def slow():
         made.append(1)
-        gate.wait(5)
+        gate.wait(PATIENCE)
         return len(made)
 
     try:
         assert cache.get("k", slow, wait=0.05).pending
         cache.forget()
         gate.set()
-        assert cache.get("k", slow, wait=5).value == 1  # whoever waits for it gets it
-        assert cache.get("k", slow, max_age=60, wait=5).value == 2
+        assert cache.get("k", slow, wait=PATIENCE).value == 1  # whoever waits for it gets it
+        assert cache.get("k", slow, max_age=60, wait=PATIENCE).value == 2
     finally:
         cache.close()
 
@@ -674,8 +673,8 @@ def test_an_answer_begun_before_a_change_is_not_kept_after_it():
 def test_answers_that_need_answers_never_wait_for_each_other():
     cache = Cache(workers=1)
     try:
-        inner = lambda: cache.get("inner", lambda: 3, wait=5).value  # noqa: E731
-        assert cache.get("outer", lambda: inner() + 1, wait=5).value == 4
+        inner = lambda: cache.get("inner", lambda: 3, wait=PATIENCE).value  # noqa: E731
+        assert cache.get("outer", lambda: inner() + 1, wait=PATIENCE).value == 4
     finally:
         cache.close()
 
@@ -692,8 +691,8 @@ def test_an_answer_that_cannot_be_made_says_why_to_people_only_if_it_is_theirs()
         def broken():
             raise RuntimeError("secret detail")
 
-        assert cache.get("bad", bad, wait=5).error == "too few visits"
-        assert "secret" not in cache.get("broken", broken, wait=5).error
+        assert cache.get("bad", bad, wait=PATIENCE).error == "too few visits"
+        assert "secret" not in cache.get("broken", broken, wait=PATIENCE).error
     finally:
         cache.close()
 

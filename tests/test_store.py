@@ -5,7 +5,6 @@ import json
 import os
 import sqlite3
 import threading
-import time
 from contextlib import closing
 from itertools import pairwise
 
@@ -45,6 +44,7 @@ from observant.store.snapshots import packed, unpacked
 from observant.store.sqlite import filesystem_of
 from observant.store.statements import migrations, statements
 
+from .patience import PATIENCE, until
 from .postgres_server import ENGINE_NAMES, new_place
 from .store_worker import start_worker
 
@@ -686,7 +686,7 @@ def test_several_processes_never_hold_the_same_shard(place):
     workers = [start_worker("lease", place, f"observer {i}", "1.5") for i in range(3)]
     told = {}
     for i, worker in enumerate(workers):
-        output, _ = worker.communicate(timeout=60)
+        output, _ = worker.communicate(timeout=PATIENCE)
         assert worker.returncode == 0
         told[f"observer {i}"] = json.loads(output)
     owners, spans = {}, {}
@@ -1175,11 +1175,12 @@ def test_a_backup_while_visits_go_on_is_one_moment(store, tmp_path):
     writer.start()
     try:
         for turn in range(3):
-            time.sleep(0.05)
+            before = store.totals().visits
+            until(lambda before=before: store.totals().visits > before)
             store.backup(tmp_path / f"{turn}.db")
     finally:
         stop.set()
-        writer.join(30)
+        writer.join(PATIENCE)
     assert failed == []
     for turn in range(3):
         with open_store(tmp_path / f"{turn}.db") as copy:
