@@ -412,10 +412,11 @@ def comparing():
 
 
 def transport():
+    from observant.errors import BadBody, BadURL, TooLarge
     from observant.observer.transport import answers
-    from observant.observer.transport.decoding import BadBody, Body, TooLarge
+    from observant.observer.transport.decoding import Body
     from observant.observer.transport.robots import Robots
-    from observant.observer.transport.urls import BadURL, parse, resolve
+    from observant.observer.transport.urls import parse, resolve
     from observant.observer.visit import Fetched
 
     class Clock:

@@ -9,11 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from observant.errors import InputError
+from observant.errors import InputError, UnreadableError
 from observant.observer.comparing import Comparer, Rules, compare, selection
 from observant.observer.comparing.characters import decoded
 from observant.observer.comparing.css import compile_css
-from observant.observer.comparing.document import UnreadableError
 from observant.observer.comparing.jsonpath import compile_jsonpath
 from observant.observer.comparing.normalising import html_tree, kind_of, read, xml_tree
 from observant.observer.comparing.record import ATTRIBUTES, record_of

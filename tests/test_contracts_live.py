@@ -19,7 +19,7 @@ from typing import get_args
 import pytest
 
 from observant import plugins
-from observant.errors import InputError
+from observant.errors import InputError, StoreError
 from observant.formats import FORMATS
 from observant.formats.imports import Importer, importers
 from observant.notifications.channels import WAYS, Answer, check_channel, class_of, way_of, ways
@@ -34,7 +34,7 @@ from observant.observer.sources import KINDS, Surroundings, kinds, make_source
 from observant.observer.sources.base import Compared
 from observant.observer.transport import Guard, Transport
 from observant.observer.visit import Error, Outcome
-from observant.store import ENGINES, StoreError, open_store
+from observant.store import ENGINES, open_store
 from observant.store.engine import Engine
 from observant.store.sqlite import SqliteEngine, SqliteSession
 from observant.store.statements import migrations, statements

@@ -126,6 +126,34 @@ def test_every_package_says_what_it_offers():
     assert not [path for path, module in packages.items() if not module.exports]
 
 
+def test_every_error_is_in_the_tree_that_errors_draws():
+    """One module holds them all, its picture shows each, and the page shows the same picture."""
+    classes = {
+        path: [node for node in module.of(ast.ClassDef) if is_error(node)]
+        for path, module in modules().items()
+    }
+    assert not {p: [n.name for n in found] for p, found in classes.items() if found}.keys() - {
+        "errors.py"
+    }
+    name = r"^[│├└─ ]*([A-Z]\w+) {2,}|^([A-Z]\w+)$"
+    picture = re.findall(name, docstring("errors.py"), re.MULTILINE)
+    drawn = [name or root for name, root in picture]
+    assert sorted(drawn) == sorted(node.name for node in classes["errors.py"])
+    page = (ROOT / "docs" / "errors.md").read_text("utf-8")
+    rows = [row for row in docstring("errors.py").splitlines() if re.search("[├└]", row)]
+    assert rows
+    assert all(f"    {row}\n" in page for row in rows)
+
+
+def is_error(node):
+    bases = [ast.unparse(base) for base in node.bases]
+    return any(base.endswith(("Error", "Exception", "Verdict")) for base in bases)
+
+
+def docstring(path):
+    return ast.get_docstring(modules()[path].tree)
+
+
 def test_nothing_is_left_to_do_in_a_comment():
     mark = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME)\b|#.*\bXX" + r"X\b")
     assert not [path for path, text in texts().items() if mark.search(text)]

@@ -23,7 +23,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from observant.cli.importing import import_
-from observant.errors import InputError
+from observant.errors import InputError, LeftOut
 from observant.formats import read_visits, write_table
 from observant.formats.archives import surt_key
 from observant.formats.imports import ImportOptions, Report, import_visits
@@ -33,12 +33,7 @@ from observant.formats.imports.cdx import CdxLines
 from observant.formats.imports.cdxj import CdxjLines
 from observant.formats.imports.digests import digests_in
 from observant.formats.imports.heritrix import HeritrixLines
-from observant.formats.imports.values import (
-    LeftOut,
-    digest_in,
-    iso_instant,
-    status_in,
-)
+from observant.formats.imports.values import digest_in, iso_instant, status_in
 from observant.times import from_digits
 from observant.visits import VisitLog
 

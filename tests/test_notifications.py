@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from observant.cli.notifying import TOPICS as CLI_TOPICS
-from observant.errors import InputError
+from observant.errors import InputError, StoreError
 from observant.notifications import (
     TOKENS,
     Deliverer,
@@ -54,7 +54,6 @@ from observant.store import (
     Source,
     StoredEvent,
     StoredSource,
-    StoreError,
     Subscription,
     VisitRow,
     open_store,

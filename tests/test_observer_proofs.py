@@ -11,10 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from observant.errors import UnknownSourceError
 from observant.observer.audits import Audits, Dates
 from observant.observer.scheduling import DAY, Planned, Schedule
 from observant.observer.visit import Comparison, Fetched, Previous
-from observant.store import Source, UnknownSourceError, open_store
+from observant.store import Source, open_store
 from observant.store.groups import GroupRead
 
 

@@ -22,12 +22,12 @@ from click.testing import CliRunner
 
 from observant.cli.serving import token, user
 from observant.cli.settings import settings
-from observant.errors import InputError
+from observant.errors import InputError, ServiceError
 from observant.observer.config import Config
 from observant.observer.loop import Observer
 from observant.service.access import Access
 from observant.service.app import create_app
-from observant.service.client import Client, ServiceError
+from observant.service.client import Client
 from observant.service.collection import Collection, NewSource
 from observant.service.serving import Serving, serve
 from observant.store import Posterior, Source, VisitRow, open_store

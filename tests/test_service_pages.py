@@ -430,6 +430,7 @@ def test_a_larger_budget_shows_more_currency_before_it_is_applied(fresh):
         assert percent[0] < percent[1]
         assert fresh.collection.settings() == before
         fields = {"budget": "50/day", "grace": "1h", "tag": "news", "factor": "3"}
+        fields["objective"] = "currency"  # a grace belongs to it
         assert "Applied" in send(client, "/plan", fields).text
         after = fresh.collection.settings()
         assert (after.budget_per_day, after.grace_days) == (50.0, pytest.approx(1 / 24))

@@ -12,10 +12,9 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from observant.errors import InputError
+from observant.errors import InputError, UnknownSourceError, UnreadableError
 from observant.observer.auditing import claims_of_query
 from observant.observer.audits import Audits
-from observant.observer.comparing.document import UnreadableError
 from observant.observer.config import Config
 from observant.observer.loop import Observer
 from observant.observer.members import follow_members, query_tag, retire_orphans
@@ -24,7 +23,7 @@ from observant.observer.sources.query import StandingQuery
 from observant.observer.sources.results import ResultRules, results_of
 from observant.observer.transport import Guard, Politeness, Transport
 from observant.observer.visit import Fetched
-from observant.store import Entry, Event, Member, Source, UnknownSourceError, VisitRow, open_store
+from observant.store import Entry, Event, Member, Source, VisitRow, open_store
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0

@@ -15,23 +15,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from observant import read_visits
-from observant.errors import InputError
-from observant.observer.visit import Comparison, Visit
-from observant.observer.visit import Validators as VisitValidators
-from observant.store import (
-    SHARDS,
+from observant.errors import (
     BackupError,
-    Entry,
-    Event,
     FenceError,
-    GroupCommit,
-    Posterior,
-    Recorded,
-    Source,
+    InputError,
     StoreBusyError,
     StoreError,
     StoreVersionError,
     UnknownSourceError,
+)
+from observant.observer.visit import Comparison, Visit
+from observant.observer.visit import Validators as VisitValidators
+from observant.store import (
+    SHARDS,
+    Entry,
+    Event,
+    GroupCommit,
+    Posterior,
+    Recorded,
+    Source,
     Validators,
     VisitRow,
     open_store,

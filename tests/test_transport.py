@@ -16,7 +16,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from observant.errors import InputError
+from observant.errors import BadBody, InputError, TooLarge
 from observant.observer.transport import (
     Guard,
     Honesty,
@@ -26,7 +26,7 @@ from observant.observer.transport import (
     Validators,
     validators_of,
 )
-from observant.observer.transport.decoding import BadBody, Body, TooLarge
+from observant.observer.transport.decoding import Body
 from observant.observer.visit import Fetched
 
 from .patience import PATIENCE, Heartbeat, eventually, free_port, run

@@ -14,9 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from yarl import URL
 
-from observant.errors import InputError
+from observant.errors import BadURL, InputError
 from observant.observer.transport import Guard, Politeness, Transport, transfer
-from observant.observer.transport.urls import BadURL, parse, resolve
+from observant.observer.transport.urls import parse, resolve
 
 from .patience import PATIENCE
 

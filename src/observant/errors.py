@@ -1,19 +1,56 @@
 """Everything observant can complain about.
 
 ObservantError
-├── InputError          what was given cannot be used: names the file, row, column or source
-│   ├── VisitLogError   a visit log breaks a rule of its own (order, range, duplicates)
-│   └── UnitError       a duration, rate or budget that cannot be read
-└── EstimationError     the question has no answer with this evidence
+├── InputError                what was given cannot be used: names the file, row, column or source
+│   ├── VisitLogError         a visit log breaks a rule of its own (order, range, duplicates)
+│   ├── UnitError             a duration, rate or budget that cannot be read
+│   └── MissingError          the service has nothing with this number or name
+├── EstimationError           the question has no answer with this evidence
+├── StoreError                the store cannot do what was asked; nothing was written
+│   ├── FenceError            somebody else holds this part of the sources now
+│   ├── UnknownSourceError    there is no such source (any more)
+│   ├── StoreVersionError     the store was written by a newer observant
+│   ├── StoreBusyError        another process holds the store
+│   └── BackupError           a file is no backup of ours, or is damaged
+├── ServiceError              the client: a service refused, or could not be reached
+├── DeniedError               the service: whoever asks may not do this
+├── SignInError               the service: name or password is wrong
+├── TooManyError              the service: too many failed attempts
+├── PendingError              the service: the numbers of a figure are being computed
+└── UnreadableError           the observer: nothing of a body can be compared
+
+Verdict                       no fault: a part says what it thinks of something, and another listens
+├── BadURL                    an address that is not fetched
+├── TooLarge                  a body of more than the limit
+├── BadBody                   a body that is not what its coding promises
+└── LeftOut                   a row of an archive that is no visit
 
 A doubt about an answer that stands is not an error: it is one of the answer's `notes`.
 """
 
 __all__ = [
+    "BackupError",
+    "BadBody",
+    "BadURL",
+    "DeniedError",
     "EstimationError",
+    "FenceError",
     "InputError",
+    "LeftOut",
+    "MissingError",
     "ObservantError",
+    "PendingError",
+    "ServiceError",
+    "SignInError",
+    "StoreBusyError",
+    "StoreError",
+    "StoreVersionError",
+    "TooLarge",
+    "TooManyError",
     "UnitError",
+    "UnknownSourceError",
+    "UnreadableError",
+    "Verdict",
     "VisitLogError",
 ]
 
@@ -66,5 +103,85 @@ class UnitError(InputError):
     """A duration, rate or budget that cannot be read."""
 
 
+class MissingError(InputError):
+    """There is nothing with this number or name."""
+
+
 class EstimationError(ObservantError):
     """The question has no answer with this evidence."""
+
+
+class StoreError(ObservantError):
+    """The store cannot do what was asked. Nothing of the transaction was written."""
+
+
+class FenceError(StoreError):
+    """The observer no longer holds the shard: its visit is refused, nothing was counted."""
+
+
+class UnknownSourceError(StoreError):
+    """There is no source of this name."""
+
+
+class StoreVersionError(StoreError):
+    """The store was written by a newer version of observant."""
+
+
+class StoreBusyError(StoreError):
+    """Another process holds the store for too long."""
+
+
+class BackupError(StoreError):
+    """A file that is not a sound backup."""
+
+
+class ServiceError(ObservantError):
+    """The service refused, or could not be reached. `status` is None if it gave no answer."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class DeniedError(ObservantError):
+    """Whoever asks may not do this."""
+
+
+class SignInError(ObservantError):
+    """Name or password is wrong; which of them is not told."""
+
+
+class TooManyError(ObservantError):
+    """Too many failed attempts."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"too many attempts: wait {seconds:.0f} seconds")
+
+
+class PendingError(ObservantError):
+    """The numbers are being computed: ask again soon."""
+
+
+class UnreadableError(ObservantError):
+    """Nothing can be compared: the body is not what it claims, or the selection found nothing."""
+
+
+class Verdict(Exception):  # noqa: N818 - what a part thinks of something, and no fault of ours
+    """Raised and caught inside; it becomes an outcome of a visit, or a count of a report."""
+
+
+class BadURL(Verdict):
+    """An address that is not fetched, and why."""
+
+
+class TooLarge(Verdict):
+    """A body of more than the limit."""
+
+
+class BadBody(Verdict):
+    """A body that is not what its content coding promises."""
+
+
+class LeftOut(Verdict):
+    """A sound row that is no visit, and why; one that cannot be read is a `ValueError`."""

@@ -58,6 +58,8 @@ def show(store: str | None, config: str | None, as_json: bool) -> None:
     for name in ("budget", "objective", "grace", "retention", "host_delay", "downloaders"):
         mark = "  (kept)" if name in view.kept else ""
         click.echo(f"{name:>12}  {getattr(view, name)}{mark}")
+    for name, reason in view.refused.items():
+        click.echo(f"the {name} that is kept cannot be used: {reason}", err=True)
 
 
 @settings.command("change")

@@ -7,8 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from observant.audit import Claims
-from observant.errors import InputError
-from observant.store import UnknownSourceError
+from observant.errors import InputError, UnknownSourceError
 from observant.units import counted
 
 if TYPE_CHECKING:

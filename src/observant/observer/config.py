@@ -18,7 +18,9 @@ from typing import Any
 import msgspec
 
 from observant.errors import InputError
+from observant.observer import bounds
 from observant.observer.hours import ActiveHours
+from observant.store.validation import checked_importance
 from observant.times import DAY
 from observant.units import parse_budget, parse_duration
 
@@ -35,13 +37,21 @@ __all__ = [
 FILE = "observant.toml"
 PREFIX = "OBSERVANT_"
 _UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`(.*)", re.DOTALL)
-_QUANTITIES = {
-    "budget": "budget_per_day",
-    "grace": "grace_days",
-    "host_delay": "host_delay_days",
-    "lease": "lease_seconds",
-    "spot_checks": "spot_checks_per_day",
-}
+
+
+def _check_objective(objective: str) -> None:
+    if objective != "freshness":  # most have that one, and need not wait for NumPy
+        from observant.planning.objectives import OBJECTIVES
+
+        if objective not in OBJECTIVES:
+            raise InputError(f"no objective {objective!r}; one of {', '.join(OBJECTIVES)}")
+
+
+def _check_networks(networks: tuple[str, ...]) -> None:
+    if networks:
+        from observant.observer.transport.guard import Guard
+
+        Guard(allow=networks)
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,6 +77,18 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     query: dict[str, Any] = {}
     """For a standing query: where its results stand and what is done with them."""
 
+    def __post_init__(self) -> None:
+        checked_importance(self.importance)
+        bounds.duration("confirm_after", self.confirm_after)
+        shortest = bounds.duration("min_period", self.min_period)
+        if shortest > bounds.duration("max_period", self.max_period, above=True):
+            raise InputError(f"min_period {self.min_period} is above max_period {self.max_period}")
+        ActiveHours.parse(list(self.active), self.timezone)
+        if self.headers:
+            from observant.observer.transport.headers import checked_headers
+
+            checked_headers(self.headers.items())
+
     @property
     def shortest(self) -> float:
         """The minimum period, in days."""
@@ -90,6 +112,14 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Of each source."""
     max_bytes: int | None = None
     """Of all together."""
+
+    def __post_init__(self) -> None:
+        if self.max_age is not None:
+            bounds.duration("max_age", self.max_age)
+        if self.max_versions is not None:  # the latest one always stays
+            bounds.number("max_versions", self.max_versions, 1)
+        if self.max_bytes is not None:
+            bounds.number("max_bytes", self.max_bytes, 0, 2**62)
 
     def limits(self) -> dict[str, Any]:
         """What `Store.snapshots.retain` takes; empty if everything is kept."""
@@ -133,9 +163,10 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         for name in ("vanished_after", "lateness", "retry", "longest_retry", "give_up", "keep"):
-            parse_duration(getattr(self, name))
-        if self.failing_after < 1 or self.attempts < 1:
-            raise InputError("notify: failing_after and attempts must be 1 or more")
+            bounds.duration(f"notify: {name}", getattr(self, name))
+        for name in ("failing_after", "attempts"):
+            bounds.number(f"notify: {name}", getattr(self, name), 1)
+        _check_networks(self.allow)
         for name in ("overdue", "currency"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"notify: {name} lies between 0 and 1")
@@ -164,9 +195,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     budget: str | float = "1000/day"
     objective: str = "freshness"
     grace: str | float = 0.0
-    spot_checks: float = 0.02
-    """Share of the budget for visits at random times to random sources, which measure how current
-    the copies are; 0: none."""
     contact: str = ""
     """An address that servers see beside our name, so that their people can write to us."""
     allow: tuple[str, ...] = ()
@@ -191,6 +219,28 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     file: str = ""
     """Where it was read from."""
 
+    def __post_init__(self) -> None:
+        bounds.budget(self.budget)
+        _check_objective(self.objective)
+        if bounds.duration("grace", self.grace) and self.objective != "currency":
+            raise InputError(
+                f"a grace belongs to the objective currency, not to {self.objective}: choose "
+                "currency, or a grace of 0"
+            )
+        bounds.duration("host_delay", self.host_delay, most=365.0)
+        bounds.duration("lease", self.lease, least=bounds.SECOND, most=365.0)
+        bounds.number("downloaders", self.downloaders, 1, 100_000)
+        if self.metrics.isdigit():
+            bounds.number("metrics: a port", int(self.metrics[:9]), 0, 65_535)
+        if self.log not in {"text", "json"}:
+            raise InputError(f"log must be text or json, not {self.log!r}")
+        if self.contact:
+            from observant.observer.transport.headers import checked_value
+
+            checked_value("contact", self.contact)
+        _check_networks(self.allow)
+        _check_limits(self.limits, None)
+
     @property
     def budget_per_day(self) -> float:
         return parse_budget(self.budget)
@@ -205,17 +255,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def lease_seconds(self) -> float:
-        seconds = parse_duration(self.lease) * DAY
-        if seconds < 1:
-            raise InputError(f"lease must be 1s or longer, not {self.lease}")
-        return seconds
-
-    @property
-    def spot_checks_per_day(self) -> float:
-        """Visits a day that are left to chance."""
-        if not 0 <= self.spot_checks <= 0.5:
-            raise InputError(f"spot_checks is a share from 0 to 0.5, not {self.spot_checks:g}")
-        return self.budget_per_day * self.spot_checks
+        return parse_duration(self.lease) * DAY
 
     def settings_of(
         self, tags: tuple[str, ...] | list[str], own: dict[str, Any] | None, source: str = ""
@@ -256,13 +296,6 @@ def load_config(
     values = _merged(values, {k: v for k, v in (flags or {}).items() if v is not None})
     where = values.get("file") or None
     config: Config = _converted(values, Config, where)
-    for name, what in _QUANTITIES.items():
-        try:
-            getattr(config, what)
-        except InputError as error:
-            raise InputError(f"{name}: {error}", file=where) from error
-    config.retention.limits()
-    _check_limits(config.limits, where)
     tags = {f"[tags.{tag}]": own for tag, own in config.tags.items()}
     for table, own in (tags | {"[defaults]": config.defaults}).items():
         _check_limits(_settings(own, "", table).limits, table)
@@ -323,14 +356,6 @@ def _from_environment(env: dict[str, str]) -> dict[str, Any]:
 
 def _settings(values: dict[str, Any], source: str, where: str | None = None) -> SourceSettings:
     settings: SourceSettings = _converted(values, SourceSettings, where, source or None)
-    if not settings.importance >= 0:
-        raise InputError(f"importance must be 0 or more, not {settings.importance}", source=source)
-    if settings.shortest > settings.longest:
-        raise InputError(
-            f"min_period {settings.min_period} is above max_period {settings.max_period}",
-            source=source or None,
-        )
-    settings.hours  # noqa: B018 (read once, to complain here and now)
     return settings
 
 
@@ -360,6 +385,10 @@ def _check_limits(limits: dict[str, Any], file: str | None, source: str | None =
 def _converted(values: Any, kind: Any, file: str | None, source: str | None = None) -> Any:
     try:
         return msgspec.convert(values, kind, strict=False)
+    except InputError as error:
+        if (error.file or not file) and (error.source or not source):
+            raise
+        raise InputError(error.message, file=file, source=source) from error
     except msgspec.ValidationError as error:
         message = str(error)
         unknown = _UNKNOWN.match(message)

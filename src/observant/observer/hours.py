@@ -69,7 +69,7 @@ class ActiveHours:
         midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
         starts = [
             (midnight + timedelta(days=ahead, minutes=begin)).timestamp()
-            for ahead in range(8)
+            for ahead in range(15)
             for day, begin, _ in self.windows
             if day == (local.weekday() + ahead) % 7
         ]

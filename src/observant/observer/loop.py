@@ -108,6 +108,9 @@ class Observer(Watching):
         self._leaps_told = 0
         self._learning: asyncio.Task[None] | None = None
         self._on_visit: Callable[[Visit], None] | None = None
+        self._has_run = False
+        self.problem = ""
+        """Why it does not run at the moment, if an error ended it and somebody starts it again."""
 
     # -- running ------------------------------------------------------------------------------
 
@@ -121,10 +124,16 @@ class Observer(Watching):
     ) -> Status:
         """Watch for so many seconds (of the clock) from when all is ready, or until an instant of
         the clock, or until so many visits, or until `stop`.
+
+        After an error it can be called again, and goes on from what the store holds.
         """
+        if self._has_run:
+            self._start_over()
+        self._has_run = True
         self._on_visit = on_visit
         await self._begin()
         end = until if seconds is None else self.clock.time() + seconds
+        self.problem = ""
         try:
             await self._loop(end, visits)
         finally:
@@ -132,6 +141,16 @@ class Observer(Watching):
         if self._broken is not None:
             raise self._broken
         return self.status()
+
+    def _start_over(self) -> None:
+        """Forget what the run before held in memory."""
+        self.config, self._seen_settings = self._given, None
+        self.schedule = self._new_schedule()
+        self._watched.clear()
+        self._fences.clear()
+        self._under_way.clear()
+        self._commits = GroupCommit(self.store)
+        self._stopping, self._broken, self._store_failures = False, None, 0
 
     def stop(self) -> None:
         """Ask the observer to end: visits under way may end, then it commits and returns."""
@@ -189,7 +208,7 @@ class Observer(Watching):
             alpha_high=expected.high,
             alpha_planned=expected.planned,
             price=self.schedule.price,
-            budget_per_day=self.schedule.budget + self.spot_checks.per_day,
+            budget_per_day=self.schedule.budget,
             spent=self.schedule.spent,
             lateness=late,
             lateness_max=latest,
@@ -275,22 +294,7 @@ class Observer(Watching):
                 self.schedule.rest(name, now + wait)
                 continue
             self._multiplexer.submit(name, watched.row.host or name)
-        self._spot_check(now)
-        soon = min(self.schedule.next_at(), self.spot_checks.next_at)
-        return max(soon - self.clock.time(), 0.0)
-
-    def _spot_check(self, now: float) -> None:
-        """Look at a source that chance has picked, unless it cannot be visited just now."""
-        name = self.spot_checks.pick(now, self._watched)
-        if name is None:
-            return
-        watched = self._watched[name]
-        rests = self._transport is not None and (
-            self._transport.hosts.free_at(watched.row.host) - now > _PATIENCE
-        )
-        if not rests and (watched.hours is None or watched.hours.allows(now)):
-            watched.spot_check = self.spot_checks.expected(len(self._watched))
-            self._multiplexer.submit(name, watched.row.host or name)
+        return max(self.schedule.next_at() - self.clock.time(), 0.0)
 
     def _probe(self) -> float:
         """During an outage: one visit now and then, until somebody answers."""
@@ -425,9 +429,7 @@ class Observer(Watching):
             outbox=await self._told(watched, visit, standing),
             members=getattr(visit, "members", None),
             fence=fence,
-            spot_check=watched.spot_check,
         )
-        watched.spot_check = None
         watched.text = None  # it was read for this visit: it is not to stay in memory
         try:
             recorded = await self._commits.record(entry)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from observant.errors import UnknownSourceError
 from observant.observer.sources.base import host_of
 from observant.observer.sources.query import StandingQuery
 from observant.observer.telling import QUERY_TAG, event_id
-from observant.store import Source, UnknownSourceError
+from observant.store import Source
 
 if TYPE_CHECKING:
     from observant.observer.config import Config, SourceSettings

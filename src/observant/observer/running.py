@@ -61,7 +61,8 @@ def describe(
     >>> describe("HTTP://Example.org:80/a#top").name
     'http://example.org/a'
     """
-    from observant.observer.transport.urls import BadURL, parse
+    from observant.errors import BadURL
+    from observant.observer.transport.urls import parse
 
     if kind not in kinds():
         known = ", ".join(sorted(kinds()))

@@ -4,22 +4,32 @@ configuration file and the environment, and running observers take them up.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from observant.errors import InputError
 from observant.observer.config import Config, Retention
-from observant.planning.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from observant.store import Store
 
-__all__ = ["KEPT", "SettingsChanges", "give_way", "in_force", "keep"]
+__all__ = [
+    "KEPT",
+    "InForce",
+    "SettingsChanges",
+    "give_way",
+    "in_force",
+    "keep",
+    "kept_settings",
+    "settings_of",
+]
 
 KEPT = "observer.settings"
+_GOOD = "observer.settings.good"
+"""The last ones that were found usable when they were kept."""
 
 
 class SettingsChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,37 +43,83 @@ class SettingsChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     retention: Retention | msgspec.UnsetType | None = msgspec.UNSET
 
 
-def in_force(config: Config, kept: dict[str, Any] | None) -> Config:
+class InForce(NamedTuple):
+    """The configuration that is in force, and which kept settings are not, with the reasons."""
+
+    config: Config
+    refused: dict[str, str]
+
+
+def in_force(
+    config: Config, kept: Mapping[str, Any] | None, good: Mapping[str, Any] | None = None
+) -> InForce:
     """The configuration with the kept settings in it.
 
-    >>> in_force(Config(budget="10/day"), {"budget": "20/day"}).budget_per_day
+    A kept setting that cannot be used (it was kept by another version or another hand, or the
+    configuration file has changed under it) is replaced by the `good` one before it, or else by
+    what the file says; the others stand.
+
+    >>> in_force(Config(budget="10/day"), {"budget": "20/day"}).config.budget_per_day
     20.0
+    >>> found = in_force(Config(), {"budget": "20/day", "grace": "6h"}, {"budget": "30/day"})
+    >>> found.config.budget, found.config.grace
+    ('20/day', 0.0)
+    >>> found.refused["grace"]
+    'a grace belongs to the objective currency, not to freshness: choose currency, or a grace of 0'
     """
-    if not kept:
-        return config
-    values = {name: kept[name] for name in _NAMES if kept.get(name) is not None}
-    if "retention" in values:
-        values["retention"] = msgspec.convert(values["retention"], Retention)
-    return msgspec.structs.replace(config, **values)
+    refused: dict[str, str] = {}
+    kept = kept if isinstance(kept, dict) else {}
+    good = good if isinstance(good, dict) else {}
+    for name in _NAMES:  # the objective comes before its grace
+        for values in (kept, good):
+            if values.get(name) is None:
+                continue
+            try:
+                config = _with(config, name, values[name])
+                break
+            except InputError as error:
+                refused.setdefault(name, error.message)
+    return InForce(config, refused)
+
+
+def settings_of(store: Store, config: Config) -> InForce:
+    """The same for a store."""
+    return in_force(config, store.settings.get(KEPT), store.settings.get(_GOOD))
+
+
+def kept_settings(store: Store, config: Config) -> SettingsChanges:
+    """What was changed while it ran, without what cannot be used."""
+    stored, refused = store.settings.get(KEPT), settings_of(store, config).refused
+    usable = {
+        name: value
+        for name, value in (stored if isinstance(stored, dict) else {}).items()
+        if name in _NAMES and name not in refused
+    }
+    return msgspec.convert(usable, SettingsChanges)
 
 
 def keep(store: Store, config: Config, changes: SettingsChanges) -> Config:
-    """Check changes, keep them in the store, and give the configuration that is in force then."""
-    kept: dict[str, Any] = dict(store.settings.get(KEPT) or {})
+    """Check changes, keep them in the store, and give the configuration that is in force then.
+
+    What was kept before and cannot be used is forgotten. An objective that has no grace takes the
+    grace of before with it.
+    """
+    kept: dict[str, Any] = msgspec.to_builtins(kept_settings(store, config))
     for name in _NAMES:
         value = getattr(changes, name)
         if value is None:
             kept.pop(name, None)
         elif value is not msgspec.UNSET:
             kept[name] = msgspec.to_builtins(value)
+    objective = kept.get("objective", config.objective)
+    if objective != "currency" and changes.grace is msgspec.UNSET:
+        kept.pop("grace", None)
     found = in_force(config, kept)
-    if found.objective not in OBJECTIVES:
-        raise InputError(f"no objective {found.objective!r}; one of {', '.join(OBJECTIVES)}")
-    for what in ("budget_per_day", "grace_days"):
-        getattr(found, what)
-    found.retention.limits()
+    for name, reason in found.refused.items():
+        raise InputError(reason, column=None if name in reason else name)
+    store.settings.set(_GOOD, kept or None)
     store.settings.set(KEPT, kept or None)
-    return found
+    return found.config
 
 
 def give_way(store: Store, flags: Mapping[str, Any]) -> None:
@@ -74,7 +130,20 @@ def give_way(store: Store, flags: Mapping[str, Any]) -> None:
     kept: dict[str, Any] = dict(store.settings.get(KEPT) or {})
     left = {name: value for name, value in kept.items() if flags.get(name) is None}
     if left != kept:
+        store.settings.set(_GOOD, left or None)
         store.settings.set(KEPT, left or None)
+
+
+def _with(config: Config, name: str, value: Any) -> Config:
+    try:
+        if name == "retention":
+            value = msgspec.convert(value, Retention)
+        elif not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise InputError(f"{name}: this is no such setting")
+    except msgspec.ValidationError as error:
+        raise InputError(f"{name}: {error}") from error
+    without = {"grace": 0.0} if name == "objective" and value != "currency" else {}
+    return msgspec.structs.replace(config, **without, **{name: value})
 
 
 _NAMES = SettingsChanges.__struct_fields__

@@ -301,7 +301,8 @@ _REASONS = {
 
 
 def _public(url: str, name: str) -> str:
-    from observant.observer.transport.urls import BadURL, parse
+    from observant.errors import BadURL
+    from observant.observer.transport.urls import parse
 
     if "@" not in url:
         return url

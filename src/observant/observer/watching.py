@@ -19,13 +19,12 @@ import msgspec
 from observant.errors import InputError
 from observant.observer.audits import Audits
 from observant.observer.comparing import Comparer, Rules
-from observant.observer.config import who_else_can_write
+from observant.observer.config import SourceSettings, who_else_can_write
 from observant.observer.members import retire_orphans
 from observant.observer.outage import Outage
 from observant.observer.scheduling import Planned, Schedule
-from observant.observer.settings import KEPT, in_force
+from observant.observer.settings import settings_of
 from observant.observer.sources import Surroundings, host_of, make_source
-from observant.observer.spot_checks import SpotChecks
 from observant.observer.telling import Standing
 from observant.store import SHARDS
 from observant.times import DAY
@@ -34,8 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from observant.observer.clock import Clock
-    from observant.observer.config import Config, SourceSettings
+    from observant.observer.config import Config
     from observant.observer.hours import ActiveHours
+    from observant.observer.settings import InForce
     from observant.observer.sources import Source
     from observant.observer.transport import Transport
     from observant.store import Scheduled, Store, StoredSource
@@ -68,8 +68,8 @@ class Watched:
     text: str | None = None
     """The version before, while a visit is under way."""
     standing: Standing = field(default_factory=Standing)
-    spot_check: float | None = None
-    """How many spot checks a day it could expect, while the visit under way is one."""
+    refused: InputError | None = None
+    """Why its settings cannot be used: every visit fails with that until somebody mends them."""
 
 
 def own_settings(row: StoredSource) -> dict[str, Any]:
@@ -98,8 +98,7 @@ class Watching:
         self.audits = Audits(seed)
         self.outage = Outage()
         self._given, self._seed = config, seed
-        self._seen_settings: Any = None
-        self.spot_checks = SpotChecks(seed)
+        self._seen_settings: InForce | None = None
         self.schedule = self._new_schedule()
         self._transport, self._owns_transport = transport, transport is None
         self._functions = functions
@@ -131,7 +130,8 @@ class Watching:
         new = set(staying) - set(self._fences)
         before, held_now = len(self._fences), len(staying)
         if held_now != before and staying:
-            self._share_budget(held_now)
+            # The budget is one for all observers of a store: each spends the part of its shards.
+            self.schedule.set_budget(self.config.budget_per_day * held_now / SHARDS)
         self._fences = staying
         leaving = {
             shard: fence
@@ -188,11 +188,13 @@ class Watching:
 
     async def _take_up_settings(self) -> bool:
         """Take up budget, objective, grace and retention if somebody has changed them meanwhile."""
-        kept = await asyncio.to_thread(self.store.settings.get, KEPT)
-        if kept == self._seen_settings:
+        found = await asyncio.to_thread(settings_of, self.store, self._given)
+        if found == self._seen_settings:
             return False
-        self._seen_settings = kept
-        before, after = self.config, in_force(self._given, kept)
+        self._seen_settings = found
+        for name, reason in found.refused.items():
+            log.error("a kept setting cannot be used", extra={"setting": name, "reason": reason})
+        before, after = self.config, found.config
         another = (after.objective, after.grace_days) != (before.objective, before.grace_days)
         rows = await self._rows(set(self._fences)) if another else []
         self.config = after  # from here on nobody sees half of it
@@ -202,16 +204,9 @@ class Watching:
             self.schedule.restore_prior(prior)
             self._watched.clear()
             self._watch(rows)
-        self._share_budget(len(self._fences) or SHARDS)
+        held = len(self._fences) or SHARDS
+        self.schedule.set_budget(self.config.budget_per_day * held / SHARDS)
         return True
-
-    def _share_budget(self, held: int) -> None:
-        """The budget is one for all observers of a store: each spends the part of its shards, and a
-        small share of that on spot checks.
-        """
-        checks = self.config.spot_checks_per_day
-        self.schedule.set_budget((self.config.budget_per_day - checks) * held / SHARDS)
-        self.spot_checks.set_rate(checks * held / SHARDS, self.clock.time())
 
     async def _tell_due_times(self) -> None:
         """Write down when sources are due, where another budget or prior has moved that."""
@@ -227,6 +222,7 @@ class Watching:
     def _watch(self, rows: Iterable[Scheduled]) -> None:
         planned, now = [], self.clock.time()  # a wrong clock may have put a visit after that
         read: dict[Any, tuple[SourceSettings, ActiveHours | None, float, float]] = {}
+        refused: dict[Any, InputError] = {}
         for scheduled in rows:
             row = scheduled.source
             if not row.host:
@@ -239,11 +235,15 @@ class Watching:
                     read[alike] = settings, settings.hours, settings.shortest, settings.longest
             except InputError as error:
                 log.warning("this source cannot be visited", extra={"reason": str(error)})
-                continue
+                usual = SourceSettings()
+                read[alike] = usual, None, usual.shortest, usual.longest
+                refused[alike] = error
             if row.name in self._watched:
                 continue
             settings, hours, shortest, longest = read[alike]
-            self._watched[row.name] = Watched(row, settings, hours, standing=Standing.of(row))
+            self._watched[row.name] = Watched(
+                row, settings, hours, standing=Standing.of(row), refused=refused.get(alike)
+            )
             planned.append(
                 Planned(
                     row.name,
@@ -263,6 +263,8 @@ class Watching:
         self._watched.pop(name, None)
 
     def _make(self, watched: Watched) -> Source:
+        if watched.refused is not None:
+            raise watched.refused
         row, settings = watched.row, watched.settings
         rules = msgspec.convert(settings.compare, Rules)
         made: Any = make_source(

@@ -13,9 +13,9 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.asyncio import create_looping_call
 
-from observant.errors import ObservantError
+from observant.errors import BadURL, ObservantError
 from observant.observer.transport.answers import charset_of, last_modified_of, media_type
-from observant.observer.transport.urls import BadURL, parse
+from observant.observer.transport.urls import parse
 from observant.observer.visit import Error, Fetched
 from observant.scrapy.ledger import open_ledger
 from observant.scrapy.settings import AddonSettings

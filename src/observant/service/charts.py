@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from observant.errors import InputError, ObservantError
+from observant.errors import InputError, PendingError
 from observant.service import studies
 from observant.service.forms import budget_in, days_in, importance_in, whole_in
 from observant.times import DAY
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from observant.service.collection import Collection
     from observant.store import StoredSource
 
-__all__ = ["CHARTS", "FORMATS", "Asked", "Chart", "PendingError", "draw", "drawn", "rendered"]
+__all__ = ["CHARTS", "FORMATS", "Asked", "Chart", "draw", "drawn", "rendered"]
 
 FORMATS = {
     "json": "application/json",
@@ -42,10 +42,6 @@ _FRESH = 15.0
 """Seconds that a drawing is kept."""
 PATIENT = 25.0
 """Seconds that a download waits for its numbers."""
-
-
-class PendingError(ObservantError):
-    """The numbers are being computed: ask again soon."""
 
 
 @dataclass(frozen=True)
@@ -176,9 +172,14 @@ def _performance(asked: Asked) -> Any:
     if not curve:
         raise InputError("there are no sources yet, so there is no currency to show")
     grace = days_in(asked.params, "grace", asked.collection.config.grace_days)
-    plan = studies.plan_study(asked.collection, wait=asked.wait).value
-    promised = plan.answer.promised([point.grace_days for point in curve]) if plan else ()
-    return performance_figure(curve, grace, promised)
+    beliefs = asked.collection.beliefs()
+    promised = asked.collection.cache.get(
+        "promised",
+        lambda: beliefs.promised([point.grace_days for point in curve]).tolist(),
+        max_age=60.0,
+        wait=asked.wait,
+    )
+    return performance_figure(curve, grace, promised.value or ())
 
 
 def _activity(asked: Asked) -> Any:

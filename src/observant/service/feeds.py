@@ -18,6 +18,7 @@ from litestar import Request, Response, get
 from litestar.params import QueryParameter
 from litestar.types import ControllerRouterHandler
 
+from observant.errors import UnknownSourceError
 from observant.formats.atom import AtomEntry
 from observant.formats.atom import atom_feed as atom_entries
 from observant.service.access.rules import rule
@@ -25,7 +26,6 @@ from observant.service.answers import EventItem
 from observant.service.api.routes import LARGEST_ID, Text
 from observant.service.collection import Collection
 from observant.service.given import GivenCollection
-from observant.store import UnknownSourceError
 from observant.times import iso
 
 __all__ = ["atom", "feed_handlers", "json_feed"]

@@ -11,14 +11,17 @@ import msgspec
 from litestar import MediaType, Response
 from litestar.exceptions import HTTPException
 
-from observant.errors import InputError, ObservantError
-from observant.service.access.identity import (
+from observant.errors import (
     DeniedError,
+    InputError,
     MissingError,
+    ObservantError,
     SignInError,
+    StoreBusyError,
+    StoreError,
     TooManyError,
+    UnknownSourceError,
 )
-from observant.store import StoreBusyError, StoreError, UnknownSourceError
 
 if TYPE_CHECKING:
     from litestar import Request

@@ -30,6 +30,8 @@ __all__ = ["Serving", "is_loopback", "serve"]
 
 log = logging.getLogger("observant.service")
 _STOPPING = 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""Seconds before an observer that has ended with an error is started again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +87,7 @@ async def serve(
     with _signals(stop):
         async with notifying(store, config, observer=observer):
             if observer is not None:
-                tasks.append(asyncio.create_task(observer.run(), name="the observer"))
+                tasks.append(asyncio.create_task(_observe(observer, stop), name="the observer"))
             warming = asyncio.create_task(asyncio.to_thread(_warm, collection))
             try:
                 await _started(server, tasks[0])
@@ -94,6 +96,7 @@ async def serve(
                 await asyncio.wait([*tasks, waiting], return_when=asyncio.FIRST_COMPLETED)
             finally:
                 waiting.cancel()
+                stop.set()
                 server.should_exit = True
                 if observer is not None:
                     observer.stop()
@@ -105,6 +108,28 @@ async def serve(
         if isinstance(result, Exception):
             log.error("%s ended with an error", task.get_name(), exc_info=result)
             raise result
+
+
+async def _observe(observer: Observer, stop: asyncio.Event) -> None:
+    """Run the observer until `stop`: an error in it never ends the service, only a pause follows.
+
+    The pause is doubled with each error that follows soon.
+    """
+    pause = _FIRST_PAUSE
+    while not stop.is_set():
+        began = asyncio.get_running_loop().time()
+        try:
+            await observer.run()
+        except Exception as error:
+            observer.problem = f"{type(error).__name__}: {error}"
+            log.exception("the observer ended with an error, and is started again")
+        else:
+            return
+        if asyncio.get_running_loop().time() - began > _LONGEST_PAUSE:
+            pause = _FIRST_PAUSE
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 class _Server(uvicorn.Server):

@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from observant.plugins import added, load
-from observant.store.deliveries import DELIVERY_STATES, Batch, Delivery
-from observant.store.errors import (
+from observant.errors import (
     BackupError,
     FenceError,
     StoreBusyError,
@@ -19,6 +17,8 @@ from observant.store.errors import (
     StoreVersionError,
     UnknownSourceError,
 )
+from observant.plugins import added, load
+from observant.store.deliveries import DELIVERY_STATES, Batch, Delivery
 from observant.store.members import Member, StoredMember
 from observant.store.subscriptions import Filter, StoredSubscription, Subscription
 from observant.store.types import (

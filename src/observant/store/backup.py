@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from observant.errors import InputError
+from observant.errors import BackupError, InputError, StoreError, StoreVersionError
 from observant.store.deliveries import check_delivery, check_subscription
-from observant.store.errors import BackupError, StoreError, StoreVersionError
 from observant.store.snapshots import LARGEST, unpacked
 from observant.store.sqlite import APPLICATION_ID, SqliteEngine
 from observant.store.statements import migrations, statements

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from observant.store.errors import StoreError
+from observant.errors import StoreError
 from observant.store.leases import void_leases
 from observant.store.snapshots import unpacked
 from observant.store.types import Finding

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from observant.store.errors import StoreError, StoreVersionError
+from observant.errors import StoreError, StoreVersionError
 from observant.store.statements import migrations, statements
 from observant.times import micros, seconds
 

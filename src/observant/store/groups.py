@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from observant.store.errors import StoreError, UnknownSourceError
+from observant.errors import StoreError, UnknownSourceError
 
 if TYPE_CHECKING:
     from observant.store.store import Store

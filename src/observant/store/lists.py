@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from observant.errors import InputError
+from observant.errors import InputError, UnknownSourceError
 from observant.store.engine import Columns
-from observant.store.errors import UnknownSourceError
 from observant.store.types import STATES, Page, SourceQuery, StoredSource
 from observant.times import micros
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from observant.errors import InputError
+from observant.errors import InputError, UnknownSourceError
 from observant.store.engine import Columns, chunks
-from observant.store.errors import UnknownSourceError
 from observant.store.types import Event, StoredEvent
 from observant.store.validation import checked_event, clean
 from observant.times import micros

@@ -15,8 +15,8 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from observant.errors import StoreBusyError, StoreError
 from observant.store.engine import Engine, Row, Session
-from observant.store.errors import StoreBusyError, StoreError
 from observant.store.types import Finding
 
 try:

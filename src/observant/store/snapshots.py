@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
 
-from observant.errors import InputError
+from observant.errors import InputError, StoreError, UnknownSourceError
 from observant.store.engine import Columns
-from observant.store.errors import StoreError, UnknownSourceError
 from observant.store.types import Swept, Version
 from observant.times import micros
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from observant.errors import InputError
+from observant.errors import InputError, UnknownSourceError
 from observant.store.engine import CHUNK, Columns, chunks
-from observant.store.errors import UnknownSourceError
 from observant.store.lists import condition_of, one_source, page_of, select_sources, steady
 from observant.store.snapshots import unpacked
 from observant.store.types import (

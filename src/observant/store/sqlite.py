@@ -20,8 +20,8 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from observant.errors import StoreBusyError, StoreError, StoreVersionError
 from observant.store.engine import Engine, Row, Session
-from observant.store.errors import StoreBusyError, StoreError, StoreVersionError
 from observant.store.types import Finding
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from observant.errors import InputError
-from observant.store.errors import StoreError
+from observant.errors import InputError, StoreError
 from observant.store.types import Value
 from observant.store.validation import as_json, checked_name
 from observant.times import micros

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ __all__ = [
     "as_bytes",
     "as_json",
     "checked_event",
+    "checked_importance",
     "checked_name",
     "checked_source",
     "clean",
@@ -30,6 +30,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 LONGEST_NAME = 2000
 """Bytes in UTF-8. More would not fit an index of PostgreSQL."""
 LONGEST_TEXT = 1 << 20
+MOST_IMPORTANCE = 1e9
 _EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_799.0  # the years 1 and 9999
 
 
@@ -101,16 +102,22 @@ def instant(at: float | None, what: str) -> int | None:
     return micros(at)
 
 
+def checked_importance(importance: float, source: str | None = None) -> float:
+    """The weight of a source, or an `InputError`: sums over all sources must stay numbers."""
+    if not 0 <= importance <= MOST_IMPORTANCE:
+        raise InputError(
+            f"importance must be a number from 0 to {MOST_IMPORTANCE:,.0f}, not {importance!r}",
+            source=source or None,
+        )
+    return importance
+
+
 def checked_source(source: Source, now: float) -> dict[str, Any]:
     """The columns of a source, or an `InputError` that names it."""
     name = checked_name(source.name)
     if source.state not in STATES:
         raise InputError(f"no state {source.state!r}; one of {', '.join(STATES)}", source=name)
-    importance = source.importance
-    if not 0 <= importance < math.inf:
-        raise InputError(
-            f"importance must be a number, zero or more, not {importance!r}", source=name
-        )
+    importance = checked_importance(source.importance, name)
     if not isinstance(source.config, dict):
         raise InputError("config must be a dictionary", source=name)
     tags = sorted({checked_name(tag, "tag", 200) for tag in source.tags})

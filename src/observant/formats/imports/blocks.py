@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from observant.formats.imports.values import WIDEST_DIGEST, LeftOut, Row
+from observant.errors import LeftOut
+from observant.formats.imports.values import WIDEST_DIGEST, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,11 +6,10 @@ import codecs
 import json
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from observant.errors import InputError
+from observant.errors import InputError, LeftOut
 from observant.formats.imports.base import VisitRows
 from observant.formats.imports.blocks import read_lines
 from observant.formats.imports.cdxj import CdxjLines, record_row
-from observant.formats.imports.values import LeftOut, Row
 from observant.times import from_digits
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.opening import ImportFile
     from observant.formats.imports.report import Report
+    from observant.formats.imports.values import Row
 
 __all__ = ["IMPORTERS", "CdxServer"]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from observant.errors import LeftOut
 from observant.formats.imports.blocks import Lines, read_lines
 from observant.formats.imports.values import (
-    LeftOut,
     Row,
     checked_row,
     digest_in,

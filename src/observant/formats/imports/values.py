@@ -11,10 +11,10 @@ import hashlib
 import re
 from typing import NamedTuple
 
+from observant.errors import LeftOut
 from observant.times import LATEST, MICROSECONDS_PER_DAY, from_datetime, parse_datetime
 
 __all__ = [
-    "LeftOut",
     "Row",
     "checked_row",
     "digest_in",
@@ -30,10 +30,6 @@ _BASE32 = re.compile(r"[A-Z2-7]+=*", re.ASCII)
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 _BYTES_OF = {"sha1": 20, "sha256": 32, "sha512": 64, "md5": 16}
-
-
-class LeftOut(Exception):  # noqa: N818 - no error of ours: the row is counted
-    """A sound row that is no visit, and why; one that cannot be read is a `ValueError`."""
 
 
 class Row(NamedTuple):

@@ -5,13 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, BinaryIO
 
+from observant.errors import LeftOut
 from observant.formats.imports.base import VisitRows
-from observant.formats.imports.values import (
-    LeftOut,
-    checked_row,
-    digest_in,
-    iso_instant,
-)
+from observant.formats.imports.values import checked_row, digest_in, iso_instant
 from observant.formats.imports.warc_records import Body, WarcRecord, http_head, records_of
 from observant.times import http_date, micros
 

@@ -122,7 +122,8 @@ def host_of_channel(channel: str) -> str:
     True
     """
     if way_of(channel) == "webhook":
-        from observant.observer.transport.urls import BadURL, parse
+        from observant.errors import BadURL
+        from observant.observer.transport.urls import parse
 
         try:
             return parse(channel).origin

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from observant.errors import InputError
+from observant.errors import BadURL, InputError
 from observant.notifications.channels import Answer
 from observant.notifications.signing import sign
 from observant.observer.transport import Limits, Politeness, Transport
 from observant.observer.transport.answers import retry_after
-from observant.observer.transport.urls import BadURL, parse
+from observant.observer.transport.urls import parse
 
 if TYPE_CHECKING:
     from observant.notifications.messages import Message

@@ -8,6 +8,7 @@ __all__ = ["Comparer", "Rules", "compare", "diff", "learned_noise"]
 
 from typing import Any
 
+from observant.errors import UnreadableError
 from observant.observer.comparing.definition import (
     GONE_STATUSES,
     describe_change,
@@ -16,7 +17,7 @@ from observant.observer.comparing.definition import (
 )
 from observant.observer.comparing.diffs import diff
 from observant.observer.comparing.digests import digest
-from observant.observer.comparing.document import Document, UnreadableError
+from observant.observer.comparing.document import Document
 from observant.observer.comparing.noise import describe, learn, learn_attributes, seen_unchanged
 from observant.observer.comparing.normalising import kind_of
 from observant.observer.comparing.record import changed_attributes, observed_again, record_of

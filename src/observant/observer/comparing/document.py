@@ -4,15 +4,11 @@ The address is what makes a line the same line at the next visit although its wo
 `html/body/div#main/p[3]` on a page, `$.items[2].price` in JSON.
 """
 
-__all__ = ["Document", "UnreadableError"]
+__all__ = [
+    "Document",
+]
 
 import dataclasses
-
-from observant.errors import ObservantError
-
-
-class UnreadableError(ObservantError):
-    """Nothing can be compared: the body is not what it claims, or the selection found nothing."""
 
 
 @dataclasses.dataclass(slots=True)

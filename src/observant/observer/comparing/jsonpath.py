@@ -15,8 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from observant.errors import InputError
-from observant.observer.comparing.document import UnreadableError
+from observant.errors import InputError, UnreadableError
 
 MOST_VALUES = 500_000
 

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lxml import etree
 
+from observant.errors import UnreadableError
 from observant.observer.comparing.characters import clean, decoded, utf8
 from observant.observer.comparing.digests import short_digest
-from observant.observer.comparing.document import Document, UnreadableError
+from observant.observer.comparing.document import Document
 
 if TYPE_CHECKING:
     from observant.observer.visit import Fetched

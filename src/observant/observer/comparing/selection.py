@@ -20,11 +20,11 @@ from typing import Any
 
 from lxml import etree
 
-from observant.errors import InputError
+from observant.errors import InputError, UnreadableError
 from observant.observer.comparing import normalising
 from observant.observer.comparing.characters import clean, decoded, utf8
 from observant.observer.comparing.css import Css, compile_css
-from observant.observer.comparing.document import Document, UnreadableError
+from observant.observer.comparing.document import Document
 from observant.observer.comparing.jsonpath import compile_jsonpath
 from observant.observer.comparing.normalising import HtmlReader, Kind, XmlReader, walk
 from observant.observer.comparing.rules import Rules, compiled_pattern

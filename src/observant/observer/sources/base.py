@@ -89,7 +89,8 @@ def host_of(kind: str, url: str) -> str:
     >>> host_of("http", "https://Example.org:8080/a"), host_of("file", "/etc/hosts")
     ('example.org', 'file')
     """
-    from observant.observer.transport.urls import BadURL, host_key, parse
+    from observant.errors import BadURL
+    from observant.observer.transport.urls import host_key, parse
 
     if not url.lower().startswith(("http://", "https://")):
         return kind

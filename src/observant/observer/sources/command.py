@@ -9,7 +9,7 @@ import shlex
 import signal
 from typing import TYPE_CHECKING
 
-from observant.errors import InputError
+from observant.errors import InputError, TooLarge
 from observant.observer.sources.base import Compared
 from observant.observer.visit import Fetched
 
@@ -79,7 +79,7 @@ class CommandSource(Compared):
                 code = await process.wait()
         except TimeoutError:
             return answer(error="timeout", message=f"took longer than {_SECONDS:g} s")
-        except _TooLargeError:
+        except TooLarge:
             return answer(error="too-large", message=f"printed more than {_LARGEST:,} bytes")
         finally:
             # The command and its children: they would outlive us.
@@ -91,10 +91,6 @@ class CommandSource(Compared):
         return answer(body)
 
 
-class _TooLargeError(Exception):
-    pass
-
-
 async def _read(stream: asyncio.StreamReader | None) -> bytes:
     parts: list[bytes] = []
     size = 0
@@ -102,5 +98,5 @@ async def _read(stream: asyncio.StreamReader | None) -> bytes:
         parts.append(part)
         size += len(part)
         if size > _LARGEST:
-            raise _TooLargeError
+            raise TooLarge
     return b"".join(parts)

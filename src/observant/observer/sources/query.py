@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from observant.errors import InputError
+from observant.errors import InputError, UnreadableError
 from observant.observer.comparing import Comparer
-from observant.observer.comparing.document import UnreadableError
 from observant.observer.sources.base import Seen
 from observant.observer.sources.http import HttpSource
 from observant.observer.sources.results import ResultRules, results_of

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from observant.errors import InputError
+from observant.errors import BadURL, InputError, UnreadableError
 from observant.observer.comparing.characters import utf8
 from observant.observer.comparing.css import compile_css
-from observant.observer.comparing.document import UnreadableError
 from observant.observer.comparing.normalising import html_tree, json_value, kind_of
 from observant.observer.comparing.rules import LONGEST_EXPRESSION
 from observant.observer.comparing.selection import (
@@ -25,7 +24,7 @@ from observant.observer.comparing.selection import (
 )
 from observant.observer.sources.feed import entries_of
 from observant.observer.sources.sitemap import read_sitemap
-from observant.observer.transport.urls import BadURL, parse, resolve
+from observant.observer.transport.urls import parse, resolve
 from observant.store import Member
 from observant.times import DAY, from_any, seconds
 

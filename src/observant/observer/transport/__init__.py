@@ -7,9 +7,10 @@ forget them.
 
 from observant.observer.transport.conditional import Honesty, validators_of
 from observant.observer.transport.guard import Guard
+from observant.observer.transport.headers import checked_headers
 from observant.observer.transport.limits import Limits
 from observant.observer.transport.politeness import Politeness
-from observant.observer.transport.transport import Counts, Transport, checked_headers
+from observant.observer.transport.transport import Counts, Transport
 from observant.observer.visit import Fetched, Validators
 
 __all__ = [

@@ -10,21 +10,18 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any, Protocol
 
+from observant.errors import BadBody, TooLarge
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ACCEPT_ENCODING", "BadBody", "Body", "TooLarge"]
+__all__ = [
+    "ACCEPT_ENCODING",
+    "Body",
+]
 
 ACCEPT_ENCODING = "gzip, br, zstd"
 _PIECE = 2**16
-
-
-class TooLarge(Exception):  # noqa: N818  (a verdict about a body)
-    """More than the limit."""
-
-
-class BadBody(Exception):  # noqa: N818
-    """Not what its content coding promises."""
 
 
 class Body:

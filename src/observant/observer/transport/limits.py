@@ -5,6 +5,8 @@ __all__ = ["Limits"]
 import msgspec
 
 from observant.errors import InputError
+from observant.observer.bounds import LARGEST
+from observant.times import DAY
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,3 +54,5 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise InputError(f"the limit {name} must be above zero, not {value}")
             if name in {"redirects", "retries", "slow_bytes"} and value < 0:
                 raise InputError(f"the limit {name} must not be negative, not {value}")
+            if value > (DAY if isinstance(value, float) else LARGEST):
+                raise InputError(f"the limit {name} is too large")

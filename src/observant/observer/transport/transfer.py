@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import pycurl
 
-from observant.observer.transport.decoding import BadBody, Body, TooLarge
+from observant.errors import BadBody, TooLarge
+from observant.observer.transport.decoding import Body
 
 if TYPE_CHECKING:
     import asyncio

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from observant.errors import InputError
+from observant.errors import BadURL, InputError
 from observant.observer.transport.answers import (
     charset_of,
     head_of,
@@ -26,12 +26,18 @@ from observant.observer.transport.conditional import conditions
 from observant.observer.transport.curl import Engine
 from observant.observer.transport.decoding import ACCEPT_ENCODING
 from observant.observer.transport.guard import Guard
+from observant.observer.transport.headers import (
+    HARMLESS,
+    TOKEN,
+    checked_headers,
+    checked_value,
+)
 from observant.observer.transport.limits import Limits
 from observant.observer.transport.politeness import Clock, Host, Hosts, Politeness
 from observant.observer.transport.proxies import Proxies, refusal_behind_proxy
 from observant.observer.transport.robots import SIZE, Robots, Verdict
 from observant.observer.transport.transfer import Reply, Request
-from observant.observer.transport.urls import BadURL, Target, host_key, parse, resolve
+from observant.observer.transport.urls import Target, host_key, parse, resolve
 from observant.observer.visit import Fetched, Validators
 
 if TYPE_CHECKING:
@@ -40,20 +46,10 @@ if TYPE_CHECKING:
 
     from observant.observer.visit import Error
 
-__all__ = ["Counts", "Transport", "checked_headers"]
+__all__ = ["Counts", "Transport"]
 
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
-_HARMLESS = frozenset(["accept", "accept-language", "cache-control", "pragma", "dnt"])
-"""All other headers of a source may be secrets: they are not shown to another origin."""
-_OURS = frozenset(
-    [
-        *("host", "content-length", "transfer-encoding", "connection", "keep-alive", "te"),
-        *("trailer", "upgrade", "expect", "proxy-authorization", "proxy-connection"),
-        *("accept-encoding", "if-none-match", "if-modified-since"),
-    ]
-)
 _FREE = Verdict()
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PRODUCT = re.compile(r"[A-Za-z_-]+")
 
 
@@ -115,7 +111,7 @@ class Transport:
             )
         self.product = product[0]
         self.user_agent = f"{user_agent} (+{contact})" if contact else user_agent
-        _check_value("user agent", self.user_agent)
+        checked_value("user agent", self.user_agent)
         self.limits = limits or Limits()
         self.guard = guard or Guard()
         self.counts = Counts()
@@ -148,7 +144,7 @@ class Transport:
         """
         limits = limits or self.limits
         given = checked_headers(headers)
-        if not _TOKEN.fullmatch(method) or method == "CONNECT":
+        if not TOKEN.fullmatch(method) or method == "CONNECT":
             raise InputError(f"not a method that can be sent: {method!r}")
         try:
             target = parse(url, longest=limits.url)
@@ -324,7 +320,7 @@ class Transport:
         if journey.spent >= limits.total:
             return self._failed(journey, "timeout", f"more than {limits.total:g} seconds", reply)
         if onward.origin != target.origin:
-            journey.headers = [pair for pair in journey.headers if pair[0].lower() in _HARMLESS]
+            journey.headers = [pair for pair in journey.headers if pair[0].lower() in HARMLESS]
         if journey.method not in {"GET", "HEAD"} and reply.status in {301, 302, 303}:
             journey.method, journey.body = "GET", None
         journey.redirects.append(target.href)
@@ -446,29 +442,3 @@ def _as_text(location: str) -> str:
         return location.encode("latin-1").decode("utf-8")
     except UnicodeError:
         return location
-
-
-def checked_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers, when all of them can be sent; InputError otherwise.
-
-    >>> checked_headers([("Accept-Language", "de")])
-    [('Accept-Language', 'de')]
-    >>> checked_headers([("Host", "elsewhere.example")])
-    Traceback (most recent call last):
-        ...
-    observant.errors.InputError: the header Host is set by the transport; leave it out
-    """
-    checked = []
-    for name, value in headers:
-        if not _TOKEN.fullmatch(name):
-            raise InputError(f"not a header name: {name!r}")
-        if name.lower() in _OURS:
-            raise InputError(f"the header {name} is set by the transport; leave it out")
-        _check_value(f"header {name}", value)
-        checked.append((name, value))
-    return checked
-
-
-def _check_value(what: str, value: str) -> None:
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
-        raise InputError(f"a control character in the value of the {what}")

@@ -15,7 +15,9 @@ from urllib.parse import unquote_to_bytes
 import can_ada
 import msgspec
 
-__all__ = ["BadURL", "Target", "host_key", "parse", "resolve"]
+from observant.errors import BadURL
+
+__all__ = ["Target", "host_key", "parse", "resolve"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\\u2028\u2029\ufeff]")
 _ABSOLUTE = re.compile(r"https?://[^/?#\s]", re.IGNORECASE)
@@ -36,10 +38,6 @@ _BAD_PORTS = frozenset(
         *(5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080),
     ]
 )
-
-
-class BadURL(Exception):  # noqa: N818  (it is a verdict about an address, not a fault of ours)
-    """An address that is not fetched, and why."""
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
@@ -68,7 +66,7 @@ def parse(url: str, *, longest: int = 8192) -> Target:
     >>> parse("http://good.example\\\\@bad.example/")
     Traceback (most recent call last):
         ...
-    observant.observer.transport.urls.BadURL: a backslash or control character in the address
+    observant.errors.BadURL: a backslash or control character in the address
     """
     _check_text(url, longest)
     if not _ABSOLUTE.match(url):
@@ -84,7 +82,7 @@ def resolve(base: Target, location: str, *, longest: int = 8192) -> Target:
     >>> resolve(parse("https://example.org/"), "file:///etc/passwd")
     Traceback (most recent call last):
         ...
-    observant.observer.transport.urls.BadURL: only http:// and https:// addresses with a host ...
+    observant.errors.BadURL: only http:// and https:// addresses with a host ...
     """
     location = location.strip(" \t")
     _check_text(location, longest)

@@ -6,7 +6,13 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from observant.errors import InputError, ObservantError
+from observant.errors import (
+    DeniedError,
+    InputError,
+    MissingError,
+    SignInError,
+    TooManyError,
+)
 from observant.service.access.rules import NEEDS
 from observant.service.access.secrets import (
     check_password,
@@ -25,33 +31,16 @@ if TYPE_CHECKING:
     from observant.store import Store
     from observant.store.accounts import Account, TokenRow
 
-__all__ = ["Access", "DeniedError", "Identity", "MissingError", "SignInError", "TooManyError"]
+__all__ = [
+    "Access",
+    "Identity",
+]
 
 SCOPE_OF = {"viewer": "read", "editor": "write", "owner": "admin"}
 TOKEN_PREFIX = "obs_"  # noqa: S105 (so that people and scanners know a token when they see one)
 SESSION_SECONDS = 14 * DAY
 _TOUCH_SECONDS = 300.0
 """Being used is noted no more often than this: reading must stay reading."""
-
-
-class MissingError(InputError):
-    """There is nothing with this number or name."""
-
-
-class DeniedError(ObservantError):
-    """Whoever asks may not do this."""
-
-
-class SignInError(ObservantError):
-    """Name or password is wrong; which of them is not told."""
-
-
-class TooManyError(ObservantError):
-    """Too many failed attempts."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        super().__init__(f"too many attempts: wait {seconds:.0f} seconds")
 
 
 class Identity(NamedTuple):

@@ -39,6 +39,8 @@ class SettingsView(Answer, frozen=True, kw_only=True):
     """Which kind of store; never where it is or how to get in."""
     kept: list[str]
     """Names of settings that were changed here, and win over the configuration file."""
+    refused: dict[str, str]
+    """Those of them that cannot be used, with the reason: the ones before them are in force."""
 
 
 class ObserverItem(Answer, frozen=True, kw_only=True):

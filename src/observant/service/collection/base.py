@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from observant.errors import ObservantError
-from observant.observer.settings import KEPT, in_force
+from observant.observer.settings import settings_of
 from observant.observer.watching import touch
 from observant.service.beliefs import read_beliefs
 from observant.service.cache import Cache
@@ -55,7 +55,7 @@ class Base:
     @property
     def config(self) -> Config:
         """The configuration with what was changed while it ran."""
-        return in_force(self.given, self.store.settings.get(KEPT))
+        return settings_of(self.store, self.given).config
 
     def find(self, source: int | str) -> StoredSource:
         """A source by its number or its name."""

@@ -104,7 +104,8 @@ def web_address(url: str) -> str:
     >>> web_address("https://example.org/a")
     'https://example.org/a'
     """
-    from observant.observer.transport.urls import BadURL, parse
+    from observant.errors import BadURL
+    from observant.observer.transport.urls import parse
 
     if _STRANGE.search(url):
         raise InputError("an address holds no spaces, control characters or backslashes")

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from observant.errors import InputError
+from observant.errors import InputError, MissingError
 from observant.observer.comparing.diffs import Diff, JsonDiff, diff
 from observant.observer.config import SourceSettings
 from observant.observer.watching import own_settings
-from observant.service.access.identity import MissingError
 from observant.service.answers import (
     DiffAnswer,
     DiffPart,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from observant.errors import ObservantError
-from observant.observer.settings import KEPT, SettingsChanges, keep
+from observant.observer.settings import KEPT, SettingsChanges, keep, settings_of
 from observant.service.answers import Health, SettingsView
 from observant.service.collection.masking import masked_settings
 from observant.service.collection.overview import Overviews
@@ -49,6 +49,12 @@ class Settings(Overviews):
             )
         if totals.by_state.get("active") and not observing:
             problems.append("no observer is running")
+        if self.observer is not None and self.observer.problem:
+            problems.append("the observer ended with an error and is started again: see the log")
+        problems += [
+            f"the setting {name} that is kept cannot be used, the one before it holds ({reason})"
+            for name, reason in settings_of(self.store, self.given).refused.items()
+        ]
         status = self.status()
         if status is not None and status.outage:
             problems.append("the network seems to be out")
@@ -83,6 +89,7 @@ class Settings(Overviews):
             tags={tag: masked_settings(own) for tag, own in config.tags.items()},
             store="PostgreSQL" if postgres else "SQLite",
             kept=sorted(kept),
+            refused=settings_of(self.store, self.given).refused,
         )
 
 

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from observant.errors import InputError
+from observant.errors import InputError, MissingError
 from observant.notifications.subscriptions import checked, shown, updated
-from observant.service.access.identity import MissingError
 from observant.service.answers import (
     DeliveryItem,
     DeliveryPage,

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta
 
 from observant.errors import InputError
 from observant.notifications.subscriptions import checked as checked_subscription
 from observant.notifications.subscriptions import shown
-from observant.observer.settings import KEPT, SettingsChanges, keep
+from observant.observer.settings import SettingsChanges, keep, kept_settings
 from observant.service.access.identity import OPERATOR, Identity
 from observant.service.answers import Imported, Refused
 from observant.service.collection.base import Base
@@ -50,7 +49,6 @@ class Transfer(Base):
         """
         if secrets:
             who.must("admin", "secrets are for those who may administer")
-        kept = self.store.settings.get(KEPT) or {}
         sources: list[NewSource] = []
         after: str | None = None
         while True:
@@ -65,7 +63,7 @@ class Transfer(Base):
                 _subscription(found if secrets else shown(found))
                 for found in self.store.subscriptions.list()
             ),
-            settings=msgspec.convert(kept, SettingsChanges),
+            settings=kept_settings(self.store, self.given),
         )
 
     def import_(self, document: Document, *, trusted: bool = False) -> Imported:
@@ -73,7 +71,7 @@ class Transfer(Base):
 
         Doing it twice is the same as doing it once.
         """
-        config, refused = self.config, []
+        config, refused = keep(self.store, self.given, document.settings), []
         given: dict[str, Source] = {}
         for row, entry in enumerate(document.sources, 1):
             try:
@@ -93,7 +91,6 @@ class Transfer(Base):
         changes = {name: _differences(before, given[name]) for name, before in known.items()}
         changes = {name: fields for name, fields in changes.items() if fields}
         changed = self.store.sources.update_many(changes, now=now)
-        keep(self.store, self.given, document.settings)
         told = self._subscribe(document, refused)
         self.changed()
         return Imported(
@@ -124,7 +121,7 @@ class Transfer(Base):
         return told
 
     def _known(self, name: str) -> StoredSource | None:
-        from observant.store import UnknownSourceError
+        from observant.errors import UnknownSourceError
 
         try:
             return self.store.sources.get(name)

@@ -8,11 +8,10 @@ from litestar import Response, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
-from observant.errors import InputError
-from observant.service.charts import CHARTS, FORMATS, PendingError, drawn, rendered
+from observant.errors import InputError, PendingError, UnknownSourceError
+from observant.service.charts import CHARTS, FORMATS, drawn, rendered
 from observant.service.given import GivenCollection
 from observant.service.pages.routes import Asked, reading
-from observant.store import UnknownSourceError
 
 __all__ = ["HANDLERS"]
 

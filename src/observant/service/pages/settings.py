@@ -9,12 +9,11 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath
 
-from observant.errors import ObservantError
+from observant.errors import DeniedError, MissingError, ObservantError
 from observant.observer.settings import SettingsChanges
 from observant.planning import OBJECTIVES
 from observant.service.access import Access
 from observant.service.access.guard import identity_of
-from observant.service.access.identity import DeniedError, MissingError
 from observant.service.access.secrets import SHORTEST
 from observant.service.access.sign_in import client_address
 from observant.service.answers import AccountItem, TokenItem
