@@ -21,9 +21,9 @@ from reference_names import LAYERS, api, cell, first_paragraph, notes_of, offeri
 import observant
 from observant.formats.imports import importers
 from observant.formats.imports.base import visit_schema
+from observant.names import TOPICS
 from observant.observer.config import Config, Notify
 from observant.observer.metrics import Metrics, Status, Tally
-from observant.observer.telling import TOPICS
 from observant.observer.transport import Limits
 from observant.observer.visit import OUTCOMES, Error
 from observant.service.api.monitoring import _Numbers

@@ -260,16 +260,36 @@ def test_lists_of_commands_are_not_cut_short():
     assert sum(len(section) for section in SECTIONS.values()) == len(COMMANDS)
 
 
-def test_names_that_are_written_twice_agree():
+def test_names_stand_for_what_there_is():
     """The command line knows these names without loading what they stand for."""
-    from observant.cli import estimate, intervals, trace
-    from observant.estimation.rates import METHODS
-    from observant.processes.registry import STATIONARY
+    from typing import get_args
 
-    assert sorted(estimate._METHODS) == sorted({*METHODS, "auto"})
+    from observant import names
+    from observant.estimation.rates import METHODS
+    from observant.estimation.season.clock import BINS
+    from observant.formats import FORMATS
+    from observant.observer.comparing.rules import Change
+    from observant.observer.sources.results import Form
+    from observant.planning import OBJECTIVES
+    from observant.processes.registry import STATIONARY
+    from observant.visits.parsing import TIME_UNITS
+
+    methods, intervals = choices("estimate", "--method"), choices("intervals", "--method")
+    assert sorted(methods) == sorted({*METHODS, "auto"})
     made = [name for name, kind in STATIONARY.items() if hasattr(kind, "with_mean")]
-    assert list(trace._PROCESSES) == made
-    assert set(intervals._METHODS) >= {"auto", "concave", "m6"}
+    assert list(names.PROCESSES) == list(choices("trace sample", "--process")) == made
+    assert set(intervals) >= {"auto", "concave", "m6"}
+    assert tuple(OBJECTIVES) == names.OBJECTIVES
+    assert set(names.BINS) == set(BINS)
+    assert set(names.TABLE_FORMATS) == set(FORMATS)
+    assert set(names.TIME_UNITS) == set(TIME_UNITS)
+    assert {*names.CHANGES, "query"} == set(get_args(Change))
+    assert get_args(Form) == names.RESULT_FORMS
+
+
+def choices(words, option):
+    (found,) = (o for o in options_of(commands()[tuple(words.split())]) if long_name(o) == option)
+    return found.type.choices
 
 
 # -- `observant` alone ----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from observant.cli.trend import _ESTIMATORS, trend
+from observant.cli.trend import trend
 from observant.errors import InputError, VisitLogError
 from observant.estimation.local import ESTIMATORS
 
@@ -149,7 +149,8 @@ def test_every_estimator_can_be_chosen(updates, estimator):
 
 
 def test_the_choices_are_those_of_the_library():
-    assert set(_ESTIMATORS) == set(ESTIMATORS)
+    (option,) = (param for param in trend.params if param.name == "estimator")
+    assert set(option.type.choices) == set(ESTIMATORS)
 
 
 def test_files_and_pictures(updates, visits, tmp_path):

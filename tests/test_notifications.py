@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from observant.cli.notifying import TOPICS as CLI_TOPICS
 from observant.errors import InputError, StoreError
+from observant.names import TOPICS
 from observant.notifications import (
     TOKENS,
     Deliverer,
@@ -45,7 +46,7 @@ from observant.notifications.templates import LARGEST, check_template
 from observant.observer.clock import AcceleratedClock
 from observant.observer.config import Config, Notify
 from observant.observer.metrics import Status
-from observant.observer.telling import TOPICS, Standing, events_of
+from observant.observer.telling import Standing, events_of
 from observant.observer.visit import Comparison, Visit
 from observant.store import (
     Event,

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from observant.errors import InputError
+from observant.names import SORTS
 from observant.observer.config import Config
 from observant.observer.loop import Observer
 from observant.observer.settings import KEPT, SettingsChanges, give_way
@@ -25,7 +26,6 @@ from observant.service.collection.measuring import current_time, expected_time, 
 from observant.service.collection.reasons import price_of
 from observant.service.collection.transfer import Document
 from observant.store import Posterior, Source, Subscription, VisitRow, open_store
-from observant.store.lists import SORTS
 
 from .patience import eventually, run, until
 from .service_world import HOSTILE, World, operations

@@ -11,6 +11,7 @@ import click
 from observant.cli.options import max_period_option, min_period_option, robots_option
 from observant.cli.store_options import opened, place, store_options
 from observant.cli.values import ZONE, Choice, Integer, Number
+from observant.names import CHANGES
 from observant.units import format_duration
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ _SOON = 10 / 1440
 )
 @click.option(
     "--change",
-    type=Choice(["bytes", "text", "structure", "magnitude"]),
+    type=Choice(CHANGES),
     help="What counts as a change.  [default: text]",
 )
 @click.option("--threshold", type=Number(0, 1), help="Least magnitude that counts.")

@@ -31,6 +31,7 @@ from observant.cli.options import (
 )
 from observant.cli.values import Choice
 from observant.errors import InputError
+from observant.names import RATE_METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,18 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["estimate", "print_rows", "print_summary"]
 
-_METHODS = (
-    "bias-reduced",
-    "pooled",
-    "pooled-gamma",
-    "auto",
-    "mle",
-    "improved",
-    "naive",
-    "bayes-beta",
-    "last-modified",
-    "last-modified-raw",
-)
 _ORDERS = ("source", "rate", "visits", "changes")
 
 
@@ -60,7 +49,7 @@ _ORDERS = ("source", "rate", "visits", "changes")
 @click.option(
     "--method",
     "-m",
-    type=Choice(_METHODS),
+    type=Choice(RATE_METHODS),
     help="How to estimate; see above.  [default: bias-reduced, with --group: pooled]",
 )
 @group_option()

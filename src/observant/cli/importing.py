@@ -18,6 +18,7 @@ from observant.cli.options import (
     until_option,
 )
 from observant.cli.values import ZONE, Choice
+from observant.names import KEYS
 from observant.units import counted
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ _SAMPLES = 5
 )
 @click.option(
     "--key",
-    type=Choice(["url", "surt"]),
+    type=Choice(KEYS),
     default="url",
     show_default=True,
     help="Name sources by URL, or by the key of an index (http and https are one).",

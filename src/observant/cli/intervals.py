@@ -19,6 +19,7 @@ from observant.cli.options import (
     visits_argument,
 )
 from observant.cli.values import DURATION, Choice, Integer
+from observant.names import INTERVAL_METHODS
 from observant.units import counted, format_duration
 
 if TYPE_CHECKING:
@@ -26,23 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["intervals"]
 
-_METHODS = (
-    "auto",
-    "concave",
-    "m1",
-    "m2",
-    "m3",
-    "m4",
-    "m5",
-    "g-m4",
-    "m6",
-    "exponential",
-    "weibull",
-    "lomax",
-    "pareto",
-    "gamma",
-    "lognormal",
-)
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)
 _KINDS = {
     "bursty": "bursty: the longer it has been quiet, the longer it will stay so",
@@ -60,7 +44,7 @@ _KINDS = {
 @click.option(
     "--method",
     "-m",
-    type=Choice(_METHODS),
+    type=Choice([*INTERVAL_METHODS, "pareto"]),
     default="auto",
     show_default=True,
     help="How to estimate; see above.",

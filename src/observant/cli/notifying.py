@@ -14,6 +14,7 @@ from observant.cli.groups import Group
 from observant.cli.options import allow_option, limit_option, together
 from observant.cli.store_options import ago, opened, store_options
 from observant.cli.values import DURATION, ZONE, Choice, Number
+from observant.names import DELIVERY_STATES, TOPICS
 from observant.times import iso
 
 if TYPE_CHECKING:
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
     from observant.store import Delivery, StoredSubscription
 
 __all__ = ["notifications", "subscribe", "subscriptions"]
-
-TOPICS = [
-    "changed", "gone", "vanished", "back", "failing", "recovered", "overdue", "new-result",
-    "changed-result", "dropped-result", "alarm",
-]  # fmt: skip
-
 
 _what = together(
     click.option(
@@ -283,7 +278,7 @@ _subscription_option = click.option(
 
 @notifications.command("log")
 @_subscription_option
-@click.option("--state", type=Choice(["waiting", "sent", "dead"]), help="Only those in this state.")
+@click.option("--state", type=Choice(DELIVERY_STATES), help="Only those in this state.")
 @limit_option
 @store_options
 def log(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.values import BUDGET, DURATION, NETWORK, Choice, Integer, Number
+from observant.names import DUPLICATES, OBJECTIVES, TABLE_FORMATS, TIME_UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 __all__ = [
-    "OBJECTIVES",
     "ORDER",
     "allow_option",
     "budget_option",
@@ -57,8 +57,6 @@ ORDER = (
     "--sort", "--descending", "--rows", "--limit", "--output", "--plot", "--store", "--config",
     "--json", "--help",
 )  # fmt: skip
-
-OBJECTIVES = ("freshness", "currency", "harmonic", "age", "delay", "detected")
 
 
 def together(*options: Decorator) -> Decorator:
@@ -170,12 +168,12 @@ visits_argument = click.argument("visits", nargs=-1, required=True, metavar="VIS
 format_option = click.option(
     "--format",
     "format_",
-    type=Choice(["parquet", "csv", "jsonl"]),
+    type=Choice(TABLE_FORMATS),
     help="Format of the input, where the name does not tell (standard input, for one).",
 )
 time_unit_option = click.option(
     "--time-unit",
-    type=Choice(["us", "ms", "s", "d"]),
+    type=Choice(TIME_UNITS),
     default="s",
     show_default=True,
     help="Unit of times that are numbers, since 1970.",
@@ -192,7 +190,7 @@ reading_options = together(
     ),
     click.option(
         "--on-duplicate",
-        type=Choice(["error", "first", "last"]),
+        type=Choice(DUPLICATES),
         default="error",
         show_default=True,
         help="Two visits to one source at one time: stop, or keep the first or last.",

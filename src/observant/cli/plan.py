@@ -32,6 +32,7 @@ from observant.cli.options import (
 from observant.cli.rate_tables import read_rates
 from observant.cli.values import BUDGET, DURATIONS, Choice, Number
 from observant.errors import InputError
+from observant.names import SEED_FORMATS
 from observant.units import counted, format_duration, format_rate, parse_budget, parse_duration
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ _SEEN = "planned on all that the visits tell of each rate, not on one number"
 )
 @click.option(
     "--seeds",
-    type=Choice(["nutch", "heritrix", "urlfrontier", "browsertrix", "scrapy", "plain"]),
+    type=Choice(SEED_FORMATS),
     help="Write (-o) or print the plan as a seed list for that crawler.",
 )
 @format_option

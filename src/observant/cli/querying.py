@@ -12,6 +12,7 @@ from observant.cli.groups import Group
 from observant.cli.options import max_period_option, robots_option
 from observant.cli.store_options import ago, due, opened, source_json, store_options
 from observant.cli.values import Choice, Integer, Number
+from observant.names import RESULT_FORMS
 from observant.times import iso
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def query() -> None:
 @click.argument("url")
 @click.option(
     "--form",
-    type=Choice(["auto", "html", "feed", "sitemap", "json"]),
+    type=Choice(RESULT_FORMS),
     default="auto",
     show_default=True,
     help="What the list is.",

@@ -20,6 +20,7 @@ from observant.cli.options import (
 )
 from observant.cli.store_options import opened, store_options
 from observant.cli.values import Choice, Integer, Number
+from observant.names import ROLES, SCOPES
 from observant.times import iso
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def user() -> None:
 @click.argument("name")
 @click.option(
     "--role",
-    type=Choice(["viewer", "editor", "owner"]),
+    type=Choice(ROLES),
     default="viewer",
     show_default=True,
     help="What the account may do.",
@@ -260,7 +261,7 @@ def token() -> None:
 @click.argument("name")
 @click.option(
     "--scope",
-    type=Choice(["read", "write", "admin"]),
+    type=Choice(SCOPES),
     default="read",
     show_default=True,
     help="What the token may do.",

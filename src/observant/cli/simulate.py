@@ -30,6 +30,7 @@ from observant.cli.options import (
     time_unit_option,
 )
 from observant.cli.values import DURATION, Choice, Integer, Number
+from observant.names import EVIDENCE_KINDS, FIRST_VISITS, OBJECTIVES, QUEUES
 from observant.units import counted, format_duration, format_rate, parse_budget
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["simulate"]
 
 _SEEDS = 3
-_OBJECTIVES = ("freshness", "currency", "age", "delay", "detected")
 
 
 @click.command("simulate", short_help="What would a policy have achieved on these updates?")
@@ -53,11 +53,11 @@ _OBJECTIVES = ("freshness", "currency", "age", "delay", "detected")
     help="A policy by name, or module:name of your own; may be given again.",
 )
 @budget_option()
-@objective_option(default="freshness", among=_OBJECTIVES)
+@objective_option(default="freshness", among=[name for name in OBJECTIVES if name != "harmonic"])
 @grace_option(multiple=True)
 @click.option(
     "--evidence",
-    type=Choice(["existence", "dated", "mixed"]),
+    type=Choice(EVIDENCE_KINDS),
     default="existence",
     show_default=True,
     help="What a visit tells: changed or not; also the age; the age of some sources.",
@@ -89,7 +89,7 @@ _OBJECTIVES = ("freshness", "currency", "age", "delay", "detected")
 @click.option("--by-group", is_flag=True, help="Print the results of every group, too.")
 @click.option(
     "--first-visit",
-    type=Choice(["known", "counted"]),
+    type=Choice(FIRST_VISITS),
     default="known",
     show_default=True,
     help="Begin with copies that are all fresh (known), or with none at all (counted).",
@@ -110,7 +110,7 @@ _OBJECTIVES = ("freshness", "currency", "age", "delay", "detected")
 )
 @click.option(
     "--queue",
-    type=Choice(["due", "share"]),
+    type=Choice(QUEUES),
     default="due",
     show_default=True,
     help="Whom a rule visits when it asks for more or less than the budget: who is due first, or "

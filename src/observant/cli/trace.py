@@ -19,6 +19,7 @@ from observant.cli.options import (
 )
 from observant.cli.values import DURATION, RATES, Choice, Integer, Number
 from observant.errors import InputError
+from observant.names import PROCESSES
 from observant.units import counted, format_duration
 
 if TYPE_CHECKING:
@@ -50,10 +51,6 @@ def trace() -> None:
 _written = together(
     output_option("the trace", default="trace.parquet", show_default=True), json_option
 )
-_PROCESSES = (
-    "poisson", "weibull", "pareto", "gamma", "lognormal", "uniform", "constant", "seasonal",
-    "bursts",
-)  # fmt: skip
 
 
 @trace.command("visits", short_help="The updates that your own visits have found.")
@@ -194,7 +191,7 @@ def releases(files: tuple[str, ...], output: str, as_json: bool) -> None:
 @click.option(
     "--process",
     "model",
-    type=Choice(_PROCESSES),
+    type=Choice(PROCESSES),
     default="poisson",
     show_default=True,
     help="How the sources change.",

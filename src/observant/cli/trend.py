@@ -20,6 +20,7 @@ from observant.cli.options import (
     visits_argument,
 )
 from observant.cli.values import DURATION, Choice, Number
+from observant.names import BINS, ESTIMATORS, MEASURES, PLACES
 
 if TYPE_CHECKING:
     from observant.cli.trend_tables import FromVisits
@@ -27,19 +28,6 @@ if TYPE_CHECKING:
     from observant.visits import VisitLog
 
 __all__ = ["trend"]
-
-_ESTIMATORS = (
-    "weibull-corrected",
-    "weibull",
-    "weibull-ml",
-    "weibull-bar",
-    "count",
-    "duane",
-    "duane-instantaneous",
-    "linear",
-    "cho",
-    "matloff",
-)
 
 
 @click.command("trend", short_help="Is it changing more, or less, than it did?")
@@ -77,7 +65,7 @@ _ESTIMATORS = (
 )
 @click.option(
     "--measure",
-    type=Choice(["gap", "cumulative"]),
+    type=Choice(MEASURES),
     default="gap",
     show_default=True,
     help="Mean time between updates that is watched: the gap, or the window's mean.",
@@ -92,14 +80,14 @@ _ESTIMATORS = (
 )
 @click.option(
     "--estimator",
-    type=Choice(_ESTIMATORS),
+    type=Choice(ESTIMATORS),
     default="weibull-corrected",
     show_default=True,
     help="Of the rate at the end of each window.",
 )
 @click.option(
     "--place",
-    type=Choice(["middle", "end", "random"]),
+    type=Choice(PLACES),
     default="middle",
     show_default=True,
     help="Where in a visit gap a change without a date is put.",
@@ -114,7 +102,7 @@ _ESTIMATORS = (
 )
 @click.option(
     "--season",
-    type=Choice(["hour-of-day", "weekday", "hour-of-week"]),
+    type=Choice(BINS),
     help="For visits: at which hours or days the sources change.",
 )
 @confidence_option

@@ -12,18 +12,13 @@ import click
 from observant.cli.options import limit_option
 from observant.cli.store_options import ago, due, opened, source_json, store_options
 from observant.cli.values import Choice, Integer
+from observant.names import DIFFS, SORTS, STATES
 from observant.times import iso
 
 if TYPE_CHECKING:
     from observant.store import Store, StoredSource
 
 __all__ = ["diff", "list_", "pause", "remove", "resume", "show"]
-
-_SORTS = [
-    "name", "due_at", "visited_at", "changed_at", "importance", "rate", "visits", "changes",
-    "period", "doubt", "failed_in_row", "created_at",
-]  # fmt: skip
-
 
 _tag_option = click.option("--tag", metavar="TAG", help="Only sources with this tag.")
 _all_option = click.option("--tag", metavar="TAG", help="All sources with this tag.")
@@ -33,11 +28,9 @@ _all_option = click.option("--tag", metavar="TAG", help="All sources with this t
 @click.argument("search", required=False)
 @_tag_option
 @click.option("--host", metavar="HOST", help="Only sources of this host.")
+@click.option("--state", type=Choice(STATES), help="Only those in this state.")
 @click.option(
-    "--state", type=Choice(["active", "paused", "gone"]), help="Only those in this state."
-)
-@click.option(
-    "--sort", type=Choice(_SORTS), default="name", show_default=True, help="Order of the rows."
+    "--sort", type=Choice(SORTS), default="name", show_default=True, help="Order of the rows."
 )
 @click.option("--descending", is_flag=True, help="Largest or latest first.")
 @limit_option
@@ -199,7 +192,7 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
 )
 @click.option(
     "--by",
-    type=Choice(["auto", "lines", "words", "json"]),
+    type=Choice(DIFFS),
     default="auto",
     show_default=True,
     help="What is compared.",

@@ -21,6 +21,7 @@ from observant.estimation.score import (
     confidence_bounds,
     mle_rates,
 )
+from observant.names import RATE_METHODS as METHODS
 from observant.tables import Table, first_rows
 from observant.units import counted, format_rate
 from observant.visits.grouping import blocks_of_sources
@@ -49,20 +50,6 @@ __all__ = [
     "run_blocks",
     "solve",
 ]
-
-METHODS = {
-    "naive": "changes over time, X/T; misses what happened twice between visits (Cho 4.1)",
-    "improved": "−log((n−X+½)/(n+½)) per mean gap, for regular visits (Cho 4.2)",
-    "bayes-beta": "−log((n−X+1)/(n+2)) per mean gap, from a Beta prior (Cho, appendix B)",
-    "mle": "maximum likelihood for irregular visits, dates not used (Cho, equation 2)",
-    "last-modified": "from dates of modification, bias removed (Cho, figure 13)",
-    "last-modified-raw": "from dates of modification, as first proposed (Cho, figure 10)",
-    "bias-reduced": "Firth's equation: any gaps, dated or not, finite for every history",
-    "pooled": "the collection as prior, nonparametric; best when visits are few",
-    "pooled-gamma": "the collection as prior, a Gamma distribution; faster, coarser",
-    "auto": "pooled for a collection, bias-reduced for a few sources",
-}
-"""The methods by name, and what each is in a line."""
 
 EVIDENCE = ("ok", "never-changed", "always-changed", "too-few")
 """What the visits can say: two bounds, an upper bound, a lower bound, or nothing."""

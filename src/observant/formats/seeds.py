@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from observant.errors import InputError
+from observant.names import SEED_FORMATS
 from observant.times import DAY
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from observant.planning import Plan
 
 __all__ = ["SEED_FORMATS", "seed_lines"]
-
-SEED_FORMATS = ("nutch", "heritrix", "urlfrontier", "scrapy", "browsertrix", "plain")
-"""The formats by the name of the crawler that reads them."""
 
 _GOLDEN = 0.6180339887498949
 _BREAKS = re.compile(r"[\x00-\x20\x7f\x85\u2028\u2029]")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
+from observant.names import TOPICS
 from observant.notifications.templates import LARGEST, render
-from observant.observer.telling import TOPICS
 from observant.times import zone_of
 from observant.units import counted
 

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from observant.errors import InputError
+from observant.names import TOPICS
 from observant.notifications.channels import check_channel, host_of_channel
 from observant.notifications.templates import check_template
 from observant.observer.hours import ActiveHours
-from observant.observer.telling import TOPICS
 from observant.store import Filter, StoredSubscription, Subscription
 from observant.times import DAY
 from observant.units import parse_duration

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from observant.errors import InputError
+from observant.names import OBJECTIVES
 from observant.observer import bounds
 from observant.observer.hours import ActiveHours
 from observant.store.validation import checked_importance
@@ -40,11 +41,8 @@ _UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`(.*)", re.DOTALL)
 
 
 def _check_objective(objective: str) -> None:
-    if objective != "freshness":  # most have that one, and need not wait for NumPy
-        from observant.planning.objectives import OBJECTIVES
-
-        if objective not in OBJECTIVES:
-            raise InputError(f"no objective {objective!r}; one of {', '.join(OBJECTIVES)}")
+    if objective not in OBJECTIVES:
+        raise InputError(f"no objective {objective!r}; one of {', '.join(OBJECTIVES)}")
 
 
 def _check_networks(networks: tuple[str, ...]) -> None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "QUERY_TAG",
-    "TOPICS",
     "Standing",
     "changed_text",
     "event_id",
@@ -31,21 +30,6 @@ __all__ = [
     "subject_of",
     "told_of",
 ]
-
-TOPICS = {
-    "changed": "a source changed",
-    "gone": "a visit found the source missing",
-    "vanished": "the source has been missing for a while, by default a day",
-    "back": "a missing source is there again",
-    "failing": "visits to a source have failed several times in a row",
-    "recovered": "visits to a failing source succeed again",
-    "overdue": "a source has been silent for longer than its rate explains",
-    "new-result": "a standing query has a new result",
-    "changed-result": "a result of a standing query changed",
-    "dropped-result": "a result of a standing query was dropped",
-    "alarm": "the observer is late, or its budget is too small",
-}
-"""Every topic that an event can have."""
 
 LONGEST_EXCERPT = 2000
 _PAIR = ("failing", "recovered")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import InputError
+from observant.names import EVIDENCE_KINDS, FIRST_VISITS, QUEUES
 from observant.simulation.accounting import Score, account
 from observant.simulation.policies import named
 from observant.simulation.replay import replay
@@ -38,8 +39,6 @@ METRICS = {
     "detected": "detected_share",
 }
 """The objectives, and the number by which each is judged."""
-
-EVIDENCE = ("existence", "dated", "mixed")
 
 
 @dataclass(frozen=True)
@@ -268,11 +267,11 @@ def world_of(
         raise InputError("the trace has no sources")
     if not 0.0 < budget < math.inf:
         raise InputError(f"the budget must be a finite number of visits a day above 0: {budget!r}")
-    if evidence not in EVIDENCE:
-        raise InputError(f"the evidence is one of {', '.join(EVIDENCE)}, not {evidence!r}")
-    if first_visit not in {"known", "counted"}:
+    if evidence not in EVIDENCE_KINDS:
+        raise InputError(f"the evidence is one of {', '.join(EVIDENCE_KINDS)}, not {evidence!r}")
+    if first_visit not in FIRST_VISITS:
         raise InputError(f"the first visit is known or counted, not {first_visit!r}")
-    if queue not in {"due", "share"}:
+    if queue not in QUEUES:
         raise InputError(f"the queue goes by due or share, not {queue!r}")
     if not 0.0 <= dated_share <= 1.0:
         raise InputError(f"the share of dated sources lies between 0 and 1, not {dated_share!r}")

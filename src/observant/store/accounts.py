@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
+from observant.names import ROLES, SCOPES, Role, Scope
 from observant.store.engine import Columns
 from observant.store.types import Value
 from observant.store.validation import as_json, checked_name, from_json
@@ -28,10 +29,6 @@ __all__ = [
     "Tokens",
 ]
 
-Role = Literal["owner", "editor", "viewer"]
-Scope = Literal["read", "write", "admin"]
-ROLES: tuple[Role, ...] = ("viewer", "editor", "owner")
-SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
 LONGEST_ACCOUNT = 100
 
 

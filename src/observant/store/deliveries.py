@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
+from observant.names import DELIVERY_STATES
 from observant.store.engine import Columns, chunks
 from observant.store.subscriptions import (
     StoredSubscription,
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from observant.store.engine import Engine, Row, Session
 
 __all__ = ["DELIVERY_STATES", "Batch", "Deliveries", "Delivery"]
-
-DELIVERY_STATES = ("waiting", "sent", "dead")
-"""What can become of a delivery; a dead one can be sent again."""
 
 
 class Delivery(Value, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError, UnknownSourceError
+from observant.names import SORTS
 from observant.store.engine import Columns
 from observant.store.types import STATES, Page, SourceQuery, StoredSource
 from observant.times import micros
@@ -26,20 +27,6 @@ __all__ = [
     "steady",
 ]
 
-SORTS = (
-    "name",
-    "due_at",
-    "visited_at",
-    "changed_at",
-    "importance",
-    "rate",
-    "visits",
-    "changes",
-    "failed_in_row",
-    "created_at",
-    "period",
-    "doubt",
-)
 _COMPUTED = {
     "period": "(s.due_at - s.good_at)",
     "doubt": "(s.rate * (:now - s.good_at))",

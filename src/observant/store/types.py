@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from observant.names import STATES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -52,9 +54,6 @@ __all__ = [
 
 SHARDS: Final = 64
 """Hosts are hashed to this many shards; an observer visits only hosts of shards it holds."""
-
-STATES: Final = ("active", "paused", "gone")
-"""What a source can be. A removed one is not listed, but its visits stay in the log."""
 
 GOOD: Final = ("first", "same", "changed", "back")
 """Outcomes of visits that saw the source."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MISSING",
+    "TIME_UNITS",
     "batches_of",
     "bytes_in",
     "column_of",
@@ -32,7 +33,7 @@ __all__ = [
 MISSING = int(np.iinfo(np.int64).min)
 """In place of a time that is not known (Arrow's and NumPy's own sign for it)."""
 
-_TIME_UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "d": MICROSECONDS_PER_DAY}
+TIME_UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "d": MICROSECONDS_PER_DAY}
 _NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
 _COMPACT = rf"^{COMPACT}$"
 _SPELT = (
@@ -133,8 +134,8 @@ def times_in(
     """
     import pyarrow as pa
 
-    if unit not in _TIME_UNITS:
-        raise InputError(f"unknown time unit {unit!r}; choose one of {', '.join(_TIME_UNITS)}")
+    if unit not in TIME_UNITS:
+        raise InputError(f"unknown time unit {unit!r}; choose one of {', '.join(TIME_UNITS)}")
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         micros = _from_instants(column)
@@ -162,14 +163,14 @@ def _from_instants(column: pa.Array) -> NDArray[np.int64]:
     unit, counts = column.type.unit, _as_int64(column)
     if unit == "ns":
         return np.where(counts == MISSING, MISSING, counts // 1_000)
-    return _scaled(counts, _TIME_UNITS[unit])
+    return _scaled(counts, TIME_UNITS[unit])
 
 
 def _from_numbers(column: pa.Array, unit: str) -> NDArray[np.int64]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    factor = _TIME_UNITS[unit]
+    factor = TIME_UNITS[unit]
     if pa.types.is_uint64(column.type):
         column = pc.min_element_wise(column, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
     if pa.types.is_integer(column.type):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import InputError, VisitLogError
+from observant.names import DUPLICATES
 from observant.times import MICROSECONDS_PER_DAY
 from observant.units import counted, format_duration, parse_duration
 from observant.visits.comparing import compare_visits
@@ -60,7 +61,7 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
         skew: float = 1.0,
         on_duplicate: str = "error",
     ) -> None:
-        if on_duplicate not in {"error", "first", "last"}:
+        if on_duplicate not in DUPLICATES:
             raise InputError(f"on_duplicate is error, first or last, not {on_duplicate!r}")
         self._group, self._time_unit, self._on_duplicate = group, time_unit, on_duplicate
         # A century allows everything, and stays within int64.

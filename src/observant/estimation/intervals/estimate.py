@@ -25,6 +25,7 @@ from observant.estimation.intervals.diagnostics import (
 from observant.estimation.intervals.fitting import FORMULAS, Fit, Segment, fit_method
 from observant.estimation.intervals.models import Model, ProcessModel
 from observant.estimation.intervals.observations import Observations, find_source
+from observant.names import INTERVAL_METHODS as METHODS
 from observant.units import counted, format_duration
 
 if TYPE_CHECKING:
@@ -36,24 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["METHODS", "estimate_intervals"]
 
 Floats: TypeAlias = NDArray[np.float64]
-
-METHODS = {
-    "auto": "the best the visits allow; says which and why",
-    "concave": "any gaps, dated or not: likelihood of a concave G, no differentiation (ours)",
-    "m1": "last age before each change; biased, kept as published (Li 11)",
-    "m2": "all ages, where visits are dated (Li 33)",
-    "m3": "gaps between seen changes, constant visits; biased, kept as published (Li 39)",
-    "m4": "rounded-up ages, constant visits (Li 45)",
-    "m5": "the samples of m3, corrected (Li 49)",
-    "g-m4": "m4 for random gaps; biased, kept as published (Li 55)",
-    "m6": "all pairs of visits, random gaps (Li 59)",
-    "exponential": "a formula: exponential intervals, a Poisson source",
-    "weibull": "a formula: Weibull intervals",
-    "lomax": "a formula: Pareto intervals of the second kind",
-    "gamma": "a formula: gamma intervals",
-    "lognormal": "a formula: lognormal intervals",
-}
-"""The methods by name, and what each is in a line."""
 
 _ALIASES = {"pareto": "lomax", "g_m4": "g-m4"}
 _UNDATED = ("m4", "m5", "m6", "g-m4")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from observant.errors import InputError
+from observant.names import PLACES
 from observant.processes.updates import Updates, generator, offsets_of
 from observant.times import LATEST, MICROSECONDS_PER_DAY
 from observant.units import counted
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     History: TypeAlias = "VisitLog | Updates | UpdatePoints | ArrayLike"
 
 __all__ = ["PLACES", "UpdatePoints", "VisitGaps", "from_updates", "instants", "update_points"]
-
-PLACES = ("middle", "end", "random")
-"""Where in a visit gap an update is put whose date is not known."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import InputError
+from observant.names import ESTIMATORS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -37,20 +38,6 @@ __all__ = [
     "shape_interval",
     "trend_p_value",
 ]
-
-ESTIMATORS = {
-    "count": "N(t)/t over the whole window, one constant rate (Singh 3.1)",
-    "weibull": "λ̌ of the power law, Singh's choice; biased at the end of the window (S-3)",
-    "weibull-ml": "the power law with β̂ and η̂ of maximum likelihood (Singh 3 to 5)",
-    "weibull-bar": "λ̄ = (n−3)/n of weibull-ml, Singh's alternative (erratum S-4)",
-    "weibull-corrected": "the power law with β̃, unbiased at the end of the window (ours)",
-    "duane": "cumulative rate t^{−γ}/α of the line through the Duane plot (Singh 3.3)",
-    "duane-instantaneous": "(1−γ) times that, the rate at t (erratum S-4)",
-    "linear": "one over the line through the gaps (Singh 3.4 and 3.5)",
-    "cho": "−log((n−X+½)/(n+½))/τ from intervals of τ with an update (Singh 5)",
-    "matloff": "−log(1−M/n)/τ; infinite when every interval has an update (Singh 5)",
-}
-"""The estimators by name, and what each is in a line."""
 
 
 def log_sum(windows: Windows) -> Floats:

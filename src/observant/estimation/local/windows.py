@@ -10,6 +10,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.estimation.local import scanning
+from observant.names import MEASURES
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -23,9 +24,6 @@ __all__ = ["DIRECTIONS", "LIMITS", "MEASURES", "STATES", "Windows", "consistent_
 
 STATES = ("decreasing", "constant", "increasing")
 """What the rate does in a window; entry ``state + 1`` of a state −1, 0 or 1."""
-
-MEASURES = ("gap", "cumulative")
-"""Which mean time between updates is watched: the gap itself, or the mean of the window so far."""
 
 LIMITS = {"points": scanning.COUNT, "each": scanning.AMOUNT, "total": scanning.TOTAL}
 """What the threshold limits: points that violate, each violation, or the sum of them."""

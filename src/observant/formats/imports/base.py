@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from observant.errors import InputError
+from observant.names import KEYS
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -137,7 +138,7 @@ class ImportOptions:
     """Visits at or after this are left out."""
 
     def __post_init__(self) -> None:
-        if self.key not in {"url", "surt"}:
+        if self.key not in KEYS:
             raise InputError(f"a source is named by its url or its surt key, not by {self.key!r}")
         if self.on_bad not in {"skip", "fail"}:
             raise InputError(f"a malformed row is one to skip or to fail at, not {self.on_bad!r}")

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from observant.errors import InputError, MissingError
+from observant.names import DIFFS
 from observant.observer.comparing.diffs import Diff, JsonDiff, diff
 from observant.observer.config import SourceSettings
 from observant.observer.watching import own_settings
@@ -176,7 +177,7 @@ class Reading(Base):
         by: str = "auto",
     ) -> DiffAnswer:
         """What changed between two kept versions, by their digests; the last two unless told."""
-        if by not in {"auto", "lines", "words", "json"}:
+        if by not in DIFFS:
             raise InputError(f"differences are by auto, lines, words or json, not {by!r}")
         name = self.find(source).name
         kept = self.store.snapshots.versions(name, limit=2)

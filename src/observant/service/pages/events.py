@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from litestar import Response, get
 
-from observant.observer.telling import TOPICS
+from observant.names import TOPICS
 from observant.service.forms import whole_in
 from observant.service.given import GivenCollection
 from observant.service.pages.render import page

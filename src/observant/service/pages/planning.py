@@ -9,8 +9,8 @@ import msgspec
 from litestar import Response, get, post
 
 from observant.errors import InputError, ObservantError
+from observant.names import OBJECTIVES
 from observant.observer.settings import SettingsChanges
-from observant.planning import OBJECTIVES
 from observant.service import studies
 from observant.service.cache import Cached
 from observant.service.collection import Collection

@@ -10,8 +10,8 @@ from litestar import Response, get, post
 from litestar.params import FromPath
 
 from observant.errors import DeniedError, MissingError, ObservantError
+from observant.names import OBJECTIVES
 from observant.observer.settings import SettingsChanges
-from observant.planning import OBJECTIVES
 from observant.service.access import Access
 from observant.service.access.guard import identity_of
 from observant.service.access.secrets import SHORTEST

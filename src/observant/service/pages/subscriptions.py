@@ -9,7 +9,7 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import PathParameter
 
-from observant.observer.telling import TOPICS
+from observant.names import RESULT_FORMS, TOPICS
 from observant.service.collection import Collection
 from observant.service.collection.entries import NewSource
 from observant.service.collection.reading import SourceQuery
@@ -23,7 +23,7 @@ from observant.store import Subscription
 __all__ = ["HANDLERS"]
 
 Number = Annotated[int, PathParameter(ge=1, le=2**53)]
-_FORMS = ("auto", "html", "feed", "sitemap", "json")
+
 _SHOWN = 10
 """Results of a query on the page of all queries."""
 
@@ -197,7 +197,7 @@ def _queries(
         status=422 if problem else 200,
         rows=[(row, collection.members(row.id)[:_SHOWN]) for row in found.sources],
         total=found.total,
-        forms=_FORMS,
+        forms=RESULT_FORMS,
         entered=entered or Form([]),
         problem=problem,
     )
