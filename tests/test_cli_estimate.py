@@ -62,6 +62,7 @@ def test_json_has_the_promised_columns(folder):
         "rate_per_day",
         "rate_low",
         "rate_high",
+        "rate_mean",
         "method",
         "evidence",
     ]

@@ -516,9 +516,10 @@ def test_the_same_plan_as_in_memory(rates, tmp_path, options):
 def test_the_sketch_leads_to_the_price(sources, budget):
     rate, weight, cost = np.array(sources).T
     options = PlanOptions(budget=budget)
-    problem = options.problem(rate, weight, cost)
+    problem = options.problem(rate, rate, weight, cost)
     wanted = plan(rate, importance=weight, cost=cost, budget=budget)
-    found = solve_price(Cells.of(rate, weight, cost), options, lambda s, t: Sums.of(problem, s, t))
+    cells = Cells.of(rate, rate, weight, cost)
+    found = solve_price(cells, options, lambda s, t: Sums.of(problem, s, t))
     assert found.sums.spent == pytest.approx(wanted.spent, rel=1e-9)
     assert found.sums.alpha / found.sums.importance == pytest.approx(
         wanted.collection_alpha, abs=1e-9
@@ -527,7 +528,8 @@ def test_the_sketch_leads_to_the_price(sources, budget):
 
 def test_sketches_and_sums_can_be_merged_in_any_parts(rates):
     _, columns = rates
-    arrays = tuple(columns.values())
+    rate, *others = columns.values()
+    arrays = (rate, 1.2 * rate, *others)
     whole = Cells.of(*arrays)
     parts = Cells.merged(Cells.of(*(a[k::7] for a in arrays)) for k in range(7))
     for name in Cells.__dataclass_fields__:

@@ -124,11 +124,18 @@ def _source(
 
 def _collection(file: str) -> tuple[AgeModel, dict[str, Any]]:
     """The sources of a file, of which one is asked for at random, by importance."""
+    import numpy as np
+
     from observant.cli.rate_tables import read_rates
     from observant.currency import RateMixture
 
     table = read_rates(file)
-    return RateMixture(table["rate_per_day"], table.get("importance")), {
+    known, weights = table["known"], np.ones(len(table["source"]))
+    weights = table.get("importance", weights)
+    if isinstance(known, RateMixture):  # every rate that a source may have
+        weights = weights[:, None] * known.weights
+        known = known.rates
+    return RateMixture(np.ravel(known), np.ravel(weights)), {
         "sources": len(table["source"]),
         "method": "mean over Poisson sources, Brewington (2.40)",
     }

@@ -50,7 +50,7 @@ _ORDERS = ("source", "rate", "visits", "changes")
     "--method",
     "-m",
     type=Choice(RATE_METHODS),
-    help="How to estimate; see above.  [default: bias-reduced, with --group: pooled]",
+    help="How to estimate; see above.  [default: auto, with --group: pooled]",
 )
 @group_option()
 @confidence_option
@@ -110,10 +110,10 @@ def estimate(
 
     \b
     Methods:
-      bias-reduced       any gaps, dated or not, finite for every history (the default)
+      auto               pooled for 50 sources or more, else bias-reduced (the default)
+      bias-reduced       each source alone: any gaps, dated or not, finite for every history
       pooled             the collection as prior: best when visits are few
       pooled-gamma       the same with a Gamma prior: faster, coarser
-      auto               pooled for 50 sources or more, else bias-reduced
       mle                maximum likelihood; infinite for sources that always changed
       improved           Cho's -log((n-X+0.5)/(n+0.5)), for regular visits
       naive              changes over time; misses what happened twice between visits
@@ -126,7 +126,7 @@ def estimate(
 
     if output and not _is_folder(output, engine):
         format_of(output)  # a bad name is better found before the work than after
-    method = method or ("pooled" if group else "bias-reduced")
+    method = method or ("pooled" if group else "auto")
     options = {
         "method": method,
         "confidence": confidence,

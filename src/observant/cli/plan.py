@@ -56,7 +56,7 @@ _SEEN = "planned on all that the visits tell of each rate, not on one number"
     metavar="ALPHA",
     help="A wanted currency, 0 to 1, instead of a budget: answers with the smallest budget.",
 )
-@objective_option(default="freshness")
+@objective_option(shown="freshness; with --grace: currency")
 @grace_option(default="0d")
 @click.option(
     "--importance",
@@ -102,12 +102,14 @@ def plan(
     \b
       source        which one
       rate_per_day  how often it changes
+      rate_mean     the mean of what is known of the rate (optional; without it the rate is certain)
       importance    what it is worth (optional; all alike without it)
       host          for --host-cap (optional; taken from the source's URL without it)
       cost          of a visit (optional; the budget is then in that unit)
 
-    A visit log will do too. Its rates are then estimated (pooled), and the plan takes all that is
-    known of each one, which is better than one number where visits are few.
+    A visit log will do too. Its rates are then estimated (pooled). From a log, and from a table of
+    `observant estimate`, the plan takes all that is known of each rate, and not one number for the
+    truth: a source that was never seen to change has not the rate 0.
 
     A budget may also be for each source: 0.1/source/day. Prints how often to visit each, the
     currency that this buys, and what other budgets would.
@@ -179,7 +181,7 @@ def _solve(
     rates: str,
     budget: str | None,
     target: float | None,
-    objective: str,
+    objective: str | None,
     grace: float,
     importance: str | None,
     host_cap: str | None,
@@ -192,17 +194,19 @@ def _solve(
     _refuse_neither(budget, target)
     known = _seen(rates, importance, format_)
     if known is not None:
-        table: dict[str, Any] = {"source": known.source.to_pylist()}
+        notes = (*known.notes, _SEEN)
+        table: dict[str, Any] = {"source": known.source.to_pylist(), "known": known}
     else:
         table = read_rates(rates, importance, format_)
+        notes = table["notes"]
     hosts = None
     if host_cap is not None:
         hosts = table.get("host") or [_host_of(name) for name in table["source"]]
     answer = optimal(
-        table["rate_per_day"] if known is None else known,
+        table["known"],
         budget=None if budget is None else parse_budget(budget, len(table["source"])),
         target=target,
-        objective=objective,
+        objective=objective or ("currency" if grace else "freshness"),
         grace=grace,
         importance=table.get(importance or "importance"),
         cost=table.get("cost"),
@@ -212,7 +216,7 @@ def _solve(
         max_period=parse_duration(max_period) if max_period else float("inf"),
         source=table["source"],
     )
-    return answer if known is None else replace(answer, notes=(*answer.notes, *known.notes, _SEEN))
+    return replace(answer, notes=(*answer.notes, *notes))
 
 
 def _seen(file: str, importance: str | None, format_: str | None) -> RateTable | None:
@@ -241,7 +245,7 @@ def _solve_on_disk(
     rows: int,
     budget: str | None,
     target: float | None,
-    objective: str,
+    objective: str | None,
     grace: float,
     importance: str | None,
     host_cap: str | None,
@@ -260,7 +264,7 @@ def _solve_on_disk(
         output=output,
         budget=None if budget is None else parse_budget(budget),
         target=target,
-        objective=objective,
+        objective=objective or ("currency" if grace else "freshness"),
         grace=grace,
         importance=importance,
         min_period=parse_duration(min_period or 0.0),
@@ -286,10 +290,7 @@ def _tell_stored(answer: PlanFile, as_json: bool) -> None:
         f"{counted(answer.sources, 'source')}, {format_rate(answer.spent)} visits, "
         f"objective {answer.objective}"
     )
-    click.echo(
-        f"currency {answer.collection_alpha:.4f}; all visited alike it would be "
-        f"{answer.uniform_alpha:.4f}"
-    )
+    _print_currency(answer)
     click.echo(f"price of a visit {answer.price:.4g}: what one more a day would gain")
     for words, share in (("half", 0.5), ("twice", 2.0)):
         alpha = answer.alpha_with(share * answer.budget)
@@ -300,6 +301,14 @@ def _tell_stored(answer: PlanFile, as_json: bool) -> None:
     click.echo(f"worked out on disk, in {counted(answer.passes, 'pass', 'passes')} over the rates")
     if answer.path:
         click.echo(f"written to {answer.path}")
+
+
+def _print_currency(answer: Plan | PlanFile) -> None:
+    error = f" ±{answer.alpha_error:.4f}" if answer.alpha_error > 0.0 else ""
+    click.echo(
+        f"currency {answer.collection_alpha:.4f}{error}; all visited alike it would be "
+        f"{answer.uniform_alpha:.4f}"
+    )
 
 
 def _refuse_neither(budget: str | None, target: float | None) -> None:
@@ -392,10 +401,7 @@ def _print_summary(answer: Plan) -> None:
         f"{counted(len(answer), 'source')}, {format_rate(answer.spent)} visits, "
         f"objective {answer.objective}"
     )
-    click.echo(
-        f"currency {answer.collection_alpha:.4f}; all visited alike it would be "
-        f"{answer.uniform_alpha:.4f}"
-    )
+    _print_currency(answer)
     click.echo(f"price of a visit {answer.price:.4g}: what one more a day would gain")
     budgets = [answer.budget / 2, answer.budget * 2]
     try:
@@ -406,10 +412,16 @@ def _print_summary(answer: Plan) -> None:
         words = "half" if budget < answer.budget else "twice"
         click.echo(f"with {words} the budget: {alpha:.4f}")
     starved = int(answer.starved.sum())
-    if starved:
+    still = int(answer.still.sum())
+    if still:
         click.echo(
-            f"never visited: {counted(starved, 'source')}. For a visit to last they change too "
-            "often or matter too little (--max-period visits them all the same)"
+            f"never visited: {counted(still, 'source')} whose rate was given as 0, which is to say "
+            "that it never changes (--max-period visits them all the same)"
+        )
+    if starved > still:
+        click.echo(
+            f"never visited: {counted(starved - still, 'source')}. For a visit to last they change "
+            "too often or matter too little (--max-period visits them all the same)"
         )
     for host, price in list(answer.saturated_hosts.items())[:5]:
         click.echo(f"host {host} is at its cap; one more visit there would gain {price:.4g}")

@@ -11,6 +11,8 @@ from observant.errors import InputError
 __all__ = ["read_rates"]
 
 _NUMBERS = ("rate_per_day", "importance", "cost")
+_EVIDENCE = ("rate_mean", "visits", "changes", "exposure_days", "method", "evidence")
+"""What the tables of `observant estimate -o` tell of how well each rate is known."""
 
 
 def read_rates(
@@ -22,7 +24,7 @@ def read_rates(
     from observant.formats import read_batches
 
     named_format([file], format_)
-    wanted = ("source", *_NUMBERS, "host", *([importance] if importance else []))
+    wanted = ("source", *_NUMBERS, *_EVIDENCE, "host", *([importance] if importance else []))
     batches = list(read_batches(sys.stdin.buffer if file == "-" else file, wanted, format_))
     table = pa.Table.from_batches(batches) if batches else pa.table({})
     name = "standard input" if file == "-" else file
@@ -42,7 +44,38 @@ def read_rates(
         columns[column] = _numbers(table[column], column, columns["source"], name)
     if "host" in table.column_names:
         columns["host"] = [str(host or "") for host in table["host"].to_pylist()]
+    columns["known"], columns["notes"] = _known(table, columns, name)
     return columns
+
+
+def _known(table: Any, columns: dict[str, Any], file: str) -> tuple[Any, tuple[str, ...]]:
+    """All that a table tells of the rates, and what is to be said of it; else the rates alone."""
+    from observant.estimation.rates import RateTable
+    from observant.planning.known import known_rates, posterior_of
+    from observant.scale.ratefile import evidence_codes, known_means
+
+    present = set(table.column_names)
+    if "rate_mean" in present and known_means(table["rate_mean"]):
+        means = _numbers(table["rate_mean"], "rate_mean", columns["source"], file)
+        return known_rates(columns["rate_per_day"], means), ()
+    if not present.issuperset({*_EVIDENCE} - {"rate_mean"}):
+        return columns["rate_per_day"], ()
+    counts = ("visits", "changes", "exposure_days")
+    seen = {name: _numbers(table[name], name, columns["source"], file) for name in counts}
+    methods = set(table["method"].to_pylist())
+    rate = columns["rate_per_day"]
+    return posterior_of(
+        RateTable(
+            source=table["source"],
+            **seen,
+            rate_per_day=rate,
+            rate_low=rate,  # not asked for
+            rate_high=rate,
+            evidence_code=evidence_codes(table["evidence"].combine_chunks()),
+            method=str(methods.pop()) if len(methods) == 1 else "",
+            confidence=0.95,
+        )
+    )
 
 
 def _refuse_doubled(sources: list[str], file: str) -> None:

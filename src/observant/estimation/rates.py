@@ -73,6 +73,7 @@ class RateTable(Table):
         "rate_per_day",
         "rate_low",
         "rate_high",
+        "rate_mean",
         "method",
         "evidence",
     )
@@ -95,6 +96,13 @@ class RateTable(Table):
     """What a reader should know: evidence set aside, methods chosen, assumptions."""
     posterior: RatePosterior | None = None
     """The full posterior of every rate, from the pooled methods."""
+    rate_mean: NDArray[np.float64] | None = None
+    """Mean of what is known of each rate, from the pooled methods. With `rate_per_day`, which is
+    the geometric mean there, it is what planning needs; no value for the other methods."""
+
+    def __post_init__(self) -> None:
+        if self.rate_mean is None and self.posterior is not None:
+            object.__setattr__(self, "rate_mean", self.posterior.mean)
 
     @property
     def evidence(self) -> NDArray[np.str_]:
@@ -110,6 +118,8 @@ class RateTable(Table):
         )
         evidence = pa.DictionaryArray.from_arrays(self.evidence_code, pa.array(EVIDENCE))
         given = {"method": constant.cast(pa.string()), "evidence": evidence.cast(pa.string())}
+        if self.rate_mean is None:
+            given["rate_mean"] = pa.nulls(len(self), pa.float64())
         return pa.table(
             {
                 name: given[name] if name in given else pa.array(getattr(self, name))

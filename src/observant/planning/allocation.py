@@ -55,8 +55,9 @@ def plan(
     Parameters
     ----------
     rates
-        Updates a day of each source; a `RateTable`, whose posterior is used where it has one; or
-        a posterior (`RatePosterior`, `RateMixture`, `GammaRates`).
+        Updates a day of each source, taken as known; a `RateTable`, of which everything is used
+        that it tells of each rate (`known`); or a posterior (`RatePosterior`, `RateMixture`,
+        `GammaRates`).
     budget
         Visits a day, or whatever `cost` counts, a day.
     target
@@ -86,7 +87,7 @@ def plan(
     >>> print(round(plan([1, 2, 3, 4, 5], target=0.5).budget, 3))
     8.322
     """
-    problem, names = read_problem(
+    problem, names, notes = read_problem(
         rates, objective, grace, importance, cost, hosts, host_caps, min_period, max_period,
         posterior, source,
     )  # fmt: skip
@@ -104,7 +105,7 @@ def plan(
         budget = solution.spent
     else:
         solution = problem.for_budget(budget or 0.0)
-    return _plan_of(problem, solution, budget or 0.0, names)
+    return _plan_of(problem, solution, budget or 0.0, names, notes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,6 +125,9 @@ class Plan(Table):
     """Λ: what one more unit of budget a day gains, in the objective times importance."""
     collection_alpha: float
     """Mean of `alpha`, weighted with the importance."""
+    alpha_error: float
+    """Standard error of `collection_alpha`, from what is not known of the rates; not-a-number where
+    they were taken as known. It counts chance, not sources that are no Poisson processes."""
     uniform_alpha: float
     """The same if all sources were visited alike, for the same budget, as far as caps allow."""
     penalty: float
@@ -140,6 +144,11 @@ class Plan(Table):
     def starved(self) -> NDArray[np.bool_]:
         """Sources the plan never visits: their rate is too high or their importance too low."""
         return ~(self.visits_per_day > 0.0)
+
+    @property
+    def still(self) -> NDArray[np.bool_]:
+        """Sources the plan never visits because they are said never to change: current as is."""
+        return np.asarray(self.starved & (self.alpha == 1.0))
 
     @cached_property
     def penalties(self) -> dict[str, float]:
@@ -209,6 +218,7 @@ class Plan(Table):
         return {
             "price": self.price,
             "alpha": self.collection_alpha,
+            "alpha_error": self.alpha_error,
             "uniform_alpha": self.uniform_alpha,
             "objective": self.objective,
             "budget_per_day": self.budget,
@@ -253,7 +263,9 @@ class BudgetCurve(Table):
     """Currency if all sources were visited alike."""
 
 
-def _plan_of(problem: Problem, solution: Solution, budget: float, names: Any) -> Plan:
+def _plan_of(
+    problem: Problem, solution: Solution, budget: float, names: Any, told: tuple[str, ...]
+) -> Plan:
     model = problem.current or problem.objective
 
     def one(rows: slice) -> tuple[Array, Array]:
@@ -271,22 +283,31 @@ def _plan_of(problem: Problem, solution: Solution, budget: float, names: Any) ->
     if problem.host_price is not None:
         for h in np.flatnonzero(problem.host_price > solution.price).tolist():
             saturated[problem.host_names[h]] = float(problem.host_price[h])
-    notes = []
+    notes = list(told)
     if solution.price == 0.0 and spent < budget:
         notes.append(f"there is no use for more than {spent:g} of the {budget:g} a day")
     penalty = problem.mean(lambda rows: problem.objective.select(rows).mean_penalty(period[rows]))
+    mean_alpha = float(np.average(alpha, weights=weight))
+    uniform = problem.uniform_alpha(budget) if budget > 0.0 else math.nan
+    named = getattr(problem.objective, "kind", problem.objective.name)
+    if mean_alpha < uniform - 1e-6 and problem.current is not None:
+        notes.append(
+            f"this is the plan for {named}; if currency is wanted, all visited alike have more of "
+            f"it, {uniform:.4f} (the objective currency plans for it)"
+        )
     return Plan(
         source=names if names is not None else np.arange(len(period)),
         visits_per_day=visits,
         period_days=period,
         alpha=alpha,
         price=solution.price,
-        collection_alpha=float(np.average(alpha, weights=weight)),
-        uniform_alpha=problem.uniform_alpha(budget) if budget > 0.0 else math.nan,
+        collection_alpha=mean_alpha,
+        alpha_error=problem.alpha_error(period, problem.alike(budget or math.nan)),
+        uniform_alpha=uniform,
         penalty=penalty,
         budget=budget,
         spent=spent,
-        objective=getattr(problem.objective, "kind", problem.objective.name),
+        objective=named,
         saturated_hosts=saturated,
         notes=tuple(notes),
         _problem=problem,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import InputError
+from observant.planning.known import posterior_of
 from observant.planning.objectives import Objective, objective
 from observant.planning.problem import Problem
 
@@ -33,11 +34,13 @@ def read_problem(
     max_period: ArrayLike,
     posterior: Any | None,
     source: Any,
-) -> tuple[Problem, Any]:
-    """Check everything once and make the problem of it."""
+) -> tuple[Problem, Any, tuple[str, ...]]:
+    """Check everything once and make the problem of it; with the names, and what is to be said."""
+    notes: tuple[str, ...] = ()
     if hasattr(rates, "rate_per_day"):
         source = rates.source if source is None else source
-        posterior = rates.posterior if posterior is None else posterior
+        if posterior is None:
+            posterior, notes = posterior_of(rates)
         rates = rates.rate_per_day
     names = None if source is None else _names(source)
     known = posterior if posterior is not None else rates
@@ -79,14 +82,14 @@ def read_problem(
         others=lambda name: _other(name, known, grace, chosen),
     )
     if host_caps is None:
-        return problem, names
+        return problem, names, notes
     if hosts is None:
         raise InputError("caps on hosts need the host of each source")
     host, host_names = _encoded(hosts)
     if len(host) != count:
         raise InputError(f"{len(host):,} hosts for {count:,} sources")
     problem = replace(problem, host=host, host_names=host_names, caps=_caps(host_caps, host_names))
-    return problem.with_host_prices(), names
+    return problem.with_host_prices(), names, notes
 
 
 def _other(name: str, known: Any, grace: ArrayLike, chosen: Objective) -> Objective | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -19,9 +19,9 @@ from observant.errors import InputError
 from observant.planning.objectives import OBJECTIVES, Objective
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-__all__ = ["Problem", "Solution", "filled"]
+__all__ = ["Doubt", "Problem", "Solution", "filled"]
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -38,6 +38,50 @@ class Solution:
     spent: float
     dear: float = math.nan
     mix: float = 0.0
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What is not known of the mean currency of a plan, as sums that can be added up.
+
+    Each source adds its own posterior variance. The prior behind the posteriors was learnt from the
+    same visits, and its error is common to all: where visits tell but a share of what makes sources
+    differ, the error is larger by one over the root of that share (for normal errors this is exact;
+    the share is taken with all sources visited alike).
+    """
+
+    weight: float = 0.0
+    own: float = math.nan
+    """Variances times importance squared; not-a-number where the rates are taken as known."""
+    alike: float = 0.0
+    level: float = 0.0
+    square: float = 0.0
+
+    @classmethod
+    def of(cls, problem: Problem, period: Array, alike: float, rows: slice) -> Doubt:
+        """The sums of some sources, which have these periods."""
+        model = (problem.current or problem.objective).select(rows)
+        even = np.full(len(period), alike)
+        own, common = model.mean_penalty_variance(period), model.mean_penalty_variance(even)
+        if own is None or common is None:
+            return cls()
+        weight, level = filled(problem.importance, rows), model.mean_penalty(even)
+        sums = (weight, weight**2 * own, weight * common, weight * level, weight * level**2)
+        return cls(*(float(values.sum()) for values in sums))
+
+    @classmethod
+    def merged(cls, parts: Iterable[Doubt]) -> Doubt:
+        """Add up the sums of parts."""
+        return cls(*(math.fsum(values) for values in zip(*map(astuple, parts), strict=True)))
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean currency."""
+        if not self.weight > 0.0:
+            return math.nan
+        between = max(self.square / self.weight - (self.level / self.weight) ** 2, 0.0)
+        share = between / (between + self.alike / self.weight) if between > 0.0 else 1.0
+        return math.sqrt(self.own) / self.weight / math.sqrt(share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +159,19 @@ class Problem:
         """Mean currency of a solution."""
         return self.alpha_of(lambda rows: self.mixed_periods(solution, rows))
 
+    def alpha_error(self, period: Array, alike: float) -> float:
+        """Standard error of the mean currency of these periods; see `Doubt`."""
+        return Doubt.merged(
+            self.map(lambda rows: Doubt.of(self, period[rows], alike, rows))
+        ).error  # fmt: skip
+
+    def alike(self, budget: float) -> float:
+        """The one period of all sources that spends the budget."""
+        return self.total(lambda rows: filled(self.cost, rows).sum()) / budget
+
     def uniform_alpha(self, budget: float) -> float:
         """Mean currency if all had the same period, longer only where a cap or limit says so."""
-        alike = self.total(lambda rows: filled(self.cost, rows).sum()) / budget
+        alike = self.alike(budget)
         needed: Array | None = None
         if self.host is not None and self.caps is not None:
             cost = np.broadcast_to(self.cost, self.host.shape)

@@ -1,6 +1,6 @@
 """A plan for more sources than memory holds: a few passes over a file of rates, then the answer.
 
-The file is read and checked once; its numbers are kept on disk, 24 bytes a source, and added up at
+The file is read and checked once; its numbers are kept on disk, 32 bytes a source, and added up at
 the prices that `pricing` asks for. A last pass writes the plan, in the order of the file.
 """
 
@@ -18,6 +18,7 @@ from observant.formats import format_of, read_batches, write_batches
 from observant.scale.door import hashes_of
 from observant.scale.folder import open_folder
 from observant.scale.pricing import Cells, PlanOptions, Sums, solve_price
+from observant.scale.ratefile import known_means
 from observant.scale.streams import read_stream
 from observant.scale.totals import PlanTotals, totals_of
 from observant.visits.parsing import plain_column, text_in
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NUMBERS", "PlanFile", "checked_rates", "plan", "planned"]
 
-NUMBERS = ("rate_per_day", "importance", "cost")
+NUMBERS = ("rate_per_day", "rate_mean", "importance", "cost")
 """What a plan needs to know of each source."""
 
 
@@ -78,7 +79,8 @@ def plan(
     Parameters
     ----------
     rates
-        A file with the columns source and rate_per_day, and if there are any importance and cost.
+        A file with the columns source and rate_per_day, and if there are any rate_mean (as the
+        pooled methods give it), importance and cost.
     output
         Where the plan goes, in the order of the rates.
     importance
@@ -138,7 +140,7 @@ class _StoredRates:
         import pyarrow as pa
 
         name = os.fspath(file) if isinstance(file, str | os.PathLike) else "standard input"
-        wanted = ("source", "time", *NUMBERS, *([importance] if importance else []))
+        wanted = ("source", "time", "changes", *NUMBERS, *([importance] if importance else []))
         once, cells, rows = _Once(name), [], 0
         numbers_file = pa.OSFile(os.fspath(path / "numbers.arrow"), "wb")
         names_file = pa.OSFile(os.fspath(path / "names.arrow"), "wb")
@@ -252,9 +254,10 @@ def checked_rates(
             )
     names = text_in(plain_column(batch.column("source")), "source").cast(pa.string())
     columns: dict[str, Any] = {"source": names}
-    for column, given in zip(NUMBERS, ("rate_per_day", weight, "cost"), strict=True):
-        if given not in present:
-            columns[column] = np.ones(batch.num_rows)
+    for column, given in zip(NUMBERS, ("rate_per_day", "rate_mean", weight, "cost"), strict=True):
+        if given not in present or _unknown(batch, column):
+            alone = columns["rate_per_day"] if column == "rate_mean" else np.ones(batch.num_rows)
+            columns[column] = alone
             continue
         values = _floats(batch.column(given))
         good = np.isfinite(values) & (values > 0.0 if column == "cost" else values >= 0.0)
@@ -271,7 +274,32 @@ def checked_rates(
                 source=names[at].as_py(),
             )
         columns[column] = values
+    _refuse_never_seen(batch, columns, file, before)
     return columns
+
+
+def _unknown(batch: pa.RecordBatch, column: str) -> bool:
+    """Whether a table of ours leaves the mean open, as methods do that look at a source alone."""
+    return column == "rate_mean" and not known_means(batch.column(column))
+
+
+def _refuse_never_seen(
+    batch: pa.RecordBatch, columns: dict[str, Any], file: str, before: int
+) -> None:
+    """A source that was never seen to change is not one that never changes."""
+    if "changes" not in batch.schema.names:
+        return
+    never = (columns["rate_per_day"] == 0.0) & (_floats(batch.column("changes")) == 0.0)
+    if never.any():
+        at = int(np.argmax(never))
+        raise InputError(
+            "was never seen to change, which is not a rate of 0: take the rates of `observant "
+            "estimate --method pooled`, or plan in memory (--engine memory)",
+            file=file,
+            row=before + at + 1,
+            column="rate_per_day",
+            source=columns["source"][at].as_py(),
+        )
 
 
 def _floats(column: pa.Array) -> NDArray[np.float64]:

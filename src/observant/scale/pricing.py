@@ -13,7 +13,7 @@ later the sum is the budget to the tolerance. Every pass is a sum, so it can run
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from observant.errors import EstimationError, InputError
 from observant.planning.inputs import read_problem
+from observant.planning.known import known_rates
 from observant.planning.objectives import Objective, objective
-from observant.planning.problem import Problem, Solution, filled
+from observant.planning.problem import Doubt, Problem, Solution, filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,12 +51,13 @@ class PlanOptions:
     min_period: float = 0.0
     max_period: float = math.inf
 
-    def problem(self, rates: Array, importance: Any, cost: Any) -> Problem:
+    def problem(self, rates: Array, means: Array, importance: Any, cost: Any) -> Problem:
         """The problem of some of the sources, which were checked before."""
+        known = known_rates(rates, means)
         same = self.objective == "currency" or (self.objective == "freshness" and not self.grace)
         return Problem(
-            objective=objective(self.objective, rates, self.grace),
-            current=None if same else objective("currency", rates, self.grace),
+            objective=objective(self.objective, known, self.grace),
+            current=None if same else objective("currency", known, self.grace),
             importance=np.asarray(importance, float),
             cost=np.asarray(cost, float),
             shortest=np.asarray(self.min_period, float),
@@ -68,26 +70,30 @@ class Cells:
     """Sources that are alike, added up."""
 
     rate_cell: NDArray[np.int64]
+    mean_cell: NDArray[np.int64]
+    """Of the mean over the rate, which says how well a rate is known."""
     value_cell: NDArray[np.int64]
     sources: NDArray[np.int64]
     cost: Array
     importance: Array
     cost_rate: Array
     """Sum of rate times cost, for the mean rate of a cell."""
+    cost_mean: Array
+    """The same of the means."""
 
     @classmethod
-    def of(cls, rates: Array, importance: Array, cost: Array) -> Cells:
+    def of(cls, rates: Array, means: Array, importance: Array, cost: Array) -> Cells:
         """Sketch some sources.
 
-        >>> one = np.ones(4)
-        >>> Cells.of(np.array([1.0, 1.001, 2.0, 0.0]), one, one).sources.tolist()
+        >>> one, rates = np.ones(4), np.array([1.0, 1.001, 2.0, 0.0])
+        >>> Cells.of(rates, rates, one, one).sources.tolist()
         [1, 2, 1]
         """
-        with np.errstate(divide="ignore"):
-            value = importance / cost
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value, known = importance / cost, np.where(rates > 0.0, means / rates, 1.0)
         return cls(
-            _cell(rates), _cell(value), np.ones(len(rates), np.int64), cost, importance,
-            rates * cost,
+            _cell(rates), _cell(known), _cell(value), np.ones(len(rates), np.int64), cost,
+            importance, rates * cost, means * cost,
         ).compact()  # fmt: skip
 
     @classmethod
@@ -100,7 +106,7 @@ class Cells:
 
     def compact(self) -> Cells:
         """Add up what is in the same cell."""
-        both = np.stack([self.rate_cell, self.value_cell])
+        both = np.stack([self.rate_cell, self.mean_cell, self.value_cell])
         kept, where = np.unique(both, axis=1, return_inverse=True)
         where, count = np.ravel(where), kept.shape[1]
 
@@ -110,16 +116,19 @@ class Cells:
         return Cells(
             kept[0],
             kept[1],
+            kept[2],
             total(self.sources).astype(np.int64),
             total(self.cost),
             total(self.importance),
             total(self.cost_rate),
+            total(self.cost_mean),
         )
 
     def problem(self, options: PlanOptions) -> Problem:
         """The sketch as a problem of its own, one source a cell."""
+        known = known_rates(self.cost_rate / self.cost, self.cost_mean / self.cost)
         return read_problem(
-            self.cost_rate / self.cost, options.objective, options.grace, self.importance,
+            known, options.objective, options.grace, self.importance,
             self.cost, None, None, options.min_period, options.max_period, None, None,
         )[0]  # fmt: skip
 
@@ -136,6 +145,7 @@ class Sums:
     """Currency times importance."""
     penalty: float = 0.0
     uniform_alpha: float = 0.0
+    doubt: Doubt = field(default_factory=Doubt)
 
     @classmethod
     def of(cls, problem: Problem, solution: Solution, alike: float) -> Sums:
@@ -162,6 +172,7 @@ class Sums:
             alpha=weighed(model, period, gain=True),
             penalty=weighed(problem.objective, period, gain=False),
             uniform_alpha=weighed(model, uniform, gain=True),
+            doubt=Doubt.of(problem, period, alike, rows),
         )
 
     @classmethod
@@ -173,7 +184,8 @@ class Sums:
             _total([getattr(p, n) for p in listed])
             for n in ("spent", "importance", "alpha", "penalty", "uniform_alpha")
         ]
-        return cls(*whole, *rest)
+        doubt = Doubt.merged(part.doubt for part in listed)
+        return cls(*whole, *rest, doubt)  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True)
@@ -202,8 +214,9 @@ def solve_price(
 
     >>> rates, one = np.linspace(1.0, 5.0, 5), np.ones(5)
     >>> options = PlanOptions(budget=5.0)
-    >>> problem = options.problem(rates, one, one)
-    >>> found = solve_price(Cells.of(rates, one, one), options, lambda s, t: Sums.of(problem, s, t))
+    >>> problem = options.problem(rates, rates, one, one)
+    >>> cells = Cells.of(rates, rates, one, one)
+    >>> found = solve_price(cells, options, lambda s, t: Sums.of(problem, s, t))
     >>> print(round(found.sums.alpha / 5, 5), round(found.sums.spent, 9))
     0.37389 5.0
     """

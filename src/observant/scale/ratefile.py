@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["RateFile", "evidence_codes", "rate_table_of", "read_rates"]
+__all__ = ["RateFile", "evidence_codes", "known_means", "rate_table_of", "read_rates"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +81,11 @@ def rate_table_of(
     kinds = dict.fromkeys(("visits", "changes"), pa.int64())
     numbers = {
         name: table[name].cast(kinds.get(name, pa.float64())).to_numpy()
-        for name in RateTable.columns[1:7]
+        for name in RateTable.columns[1:8]
+        if name != "rate_mean"
     }
+    if "rate_mean" in table.column_names and known_means(table["rate_mean"]):
+        numbers["rate_mean"] = table["rate_mean"].cast(pa.float64()).to_numpy()
     return RateTable(
         source=table["source"].cast(pa.large_string()).combine_chunks(),
         **numbers,
@@ -91,6 +94,11 @@ def rate_table_of(
         confidence=confidence,
         notes=notes,
     )
+
+
+def known_means(column: Any) -> bool:
+    """Whether a column of means holds any; methods that look at a source alone leave it empty."""
+    return not set(column.slice(0, 1).to_pylist()) <= {None, ""}
 
 
 def evidence_codes(evidence: pa.Array) -> NDArray[np.int8]:

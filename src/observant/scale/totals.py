@@ -17,6 +17,7 @@ class PlanTotals:
 
     price: float
     collection_alpha: float
+    alpha_error: float
     uniform_alpha: float
     penalty: float
     budget: float
@@ -32,6 +33,7 @@ class PlanTotals:
         return {
             "price": self.price,
             "alpha": self.collection_alpha,
+            "alpha_error": self.alpha_error,
             "uniform_alpha": self.uniform_alpha,
             "objective": self.objective,
             "budget_per_day": self.budget,
@@ -49,6 +51,7 @@ def totals_of(found: Priced, objective: str) -> dict[str, Any]:
     return {
         "price": found.price,
         "collection_alpha": sums.alpha / sums.importance,
+        "alpha_error": sums.doubt.error,
         "uniform_alpha": sums.uniform_alpha / sums.importance,
         "penalty": sums.penalty / sums.importance,
         "budget": found.budget,

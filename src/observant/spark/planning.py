@@ -7,12 +7,13 @@ what is really spent until the price is exact, and a last, lazy pass that applie
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from observant.errors import InputError
+from observant.planning.problem import Doubt
 from observant.scale.planning import NUMBERS, checked_rates, planned
 from observant.scale.pricing import Cells, PlanOptions, Sums, solve_price
 from observant.scale.totals import PlanTotals, totals_of
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["SparkPlan", "collection_currency", "currency", "plan"]
 
 _CELLS = (
-    "rate_cell long, value_cell long, sources long, cost double, importance double, "
-    "cost_rate double"
+    "rate_cell long, mean_cell long, value_cell long, sources long, cost double, "
+    "importance double, cost_rate double, cost_mean double"
 )
 _SUMS = (
     "sources long, starved long, spent double, importance double, alpha double, penalty double, "
-    "uniform_alpha double"
+    "uniform_alpha double, doubt array<double>"
 )
 _PLAN = "source string, visits_per_day double, period_days double, alpha double"
 
@@ -60,10 +61,10 @@ def plan(
 ) -> SparkPlan:
     """Divide a visiting budget over the sources of a data frame.
 
-    `df` has the columns source and rate_per_day, and if there are any importance (or the column
-    named so) and cost. What is spent agrees with the budget to `tolerance`; visits and currency
-    are those of `observant.plan` to about ten times that. The other options are those of
-    `observant.plan`; caps on hosts are not offered here.
+    `df` has the columns source and rate_per_day, and if there are any rate_mean (as the pooled
+    methods give it), importance (or the column named so) and cost. What is spent agrees with the
+    budget to `tolerance`; visits and currency are those of `observant.plan` to about ten times
+    that. The other options are those of `observant.plan`; caps on hosts are not offered here.
     """
     require_spark()
     options = PlanOptions(budget, target, objective, grace, min_period, max_period)
@@ -79,7 +80,9 @@ def plan(
 
             def add_up(solution: Solution, alike: float) -> Sums:
                 found = numbers.mapInArrow(_adding(options, solution, alike), _SUMS).toArrow()
-                return Sums.merged(Sums(**row) for row in found.to_pylist())
+                return Sums.merged(
+                    Sums(**row | {"doubt": Doubt(*row["doubt"])}) for row in found.to_pylist()
+                )
 
             found = solve_price(cells, options, add_up, tolerance)
     finally:
@@ -153,7 +156,11 @@ def _rates(df: DataFrame, importance: str | None) -> DataFrame:
             raise InputError(
                 f"there is no column {column!r}; the columns are {', '.join(df.columns)}"
             )
-    columns = [F.col("source").cast("string"), F.col("rate_per_day").cast("double")]
+    rate = F.col("rate_per_day").cast("double")
+    mean = rate
+    if "rate_mean" in df.columns:
+        mean = F.coalesce(F.col("rate_mean").cast("double"), rate)
+    columns = [F.col("source").cast("string"), rate, mean.alias("rate_mean")]
     for name, given in (("importance", weight), ("cost", "cost")):
         value = F.col(given).cast("double") if given in df.columns else F.lit(1.0)
         columns.append(value.alias(name))
@@ -185,7 +192,8 @@ def _adding(
             for batch in batches
             if batch.num_rows
         )
-        yield pa.record_batch({n: [getattr(sums, n)] for n in Sums.__dataclass_fields__})
+        row = {name: [getattr(sums, name)] for name in Sums.__dataclass_fields__}
+        yield pa.record_batch(row | {"doubt": [list(astuple(sums.doubt))]})
 
     return answer
 

@@ -89,9 +89,9 @@ def objective(
         return Renewal(rates, grace if kind is Currency else 0.0)
     if isinstance(rates, RateMixture):
         grid = np.atleast_2d(rates.rates)
-        if np.any(grid != grid[0]):
-            raise InputError("posteriors must share one grid of rates")
-        return PosteriorMean(name, grid[0], np.atleast_2d(rates.weights), grace)
+        alike = not np.any(grid != grid[0])
+        weights = np.atleast_2d(rates.weights)
+        return PosteriorMean(name, grid[0] if alike else grid, weights, grace)
     if hasattr(rates, "weights"):
         return PosteriorMean(name, rates.rates, rates, grace)
     return kind(rates, grace) if kind is Currency else kind(rates)

@@ -91,10 +91,11 @@ class Renewal(Objective):
 
 
 class PosteriorMean(Objective):
-    """An objective averaged over posteriors on one grid of rates: W is linear, so its mean is used.
+    """An objective averaged over posteriors on a grid of rates: W is linear, so its mean is used.
 
-    `weights` has one row a source, or is the `posterior` of a pooled `RateTable`, which is then
-    read in blocks of sources, so that memory stays bounded.
+    The grid is one for all, or has a row for each source. `weights` has one row a source, or is
+    the `posterior` of a pooled `RateTable`, which is then read in blocks of sources, so that memory
+    stays bounded.
 
     >>> mean = PosteriorMean("freshness", [0.1, 1.0], [[0.5, 0.5]])
     >>> print(mean.limit, mean.period_at(1.0).round(3))
@@ -105,14 +106,19 @@ class PosteriorMean(Objective):
 
     def __init__(self, kind: str, rates: ArrayLike, weights: Any, grace: ArrayLike = 0.0) -> None:
         self.kind = kind
-        self.grid = checked_rates(rates)
+        grid = np.asarray(rates, float)
+        self.grid = checked_rates(grid.ravel() if grid.ndim == 2 else grid)
+        if grid.ndim == 2:
+            self.grid = self.grid.reshape(grid.shape)
         self.weights = weights if hasattr(weights, "weights") else np.asarray(weights, float)
         if isinstance(self.weights, np.ndarray) and (
-            self.weights.ndim != 2 or self.weights.shape[1] != len(self.grid)
+            self.weights.ndim != 2
+            or self.weights.shape[1] != self.grid.shape[-1]
+            or (self.grid.ndim == 2 and len(self.grid) != len(self.weights))
         ):
             raise InputError(
                 f"the posterior needs one row a source and one column for each of the "
-                f"{len(self.grid)} rates, not shape {self.weights.shape}"
+                f"{self.grid.shape[-1]} rates, not shape {self.weights.shape}"
             )
         self.grace = checked_grace(grace, len(self.weights))
 
@@ -124,6 +130,10 @@ class PosteriorMean(Objective):
 
     def mean_penalty(self, period: ArrayLike) -> Array:
         return self._average(lambda known, s: known.mean_penalty(s), period)
+
+    def mean_penalty_variance(self, period: ArrayLike) -> Array:
+        square = self._average(lambda known, s: known.mean_penalty(s) ** 2, period)
+        return np.maximum(square - self.mean_penalty(period) ** 2, 0.0)
 
     def index(self, s: ArrayLike) -> Array:
         return self._average(lambda known, s: known.index(s), s)
@@ -149,7 +159,8 @@ class PosteriorMean(Objective):
 
     def select(self, which: Choice) -> PosteriorMean:
         grace = self.grace if self.grace.ndim == 0 else self.grace[which]
-        return PosteriorMean(self.kind, self.grid, self._rows(which), grace)
+        grid = self.grid if self.grid.ndim == 1 else self.grid[which]
+        return PosteriorMean(self.kind, grid, self._rows(which), grace)
 
     def _rows(self, which: Choice) -> Array:
         if isinstance(self.weights, np.ndarray):
@@ -159,7 +170,7 @@ class PosteriorMean(Objective):
             if step == 1:
                 return np.asarray(self.weights.weights(first, max(first, last)))
         wanted = np.arange(len(self))[which]
-        rows = np.empty((len(wanted), len(self.grid)))
+        rows = np.empty((len(wanted), self.grid.shape[-1]))
         for block in _blocks(len(self)):
             inside = (wanted >= block.start) & (wanted < block.stop)
             if inside.any():
@@ -173,7 +184,8 @@ class PosteriorMean(Objective):
         for rows in _blocks(len(self)):
             weights = self._rows(rows)
             grace = self.grace if self.grace.ndim == 0 else self.grace[rows][:, None]
-            known = _on_grid(self.kind, self.grid, grace)
+            grid = self.grid if self.grid.ndim == 1 else self.grid[rows]
+            known = _on_grid(self.kind, grid, grace)
             with np.errstate(invalid="ignore"):
                 values = np.where(weights > 0.0, value(known, s[rows, None]), 0.0)
                 total[rows] = np.einsum("ij,ij->i", weights, values)
@@ -224,7 +236,8 @@ class Custom(Objective):
 
 
 def _on_grid(kind: str, grid: Array, grace: Array) -> Any:
-    known = POISSON[kind](grid)
+    known = POISSON[kind](grid.ravel())
+    known.rates = grid
     if kind == "currency":
         known.grace = grace
     return known

@@ -44,6 +44,10 @@ class Objective(ABC):
     def select(self, which: Choice) -> Objective:
         """Return the objective of some of the sources."""
 
+    def mean_penalty_variance(self, period: ArrayLike) -> Array | None:  # noqa: ARG002
+        """Variance of `mean_penalty` over what is not known of each rate; None: all is known."""
+        return None
+
     @property
     def limit(self) -> Array:
         """W(∞): no price above it is worth a visit. Infinite where the index has no bound."""
