@@ -18,14 +18,16 @@ from observant.names import SORTS
 from observant.observer.config import Config
 from observant.observer.loop import Observer
 from observant.observer.settings import KEPT, SettingsChanges, give_way
+from observant.observer.spot_checks import SpotChecks
+from observant.service import charts, studies
 from observant.service.beliefs import read_beliefs
 from observant.service.collection import BulkChange, Collection, NewSource, SourceChanges
 from observant.service.collection.entries import web_address
 from observant.service.collection.masking import MASK
-from observant.service.collection.measuring import current_time, expected_time, measured
 from observant.service.collection.reasons import price_of
 from observant.service.collection.transfer import Document
-from observant.store import Posterior, Source, Subscription, VisitRow, open_store
+from observant.service.measured import current_time, expected_time, measured
+from observant.store import Entry, Posterior, Source, Subscription, VisitRow, open_store
 
 from .patience import eventually, run, until
 from .service_world import HOSTILE, World, operations
@@ -372,6 +374,30 @@ def test_expected_currency_is_that_of_the_closed_form():
         collection.cache.close()
 
 
+def test_whatever_is_said_of_the_plan_is_said_of_one_plan():
+    """On a new store the page said that the plan promises 99.9 %, beside a curve from 14 %."""
+    with open_store(":memory:") as store:
+        store.sources.add([Source(name=f"https://{k}.example/") for k in range(40)])
+        collection = Collection(store, Config(budget="200/day"))
+        plan = studies.plan_study(collection, wait=60.0).value.answer
+        view = collection.overview(patience=60.0)
+        graces = [point.grace_days for point in view.curve]
+        drawn = json.loads(charts.drawn(collection, "performance", {}))
+        price = price_of(collection)
+        collection.cache.close()
+    assert view.alpha_planned == pytest.approx(plan.alpha, abs=1e-6)
+    (same,) = (option.alpha for option in view.budget.options if option.factor == 1)
+    assert same == pytest.approx(plan.alpha, abs=1e-6)
+    assert price == plan.price
+    (shown,) = (
+        [row["plan"] for row in layer["data"]["values"]]
+        for layer in drawn["layer"]
+        if "plan" in layer.get("data", {}).get("values", [{}])[0]
+    )
+    assert shown == pytest.approx(plan.promised(graces), abs=1e-6)
+    assert shown[0] == pytest.approx(plan.alpha, abs=1e-6)
+
+
 def test_time_current_in_a_gap_agrees_with_simulation():
     """200,000 exponential first updates each: the mean is within 5 standard errors."""
     rng = np.random.default_rng(1)
@@ -435,6 +461,118 @@ def test_measured_currency_covers_the_truth_of_a_simulated_world():
     assert found.least < np.mean(truth) < found.most
 
 
+def _starved_world(store, *, checks_per_day, seed, days=28.0, count=24, rate=2.0):
+    """Half of the sources are visited every hour or so, half were visited once, 25 days and more
+    ago. Chance looks at some of them. Returns the true share of the time that copies were current,
+    over the whole collection, from the updates themselves.
+    """
+    rng, now = np.random.default_rng(seed), 1.8e9
+    begin = now - days * 86_400
+    checks = SpotChecks(seed)
+    checks.set_rate(checks_per_day, begin)
+    names = [f"https://h.example/{k}" for k in range(count)]
+    store.sources.add([Source(name=name, host="h") for name in names], now=begin)
+    moments = {name: [] for name in names}
+    for k, name in enumerate(names):
+        if k % 2:
+            moments[name] = [(at, None) for at in np.arange(rng.uniform(0, 1 / 24), days, 1 / 24)]
+        else:
+            moments[name] = [(rng.uniform(0, 0.5), None)]
+    at = begin
+    while (at := checks.next_at) < now:
+        name = checks.pick(at, names)
+        moments[name].append(((at - begin) / 86_400, checks.expected(count)))
+    current = 0.0
+    for name in names:
+        updates = np.sort(rng.uniform(0, days, rng.poisson(rate * days)))
+        last, entries = None, []
+        for day, check in sorted(moments[name]):
+            changed = None
+            if last is not None:
+                between = updates[(updates > last) & (updates <= day)]
+                changed = bool(len(between))
+                current += (between[0] if changed else day) - last
+            last = day
+            instant = begin + day * 86_400
+            entries.append(
+                Entry(
+                    visit=VisitRow(
+                        source=name,
+                        started_at=instant,
+                        ended_at=instant,
+                        outcome="first" if changed is None else "changed" if changed else "same",
+                        changed=changed,
+                    ),
+                    posterior=Posterior(data=_poisson_evidence(rate), rate=rate),
+                    spot_check=check,
+                )
+            )
+        after = updates[updates > last]
+        current += (after[0] if len(after) else days) - last
+        store.visits.record_many(entries, now=now)
+    return current / (days * count), now
+
+
+def test_spot_checks_measure_the_sources_that_the_schedule_leaves_alone():
+    """Half of the store is starved: without spot checks the copies seemed to be all current."""
+    covered, errors = 0, []
+    for seed in range(12):
+        with open_store(":memory:") as store:
+            truth, now = _starved_world(store, checks_per_day=4.0, seed=seed)
+            found = measured(store, read_beliefs(store, Config(), now), 0.0)
+        assert 0.45 < truth < 0.62
+        assert "spot checks" in found.method
+        covered += found.low <= truth <= found.high
+        errors.append(found.alpha - truth)
+        assert 0.1 < found.high - found.low < 0.25  # about 112 draws: ± 0.09
+    # Of 12 intervals of 95 % fewer than 9 hold the truth once in 5,000 times.
+    assert covered >= 9
+    assert abs(np.mean(errors)) < 4 * 0.05 / math.sqrt(12)
+
+
+def test_without_spot_checks_the_interval_allows_for_what_nobody_saw():
+    with open_store(":memory:") as store:
+        truth, now = _starved_world(store, checks_per_day=0.0, seed=1)
+        beliefs = read_beliefs(store, Config(), now)
+        found = measured(store, beliefs, 0.0)
+        late = measured(store, beliefs, 400.0)
+    assert truth == pytest.approx(0.49, abs=0.02)
+    assert found.sources == 24
+    assert found.alpha == pytest.approx(truth, abs=0.03)  # the model says what became of the rest
+    assert found.low < truth < found.high
+    assert found.high > 0.9  # nobody looked: they may all be as they were
+    assert late.alpha == pytest.approx(1.0)
+
+
+def test_a_spot_check_counts_by_its_chance_and_its_importance():
+    """Two sources, one of them three times as important and looked at nine times as often."""
+    now = 1.8e9
+    with open_store(":memory:") as store:
+        store.sources.add(
+            [Source(name="a", importance=3.0), Source(name="b", importance=1.0)], now=now - 1e6
+        )
+        for name, changed, chance, count in (("a", False, 9.0, 18), ("b", True, 1.0, 4)):
+            for k in range(count):
+                at = now - 1e5 + 1e3 * k
+                visit = VisitRow(
+                    source=name,
+                    started_at=at,
+                    ended_at=at,
+                    outcome="changed" if changed else "same",
+                    changed=changed,
+                )
+                store.visits.record_many([Entry(visit=visit, spot_check=chance)], now=now)
+        seen = VisitRow(source="a", started_at=now - 2e5, ended_at=now - 2e5, outcome="first")
+        store.visits.record(seen)
+        seen = VisitRow(source="b", started_at=now - 2e5, ended_at=now - 2e5, outcome="first")
+        store.visits.record(seen)
+        found = measured(store, read_beliefs(store, Config(), now), 0.0)
+    # 18 of 3/9 each, current; 4 of 1/1 each, not.
+    assert found.alpha == pytest.approx(6 / (6 + 4))
+    assert found.sources == 2
+    assert found.visits == 22
+
+
 def _poisson_evidence(rate):
     from observant.observer.scheduling import GRID
 
@@ -489,8 +627,11 @@ def test_a_store_of_before_gets_its_hours_counted(tmp_path):
             )
         counted = store.visits.hours(since=0.0)
     with closing(sqlite3.connect(place)) as database:
-        for table in ("sessions", "tokens", "accounts", "replies", "hours"):
+        for table in ("sessions", "tokens", "accounts", "replies", "hours", "requests"):
             database.execute(f"DROP TABLE {table}")
+        database.execute("ALTER TABLE leases DROP COLUMN holder")
+        database.execute("DROP INDEX visits_spot_check")
+        database.execute("ALTER TABLE visits DROP COLUMN spot_check")
         database.execute("DELETE FROM migrations WHERE number >= 4")
         database.commit()
     with open_store(place) as store:
@@ -555,7 +696,8 @@ def test_a_running_observer_takes_up_new_settings(tmp_path):
             changes = SettingsChanges(budget="5/s", objective="currency", grace="1h")
             await asyncio.to_thread(collection.change_settings, changes)
             await eventually(lambda: observer.config.objective == "currency")
-            assert observer.schedule.budget == pytest.approx(5 * 86_400)
+            assert observer.status().budget_per_day == pytest.approx(5 * 86_400)
+            assert observer.schedule.budget == pytest.approx(5 * 86_400 * (1 - config.spot_checks))
             assert observer.config.grace_days == pytest.approx(1 / 24)
             assert str(page) in observer.schedule
             observer.stop()

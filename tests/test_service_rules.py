@@ -199,8 +199,8 @@ DEEDS = [
     ),
     Deed(
         "import_document",
-        lambda _: ("POST", "/api/v1/import", {"settings": {"grace": "1h"}}),
-        lambda _: ("/settings/import", {"document": b'{"settings": {"grace": "2h"}}'}),
+        lambda _: ("POST", "/api/v1/import", {"settings": {"budget": "7/day"}}),
+        lambda _: ("/settings/import", {"document": b'{"settings": {"budget": "8/day"}}'}),
     ),
     Deed(
         "subscribe",

@@ -193,6 +193,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     budget: str | float = "1000/day"
     objective: str = "freshness"
     grace: str | float = 0.0
+    spot_checks: float = 0.02
+    """Share of the budget for visits at random times to random sources, which measure how current
+    the copies are; 0: none."""
     contact: str = ""
     """An address that servers see beside our name, so that their people can write to us."""
     allow: tuple[str, ...] = ()
@@ -227,6 +230,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
         bounds.duration("host_delay", self.host_delay, most=365.0)
         bounds.duration("lease", self.lease, least=bounds.SECOND, most=365.0)
+        bounds.number("spot_checks", self.spot_checks, 0, 0.5)
         bounds.number("downloaders", self.downloaders, 1, 100_000)
         if self.metrics.isdigit():
             bounds.number("metrics: a port", int(self.metrics[:9]), 0, 65_535)
@@ -254,6 +258,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def lease_seconds(self) -> float:
         return parse_duration(self.lease) * DAY
+
+    @property
+    def spot_checks_per_day(self) -> float:
+        """Visits a day that are left to chance."""
+        return self.budget_per_day * self.spot_checks
 
     def settings_of(
         self, tags: tuple[str, ...] | list[str], own: dict[str, Any] | None, source: str = ""

@@ -208,7 +208,7 @@ class Observer(Watching):
             alpha_high=expected.high,
             alpha_planned=expected.planned,
             price=self.schedule.price,
-            budget_per_day=self.schedule.budget,
+            budget_per_day=self.schedule.budget + self.spot_checks.per_day,
             spent=self.schedule.spent,
             lateness=late,
             lateness_max=latest,
@@ -294,7 +294,22 @@ class Observer(Watching):
                 self.schedule.rest(name, now + wait)
                 continue
             self._multiplexer.submit(name, watched.row.host or name)
-        return max(self.schedule.next_at() - self.clock.time(), 0.0)
+        self._spot_check(now)
+        soon = min(self.schedule.next_at(), self.spot_checks.next_at)
+        return max(soon - self.clock.time(), 0.0)
+
+    def _spot_check(self, now: float) -> None:
+        """Look at a source that chance has picked, unless it cannot be visited just now."""
+        name = self.spot_checks.pick(now, self._watched)
+        if name is None:
+            return
+        watched = self._watched[name]
+        rests = self._transport is not None and (
+            self._transport.hosts.free_at(watched.row.host) - now > _PATIENCE
+        )
+        if not rests and (watched.hours is None or watched.hours.allows(now)):
+            watched.spot_check = self.spot_checks.expected(len(self._watched))
+            self._multiplexer.submit(name, watched.row.host or name)
 
     def _probe(self) -> float:
         """During an outage: one visit now and then, until somebody answers."""
@@ -429,7 +444,9 @@ class Observer(Watching):
             outbox=await self._told(watched, visit, standing),
             members=getattr(visit, "members", None),
             fence=fence,
+            spot_check=watched.spot_check,
         )
+        watched.spot_check = None
         watched.text = None  # it was read for this visit: it is not to stay in memory
         try:
             recorded = await self._commits.record(entry)

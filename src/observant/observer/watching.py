@@ -25,6 +25,7 @@ from observant.observer.outage import Outage
 from observant.observer.scheduling import Planned, Schedule
 from observant.observer.settings import settings_of
 from observant.observer.sources import Surroundings, host_of, make_source
+from observant.observer.spot_checks import SpotChecks
 from observant.observer.telling import Standing
 from observant.store import SHARDS
 from observant.times import DAY
@@ -70,6 +71,8 @@ class Watched:
     standing: Standing = field(default_factory=Standing)
     refused: InputError | None = None
     """Why its settings cannot be used: every visit fails with that until somebody mends them."""
+    spot_check: float | None = None
+    """How many spot checks a day it could expect, while the visit under way is one."""
 
 
 def own_settings(row: StoredSource) -> dict[str, Any]:
@@ -99,6 +102,7 @@ class Watching:
         self.outage = Outage()
         self._given, self._seed = config, seed
         self._seen_settings: InForce | None = None
+        self.spot_checks = SpotChecks(seed)
         self.schedule = self._new_schedule()
         self._transport, self._owns_transport = transport, transport is None
         self._functions = functions
@@ -130,8 +134,7 @@ class Watching:
         new = set(staying) - set(self._fences)
         before, held_now = len(self._fences), len(staying)
         if held_now != before and staying:
-            # The budget is one for all observers of a store: each spends the part of its shards.
-            self.schedule.set_budget(self.config.budget_per_day * held_now / SHARDS)
+            self._share_budget(held_now)
         self._fences = staying
         leaving = {
             shard: fence
@@ -204,9 +207,16 @@ class Watching:
             self.schedule.restore_prior(prior)
             self._watched.clear()
             self._watch(rows)
-        held = len(self._fences) or SHARDS
-        self.schedule.set_budget(self.config.budget_per_day * held / SHARDS)
+        self._share_budget(len(self._fences) or SHARDS)
         return True
+
+    def _share_budget(self, held: int) -> None:
+        """The budget is one for all observers of a store: each spends the part of its shards, and a
+        small share of that on spot checks.
+        """
+        checks = self.config.spot_checks_per_day
+        self.schedule.set_budget((self.config.budget_per_day - checks) * held / SHARDS)
+        self.spot_checks.set_rate(checks * held / SHARDS, self.clock.time())
 
     async def _tell_due_times(self) -> None:
         """Write down when sources are due, where another budget or prior has moved that."""

@@ -19,13 +19,15 @@ from observant.observer.scheduling import GRID
 from observant.times import DAY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import ArrayLike
 
     from observant.observer.config import Config
     from observant.store import Store
     from observant.store.types import SourceColumns
 
-__all__ = ["Beliefs", "posterior_of", "read_beliefs"]
+__all__ = ["Beliefs", "limits_of", "posterior_of", "read_beliefs"]
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -60,14 +62,6 @@ class Beliefs:
         return np.where(np.isnan(days), np.inf, np.maximum(days, 0.0))
 
     @cached_property
-    def period(self) -> Array:
-        """Days from the last visit to the next as it is scheduled."""
-        period = (self.columns.due_at - self.columns.good_at) / DAY
-        # Overdue sources have been waiting longer than they were meant to.
-        period = np.maximum(np.where(np.isnan(period), np.inf, period), 1e-9)
-        return np.clip(period, self.min_period, self.max_period)
-
-    @cached_property
     def rate(self) -> Array:
         """The middle of each posterior: exponential of the mean of log λ."""
         return np.asarray(np.exp(self.posterior @ np.log(GRID)))
@@ -93,17 +87,6 @@ class Beliefs:
         mean, spread = np.array(means), np.array(spreads)
         return mean, np.maximum(mean - spread, 0.0), np.minimum(mean + spread, 1.0)
 
-    def promised(self, graces: ArrayLike) -> Array:
-        """α at each grace in the long run, if every source keeps the period it has now."""
-        answer = []
-        for grace in np.atleast_1d(np.asarray(graces, float)).tolist():
-            beyond = np.maximum(self.period - grace, 1e-12)
-            x = np.outer(beyond, GRID)
-            fresh = np.einsum("ij,ij->i", self.posterior, -np.expm1(-x) / x)
-            alpha = (np.minimum(grace, self.period) + beyond * fresh) / self.period
-            answer.append(float(self.share @ np.minimum(alpha, 1.0)))
-        return np.array(answer)
-
     def coarse(self, most: int) -> tuple[Array, Array, NDArray[np.int64]]:
         """A thinner grid, the posteriors on it, and the sources they are of: at most so many.
 
@@ -128,25 +111,16 @@ _COARSE = 0.75
 def read_beliefs(store: Store, config: Config, now: float, limit: int = 4000) -> Beliefs:
     """Read the collection, or an even sample of it."""
     columns = store.sources.columns(limit)
-    weights, shortest, longest = [], [], []
-    known: dict[tuple[str, str, float], tuple[float, float, float]] = {}
-    for tags, own, importance in zip(
-        columns.tags, columns.config, columns.importance.tolist(), strict=True
-    ):
-        key = (tags, own, importance)
-        if key not in known:
-            known[key] = _limits(config, tags, own, importance)
-        weight, low, high = known[key]
-        weights.append(weight)
-        shortest.append(low)
-        longest.append(high)
+    importance, shortest, longest = limits_of(
+        config, columns.tags, columns.config, columns.importance.tolist()
+    )
     prior = store.settings.get("observer.prior")
     return Beliefs(
         at=now,
         columns=columns,
-        importance=np.array(weights, np.float64),
-        min_period=np.array(shortest, np.float64),
-        max_period=np.array(longest, np.float64),
+        importance=importance,
+        min_period=shortest,
+        max_period=longest,
         posterior=posterior_of(columns.posterior, prior),
     )
 
@@ -163,6 +137,20 @@ def posterior_of(evidence: list[bytes | None], prior: list[float] | None) -> Arr
             row[:] = np.frombuffer(data, np.float32)
     weights = before * np.exp(rows - rows.max(axis=1, keepdims=True, initial=-1e30))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def limits_of(
+    config: Config, tags: Iterable[str], own: Iterable[str], importance: Iterable[float]
+) -> tuple[Array, Array, Array]:
+    """Importance, shortest and longest period of sources with these tags and settings (JSON)."""
+    known: dict[tuple[str, str, float], tuple[float, float, float]] = {}
+    rows = []
+    for key in zip(tags, own, importance, strict=True):
+        if key not in known:  # most of many sources have the same settings
+            known[key] = _limits(config, *key)
+        rows.append(known[key])
+    table = np.array(rows, np.float64).reshape(-1, 3)
+    return table[:, 0], table[:, 1], table[:, 2]
 
 
 def _limits(config: Config, tags: str, own: str, importance: float) -> tuple[float, float, float]:

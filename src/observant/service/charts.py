@@ -172,14 +172,9 @@ def _performance(asked: Asked) -> Any:
     if not curve:
         raise InputError("there are no sources yet, so there is no currency to show")
     grace = days_in(asked.params, "grace", asked.collection.config.grace_days)
-    beliefs = asked.collection.beliefs()
-    promised = asked.collection.cache.get(
-        "promised",
-        lambda: beliefs.promised([point.grace_days for point in curve]).tolist(),
-        max_age=60.0,
-        wait=asked.wait,
-    )
-    return performance_figure(curve, grace, promised.value or ())
+    plan = studies.plan_study(asked.collection, wait=asked.wait).value
+    promised = plan.answer.promised([point.grace_days for point in curve]) if plan else ()
+    return performance_figure(curve, grace, promised)
 
 
 def _activity(asked: Asked) -> Any:

@@ -11,11 +11,13 @@ Every operation of the OpenAPI document is a method of the same name.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -24,9 +26,8 @@ from observant.errors import InputError, ServiceError
 from observant.service import answers as a
 
 if TYPE_CHECKING:
-    import datetime as dt
     import ssl
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 __all__ = [
     "Client",
@@ -34,6 +35,41 @@ __all__ = [
 
 T = TypeVar("T")
 _LONGEST = 1 << 30
+_NOTHING = type(None)
+_SOURCES = "search tag host state kind sort descending limit offset after"
+_VISITS = "since until changed limit after"
+
+
+def _op(
+    route: str, answer: type[T], *, doc: str, query: str = "", body: str | None = None
+) -> Callable[..., T]:
+    """A method of the client for one operation of the API.
+
+    Arguments are what the path names, then the fields of `body` that must be given; further fields
+    (where there is a body) and parameters of the `query` by name.
+    """
+    method, _, path = route.partition(" ")
+    places = re.findall(r"{(\w+)}", path)
+    fields = (body or "").split()
+    kinds = inspect.Parameter
+    given = [kinds(n, kinds.POSITIONAL_OR_KEYWORD) for n in ("self", *places, *fields)]
+    given += [kinds(n, kinds.KEYWORD_ONLY, default=None) for n in query.split()]
+    if body is not None:
+        given.append(kinds("further", kinds.VAR_KEYWORD))
+    signature = inspect.Signature(given)
+
+    def call(*args: Any, **named: Any) -> T:
+        found = signature.bind(*args, **named).arguments
+        client: Client = found.pop("self")
+        where = path.format(**{n: quote(str(found.pop(n)), safe="") for n in places})
+        sent = None
+        if body is not None:
+            sent = {n: found.pop(n) for n in fields} | found.pop("further", {})
+        return client.call(method, where, answer, query=found, body=sent)
+
+    call.__doc__ = doc
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
 
 
 class Client:
@@ -64,91 +100,28 @@ class Client:
     def __repr__(self) -> str:
         return f"<client of {self._base}>"
 
-    # -- the collection -----------------------------------------------------------------------
-
-    def overview(self, *, grace: str | None = None) -> a.Overview:
-        """How current the collection is, what that costs, and what is going on."""
-        return self._get("/overview", a.Overview, grace=grace)
-
-    def hours(self, *, count: int = 48) -> list[a.HourItem]:
-        """Visits, changes and failures of the last hours."""
-        return self._get("/hours", list[a.HourItem], count=count)
-
-    def hosts(self, *, limit: int = 100) -> list[a.HostItem]:
-        """Hosts in trouble."""
-        return self._get("/hosts", list[a.HostItem], limit=limit)
-
-    def tags(self) -> list[a.TagItem]:
-        """Every tag and how many sources have it."""
-        return self._get("/tags", list[a.TagItem])
-
-    def observers(self) -> list[a.ObserverItem]:
-        """Observers seen during the last day."""
-        return self._get("/observers", list[a.ObserverItem])
-
-    def events(
-        self,
-        *,
-        topic: str | None = None,
-        tag: str | None = None,
-        source: int | None = None,
-        limit: int = 100,
-        after: int | None = None,
-    ) -> a.EventPage:
-        """Changes and other events, newest first."""
-        return self._get(
-            "/events",
-            a.EventPage,
-            topic=topic,
-            tag=tag,
-            source=source,
-            limit=limit,
-            after=after,
-        )
-
-    def visits(
-        self,
-        *,
-        since: dt.datetime | None = None,
-        until: dt.datetime | None = None,
-        changed: bool | None = None,
-        limit: int = 100,
-        after: int | None = None,
-    ) -> a.VisitPage:
-        """Visits of all sources, newest first."""
-        return self._get(
-            "/visits",
-            a.VisitPage,
-            since=since,
-            until=until,
-            changed=changed,
-            limit=limit,
-            after=after,
-        )
-
-    def visit_log(self, *, format: str = "parquet", since: dt.datetime | None = None) -> bytes:  # noqa: A002
-        """The whole visit log as a file (parquet, csv, jsonl)."""
-        return self._call("GET", "/visit-log", query={"format": format, "since": since})
+    # fmt: off
+    overview = _op("GET /overview", a.Overview, query="grace",
+        doc="How current the collection is, what that costs, and what is going on.")
+    hours = _op("GET /hours", list[a.HourItem], query="count",
+        doc="Visits, changes and failures of the last hours.")
+    hosts = _op("GET /hosts", list[a.HostItem], query="limit",
+        doc="Hosts in trouble.")
+    tags = _op("GET /tags", list[a.TagItem],
+        doc="Every tag and how many sources have it.")
+    observers = _op("GET /observers", list[a.ObserverItem],
+        doc="Observers seen during the last day.")
+    events = _op("GET /events", a.EventPage, query="topic tag source limit after",
+        doc="Changes and other events, newest first.")
+    visits = _op("GET /visits", a.VisitPage, query=_VISITS,
+        doc="Visits of all sources, newest first.")
+    visit_log = _op("GET /visit-log", bytes, query="format since",
+        doc="The whole visit log as a file (parquet, csv, jsonl).")
 
     # -- sources ------------------------------------------------------------------------------
 
-    def list_sources(
-        self,
-        *,
-        search: str | None = None,
-        tag: str | None = None,
-        host: str | None = None,
-        state: str | None = None,
-        kind: str | None = None,
-        sort: str = "name",
-        descending: bool = False,
-        limit: int = 100,
-        offset: int = 0,
-        after: str | None = None,
-    ) -> a.SourcePage:
-        """One page of sources."""
-        query = {name: value for name, value in locals().items() if name != "self"}
-        return self._get("/sources", a.SourcePage, **query)
+    list_sources = _op("GET /sources", a.SourcePage, query=_SOURCES,
+        doc="One page of sources.")
 
     def all_sources(self, **filters: Any) -> Iterator[a.SourceRow]:
         """Every source that the filters of `list_sources` let through, page after page."""
@@ -160,268 +133,149 @@ class Client:
             if after is None:
                 return
 
-    def add_source(self, url: str, **entry: Any) -> a.Added:
-        """Watch a source: kind, name, title, tags, importance, state, settings."""
-        return self._send("POST", "/sources", a.Added, {"url": url, **entry})
+    add_source = _op("POST /sources", a.Added, body="url",
+        doc="Watch a source: kind, name, title, tags, importance, state, settings.")
 
     def import_sources(
-        self,
-        sources: Iterable[str | Mapping[str, Any]],
-        *,
-        idempotency_key: str | None = None,
+        self, sources: Iterable[str | Mapping[str, Any]], *, idempotency_key: str | None = None
     ) -> a.Imported:
         """Watch many sources, given by address or as `add_source` takes them."""
         entries = [{"url": one} if isinstance(one, str) else dict(one) for one in sources]
-        return self._send("POST", "/sources/import", a.Imported, entries, key=idempotency_key)
+        return self.call("POST", "/sources/import", a.Imported, body=entries, key=idempotency_key)
 
-    def change_sources(self, action: str, **change: Any) -> a.BulkAnswer:
-        """Pause, resume, tag, untag, weigh (importance) or remove many: by ids, filters, or all."""
-        return self._send("POST", "/sources/bulk", a.BulkAnswer, {"action": action, **change})
-
-    def source(self, source: int) -> a.SourceDetail:
-        """Everything about one source but its visits."""
-        return self._get(f"/sources/{int(source)}", a.SourceDetail)
-
-    def update_source(self, source: int, **changes: Any) -> a.SourceRow:
-        """Change url, title, tags, importance, state or settings."""
-        return self._send("PATCH", f"/sources/{int(source)}", a.SourceRow, changes)
-
-    def remove_source(self, source: int, *, forget: bool = False) -> None:
-        """Stop watching a source; `forget` deletes its visits as well."""
-        self._call("DELETE", f"/sources/{int(source)}", query={"forget": forget})
-
-    def pause_source(self, source: int) -> a.SourceRow:
-        """Stop visiting a source for a while."""
-        return self._send("POST", f"/sources/{int(source)}/pause", a.SourceRow)
-
-    def resume_source(self, source: int) -> a.SourceRow:
-        """Go on visiting a source."""
-        return self._send("POST", f"/sources/{int(source)}/resume", a.SourceRow)
-
-    def check_source(self, source: int) -> a.CheckAnswer:
-        """Visit a source now, due or not."""
-        return self._send("POST", f"/sources/{int(source)}/check", a.CheckAnswer)
-
-    def source_visits(
-        self,
-        source: int,
-        *,
-        since: dt.datetime | None = None,
-        until: dt.datetime | None = None,
-        changed: bool | None = None,
-        limit: int = 100,
-        after: int | None = None,
-    ) -> a.VisitPage:
-        """Visits of a source, newest first."""
-        return self._get(
-            f"/sources/{int(source)}/visits",
-            a.VisitPage,
-            since=since,
-            until=until,
-            changed=changed,
-            limit=limit,
-            after=after,
-        )
-
-    def source_versions(self, source: int, *, limit: int = 100) -> list[a.VersionItem]:
-        """Kept versions of a source, newest first."""
-        return self._get(f"/sources/{int(source)}/versions", list[a.VersionItem], limit=limit)
-
-    def snapshot(self, source: int, digest: str) -> bytes:
-        """The content of a version."""
-        return self._call("GET", f"/sources/{int(source)}/versions/{quote(digest, safe='')}")
-
-    def diff(
-        self, source: int, *, old: str | None = None, new: str | None = None, by: str = "auto"
-    ) -> a.DiffAnswer:
-        """What changed between two kept versions; the last two unless told."""
-        return self._get(f"/sources/{int(source)}/diff", a.DiffAnswer, old=old, new=new, by=by)
-
-    def members(self, source: int, *, left: bool = False) -> list[a.MemberItem]:
-        """The results of a standing query."""
-        return self._get(f"/sources/{int(source)}/members", list[a.MemberItem], left=left)
+    change_sources = _op("POST /sources/bulk", a.BulkAnswer, body="action",
+        doc="Pause, resume, tag, untag, weigh (importance) or remove many: by ids, filters, all.")
+    source = _op("GET /sources/{source}", a.SourceDetail,
+        doc="Everything about one source but its visits.")
+    update_source = _op("PATCH /sources/{source}", a.SourceRow, body="",
+        doc="Change url, title, tags, importance, state or settings.")
+    remove_source = _op("DELETE /sources/{source}", _NOTHING, query="forget",
+        doc="Stop watching a source; `forget` deletes its visits as well.")
+    pause_source = _op("POST /sources/{source}/pause", a.SourceRow,
+        doc="Stop visiting a source for a while.")
+    resume_source = _op("POST /sources/{source}/resume", a.SourceRow,
+        doc="Go on visiting a source.")
+    check_source = _op("POST /sources/{source}/check", a.CheckAnswer,
+        doc="Visit a source now, due or not.")
+    source_visits = _op("GET /sources/{source}/visits", a.VisitPage, query=_VISITS,
+        doc="Visits of a source, newest first.")
+    source_versions = _op("GET /sources/{source}/versions", list[a.VersionItem], query="limit",
+        doc="Kept versions of a source, newest first.")
+    snapshot = _op("GET /sources/{source}/versions/{digest}", bytes,
+        doc="The content of a version.")
+    diff = _op("GET /sources/{source}/diff", a.DiffAnswer, query="old new by",
+        doc="What changed between two kept versions; the last two unless told.")
+    members = _op("GET /sources/{source}/members", list[a.MemberItem], query="left",
+        doc="The results of a standing query.")
 
     # -- plan ---------------------------------------------------------------------------------
 
-    def plan(
-        self,
-        *,
-        budget: str | None = None,
-        grace: str | None = None,
-        objective: str | None = None,
-        tag: str | None = None,
-        factor: float | None = None,
-    ) -> a.PlanView:
-        """What another budget, grace or objective would bring."""
-        return self._get(
-            "/plan",
-            a.PlanView,
-            budget=budget,
-            grace=grace,
-            objective=objective,
-            tag=tag,
-            factor=factor,
-        )
-
-    def rivals(self) -> a.RivalsView:
-        """Other people's rules on this collection's own history."""
-        return self._get("/rivals", a.RivalsView)
-
-    def population(self) -> a.PopulationView:
-        """How the sources change, all together."""
-        return self._get("/population", a.PopulationView)
+    plan = _op("GET /plan", a.PlanView, query="budget grace objective tag factor",
+        doc="What another budget, grace or objective would bring.")
+    rivals = _op("GET /rivals", a.RivalsView,
+        doc="Other people's rules on this collection's own history.")
+    population = _op("GET /population", a.PopulationView,
+        doc="How the sources change, all together.")
 
     # -- notifications ------------------------------------------------------------------------
 
-    def subscriptions(self) -> list[a.SubscriptionItem]:
-        """Who is told of what."""
-        return self._get("/subscriptions", list[a.SubscriptionItem])
-
-    def subscribe(self, name: str, channel: str, **entry: Any) -> a.NewSubscription:
-        """Tell somebody: filter, subject, template, digest, quiet, timezone, secret."""
-        given = {"name": name, "channel": channel, **entry}
-        return self._send("POST", "/subscriptions", a.NewSubscription, given)
-
-    def subscription(self, subscription: int) -> a.SubscriptionItem:
-        """One subscription."""
-        return self._get(f"/subscriptions/{int(subscription)}", a.SubscriptionItem)
-
-    def update_subscription(self, subscription: int, **changes: Any) -> a.SubscriptionItem:
-        """Change a subscription."""
-        path = f"/subscriptions/{int(subscription)}"
-        return self._send("PATCH", path, a.SubscriptionItem, changes)
-
-    def unsubscribe(self, subscription: int) -> None:
-        """Tell no more."""
-        self._call("DELETE", f"/subscriptions/{int(subscription)}")
-
-    def deliveries(
-        self,
-        *,
-        state: str | None = None,
-        subscription: int | None = None,
-        limit: int = 100,
-        after: int | None = None,
-    ) -> a.DeliveryPage:
-        """The delivery log, newest first."""
-        return self._get(
-            "/deliveries",
-            a.DeliveryPage,
-            state=state,
-            subscription=subscription,
-            limit=limit,
-            after=after,
-        )
+    subscriptions = _op("GET /subscriptions", list[a.SubscriptionItem],
+        doc="Who is told of what.")
+    subscribe = _op("POST /subscriptions", a.NewSubscription, body="name channel",
+        doc="Tell somebody: filter, subject, template, digest, quiet, timezone, secret.")
+    subscription = _op("GET /subscriptions/{subscription}", a.SubscriptionItem,
+        doc="One subscription.")
+    update_subscription = _op("PATCH /subscriptions/{subscription}", a.SubscriptionItem, body="",
+        doc="Change a subscription.")
+    unsubscribe = _op("DELETE /subscriptions/{subscription}", _NOTHING,
+        doc="Tell no more.")
+    deliveries = _op("GET /deliveries", a.DeliveryPage, query="state subscription limit after",
+        doc="The delivery log, newest first.")
 
     def retry_deliveries(self, subscription: int | None = None) -> a.Retried:
         """Have dead letters tried again."""
-        reply = self._call("POST", "/deliveries/retry", query={"subscription": subscription})
-        return msgspec.json.decode(reply, type=a.Retried)
+        asked = {"subscription": subscription}
+        return self.call("POST", "/deliveries/retry", a.Retried, query=asked)
 
     # -- settings -----------------------------------------------------------------------------
 
-    def settings(self) -> a.SettingsView:
-        """The settings in force."""
-        return self._get("/settings", a.SettingsView)
-
-    def change_settings(self, **changes: Any) -> a.SettingsView:
-        """Change budget, objective, grace or retention."""
-        return self._send("PATCH", "/settings", a.SettingsView, changes)
-
-    def export(self, *, secrets: bool = False) -> dict[str, Any]:
-        """Everything that was entered, as one document."""
-        return self._get("/export", dict[str, Any], secrets=secrets)
+    settings = _op("GET /settings", a.SettingsView,
+        doc="The settings in force.")
+    change_settings = _op("PATCH /settings", a.SettingsView, body="",
+        doc="Change budget, objective, grace or retention.")
+    export = _op("GET /export", dict[str, Any], query="secrets",
+        doc="Everything that was entered, as one document.")
 
     def import_document(
         self, document: Mapping[str, Any], *, idempotency_key: str | None = None
     ) -> a.Imported:
         """Take in what `export` gave."""
-        return self._send("POST", "/import", a.Imported, dict(document), key=idempotency_key)
+        return self.call("POST", "/import", a.Imported, body=dict(document), key=idempotency_key)
 
     # -- access -------------------------------------------------------------------------------
 
-    def session(self) -> a.SessionView:
-        """Who is asking."""
-        return self._get("/session", a.SessionView)
-
-    def sign_in(self, name: str, password: str) -> a.SessionView:
-        """Check a name and a password. (Sessions are for browsers: programs use tokens.)"""
-        credentials = {"name": name, "password": password}
-        return self._send("POST", "/session", a.SessionView, credentials)
-
-    def sign_out(self) -> None:
-        """End the session of a browser; nothing happens to a token."""
-        self._call("DELETE", "/session")
-
-    def change_password(self, old: str, new: str) -> None:
-        """Set a new password; only for sessions of browsers."""
-        self._call("PUT", "/session/password", body={"old": old, "new": new})
-
-    def accounts(self) -> list[a.AccountItem]:
-        """Who may sign in."""
-        return self._get("/accounts", list[a.AccountItem])
-
-    def add_account(self, name: str, role: str, password: str) -> a.AccountItem:
-        """Add somebody who may sign in (viewer, editor, owner)."""
-        given = {"name": name, "role": role, "password": password}
-        return self._send("POST", "/accounts", a.AccountItem, given)
-
-    def update_account(self, account: int, **changes: Any) -> a.AccountItem:
-        """Give an account another role or password."""
-        return self._send("PATCH", f"/accounts/{int(account)}", a.AccountItem, changes)
-
-    def remove_account(self, account: int) -> None:
-        """Remove an account with its sessions and tokens."""
-        self._call("DELETE", f"/accounts/{int(account)}")
-
-    def tokens(self) -> list[a.TokenItem]:
-        """Tokens, without their secrets."""
-        return self._get("/tokens", list[a.TokenItem])
-
-    def create_token(
-        self, name: str, *, scope: str = "read", days: float | None = None
-    ) -> a.NewToken:
-        """Make a token; its secret is in the answer, this once."""
-        return self._send(
-            "POST", "/tokens", a.NewToken, {"name": name, "scope": scope, "days": days}
-        )
-
-    def revoke_token(self, token: int) -> None:
-        """Take a token back."""
-        self._call("DELETE", f"/tokens/{int(token)}")
+    session = _op("GET /session", a.SessionView,
+        doc="Who is asking.")
+    sign_in = _op("POST /session", a.SessionView, body="name password",
+        doc="Check a name and a password. (Sessions are for browsers: programs use tokens.)")
+    sign_out = _op("DELETE /session", _NOTHING,
+        doc="End the session of a browser; nothing happens to a token.")
+    change_password = _op("PUT /session/password", _NOTHING, body="old new",
+        doc="Set a new password; only for sessions of browsers.")
+    accounts = _op("GET /accounts", list[a.AccountItem],
+        doc="Who may sign in.")
+    add_account = _op("POST /accounts", a.AccountItem, body="name role password",
+        doc="Add somebody who may sign in (viewer, editor, owner).")
+    update_account = _op("PATCH /accounts/{account}", a.AccountItem, body="",
+        doc="Give an account another role or password.")
+    remove_account = _op("DELETE /accounts/{account}", _NOTHING,
+        doc="Remove an account with its sessions and tokens.")
+    tokens = _op("GET /tokens", list[a.TokenItem],
+        doc="Tokens, without their secrets.")
+    create_token = _op("POST /tokens", a.NewToken, body="name",
+        doc="Make a token (scope, days); its secret is in the answer, this once.")
+    revoke_token = _op("DELETE /tokens/{token}", _NOTHING,
+        doc="Take a token back.")
 
     # -- monitoring ---------------------------------------------------------------------------
 
     def health(self) -> a.Health:
         """Ok, or what is wrong."""
-        reply = self._call("GET", "/health", api="", fine=(503,))
-        return msgspec.json.decode(reply, type=a.Health)
+        return self.call("GET", "/health", a.Health, api="", fine=(503,))
 
     def metrics(self) -> str:
         """Numbers for Prometheus."""
-        return self._call("GET", "/metrics", api="").decode()
+        return self.call("GET", "/metrics", bytes, api="").decode()
 
-    # -- inside -------------------------------------------------------------------------------
+    # fmt: on
 
-    def _get(self, path: str, kind: type[T], /, **query: Any) -> T:
-        return msgspec.json.decode(self._call("GET", path, query=query), type=kind)
-
-    def _send(
-        self, method: str, path: str, kind: type[T], body: Any = None, *, key: str | None = None
-    ) -> T:
-        reply = self._call(method, path, body=body, key=key)
-        return msgspec.json.decode(reply, type=kind)
-
-    def _call(
+    def call(
         self,
         method: str,
         path: str,
+        answer: type[T],
         *,
         query: Mapping[str, Any] | None = None,
         body: Any = None,
         key: str | None = None,
         api: str = "/api/v1",
         fine: tuple[int, ...] = (),
+    ) -> T:
+        """Call any path of the API, and read its answer as this type; bytes stay as they are."""
+        reply = self._reply(method, path, query, body, key, api, fine)
+        if answer is bytes:
+            return cast("T", reply)
+        return msgspec.json.decode(reply or b"null", type=answer)
+
+    def _reply(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None,
+        body: Any,
+        key: str | None,
+        api: str,
+        fine: tuple[int, ...],
     ) -> bytes:
         words = {name: _word(value) for name, value in (query or {}).items() if value is not None}
         address = f"{self._base}{api}{path}" + (f"?{urlencode(words)}" if words else "")
@@ -436,8 +290,8 @@ class Client:
             data = msgspec.json.encode(body)
         request = urllib.request.Request(address, data, headers, method=method)  # noqa: S310
         try:
-            with self._opener.open(request, timeout=self._timeout) as answer:
-                return bytes(answer.read(_LONGEST))
+            with self._opener.open(request, timeout=self._timeout) as got:
+                return bytes(got.read(_LONGEST))
         except urllib.error.HTTPError as error:
             with error:
                 reply = error.read(1 << 20)
@@ -446,6 +300,11 @@ class Client:
             raise ServiceError(_told(error.code, reply), status=error.code) from None
         except OSError as error:
             raise ServiceError(f"{self._base} cannot be reached: {error}") from error
+
+
+for _name, _made in vars(Client).items():
+    if hasattr(_made, "__signature__"):
+        _made.__name__, _made.__qualname__ = _name, f"Client.{_name}"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

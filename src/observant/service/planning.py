@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from observant.currency import RateMixture
     from observant.planning import Plan
     from observant.service.beliefs import Beliefs
     from observant.simulation import Comparison
@@ -65,7 +66,15 @@ class PlanAnswer:
     starving: NDArray[np.bool_] = field(repr=False)
     """Visited never, or no more often than the longest period forces."""
     longest: NDArray[np.float64] = field(repr=False)
+    model: RateMixture = field(repr=False)
     plan: Plan = field(repr=False)
+
+    def promised(self, graces: Sequence[float]) -> list[float]:
+        """α at each grace in the long run, if every source is visited as planned."""
+        from observant.currency import currency
+
+        share = self.weight / max(self.weight.sum(), 1e-300)
+        return [float(share @ currency(self.model, self.period, grace)) for grace in graces]
 
     def curve(self, multiples: Sequence[float] = BUDGETS) -> list[dict[str, float]]:
         """What other budgets would buy, planned and uniform; budgets of the whole collection."""
@@ -110,8 +119,9 @@ def what_if(
             f"the longest periods of the sources alone need {least / share:,.4g} visits a day: "
             "a smaller budget cannot keep them"
         )
+    model = RateMixture(grid, posterior)
     found = plan(
-        RateMixture(grid, posterior),
+        model,
         budget=budget * share,
         grace=grace,
         objective=objective,
@@ -139,6 +149,7 @@ def what_if(
         weight=weight,
         starving=starved,
         longest=longest,
+        model=model,
         plan=found,
     )
 

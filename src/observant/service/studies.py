@@ -62,7 +62,11 @@ def plan_study(
     importance: Mapping[str, float] | None = None,
     wait: float = QUICK,
 ) -> Cached[Planned]:
-    """The plan with other settings than those in force, before they are applied."""
+    """The plan in force, or with other settings before they are applied.
+
+    Whatever is said of a plan (what it promises, its price, what other budgets would buy) is said
+    of this one.
+    """
     from observant.service.planning import what_if
 
     config = collection.config

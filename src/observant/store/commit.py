@@ -79,6 +79,7 @@ class Prepared:
             "magnitude": _number(visit.magnitude),
             "bytes": _whole(visit.bytes, "bytes", (1 << 63) - 1, self.source),
             "error": error,
+            "spot_check": _number(entry.spot_check),
         }
         posterior, due = entry.posterior, entry.due_at
         summary = posterior if isinstance(posterior, Posterior) else None

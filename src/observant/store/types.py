@@ -41,6 +41,7 @@ __all__ = [
     "Source",
     "SourceColumns",
     "SourceQuery",
+    "SpotCheck",
     "StoredEvent",
     "StoredSource",
     "Swept",
@@ -279,6 +280,8 @@ class Entry(Value, frozen=True, kw_only=True):
     """The fence of the lease of the source's shard. None: no lease is asked for."""
     state: str | None = None
     """A new state of the source ("gone", "active"), if the visit decided one."""
+    spot_check: float | None = None
+    """The visit was left to chance: how many such visits a day its source could expect."""
 
 
 class Recorded(enum.Enum):
@@ -391,6 +394,25 @@ class SourceColumns(NamedTuple):
     visits: NDArray[np.int64]
     changes: NDArray[np.int64]
     posterior: list[bytes | None]
+
+
+class SpotCheck(NamedTuple):
+    """A visit to an active source that was left to chance."""
+
+    source: int
+    at: float
+    changed: bool | None
+    outcome: str
+    per_day: float
+    """How many spot checks a day its source could expect."""
+    before: float | None
+    """The last good visit before it, if there was one."""
+    rate: float | None
+    importance: float
+    tags: str
+    """JSON."""
+    config: str
+    """JSON."""
 
 
 class FailingHost(NamedTuple):

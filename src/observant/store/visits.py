@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from observant.errors import FenceError, InputError, UnknownSourceError
 from observant.store.commit import Prepared, commit
 from observant.store.engine import Columns, chunks
-from observant.store.types import KEEP, Entry, Hour, Recorded, VisitRow
+from observant.store.types import KEEP, Entry, Hour, Recorded, SpotCheck, VisitRow
 from observant.times import micros
 
 if TYPE_CHECKING:
@@ -178,6 +178,11 @@ class Visits:
         table[:, 1] /= 1e6
         return table
 
+    def spot_checks(self, *, since: float, limit: int = 20_000) -> list[SpotCheck]:
+        """Visits since an instant that were left to chance, newest first."""
+        rows = self._engine.read(lambda s: s.all("spot_checks", since=micros(since), most=limit))
+        return _SPOT_CHECK.all(rows)
+
     def list(
         self,
         source: str | None = None,
@@ -226,6 +231,10 @@ class Visits:
         return _VISIT.all(self._engine.read(work))
 
 
+_SPOT_CHECK = Columns(
+    SpotCheck,
+    "source at:at changed:bool outcome per_day before:at rate importance tags config",
+)
 _VISIT = Columns(
     VisitRow,
     "id source started_at ended_at outcome changed:bool status last_modified:at digest magnitude "

@@ -41,12 +41,8 @@ class CurvePoint(Answer, frozen=True, kw_only=True):
 
 
 class Measured(Answer, frozen=True, kw_only=True):
-    """Currency as the visits found it, beside what was expected of the same time.
-
-    Sources are picked at random. Between two visits a copy was current until the first update it
-    missed: all the time if nothing had changed; until an unknown moment if something had, whose
-    mean follows from the source's rate. `least` and `most` need no rate: they put that moment at
-    the beginning and at the end. The interval comes from the spread over the picked sources.
+    """Currency as visits found it, by spot checks where there are enough, beside what was expected
+    of the same moments: see `observant.service.measured`. `least` and `most` need no rate.
     """
 
     alpha: float
@@ -78,6 +74,8 @@ class BudgetView(Answer, frozen=True, kw_only=True):
     """Visits of the last 24 hours."""
     spent_share: float
     """Of the budget of 24 hours."""
+    spot_checks_per_day: float
+    """Visits that are left to chance: what measuring costs."""
     options: list[BudgetOption]
 
 
@@ -150,7 +148,7 @@ class Overview(Answer, frozen=True, kw_only=True):
     alpha: Estimate | None
     """Share of copies that are current now, weighted with importance; None without sources."""
     alpha_planned: float | None
-    """What the plan promises in the long run, at the grace of the settings; needs an observer."""
+    """What the plan in force promises in the long run at this grace; None until it is computed."""
     curve: list[CurvePoint]
     measured: Measured | None
     budget: BudgetView

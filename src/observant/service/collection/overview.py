@@ -25,8 +25,9 @@ from observant.service.answers import (
 )
 from observant.service.collection.base import Base
 from observant.service.collection.masking import masked_url
-from observant.service.collection.measuring import measured
 from observant.service.collection.reading import searchable
+from observant.service.measured import measured
+from observant.service.studies import plan_study
 from observant.times import DAY, utc
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Overviews(Base):
             failures=totals.failures,
             grace_days=grace,
             alpha=alpha,
-            alpha_planned=self._planned(),
+            alpha_planned=self.planned(grace, patience=patience),
             curve=curve,
             measured=self.measured(grace, patience=patience),
             budget=self._budget(config, beliefs, grace, now, patience),
@@ -115,7 +116,8 @@ class Overviews(Base):
     def measured(self, grace: float, *, patience: float = 0.2) -> Measured | None:
         """Currency as visits found it; computed beside the pages and kept for five minutes."""
         grid = min(GRACES, key=lambda g: abs(g - grace))  # one of few keys, whatever is asked
-        near = grace if math.isclose(grace, self.config.grace_days) else grid
+        config = self.config
+        near = grace if math.isclose(grace, config.grace_days) else grid
 
         try:
             beliefs = self.beliefs()  # here: a job of the cache must not wait for another
@@ -123,7 +125,7 @@ class Overviews(Base):
             return None
 
         def compute() -> Measured | None:
-            return measured(self.store, beliefs, near)
+            return measured(self.store, beliefs, near, config)
 
         return self.cache.get(("measured", near), compute, max_age=300.0, wait=patience).value
 
@@ -230,9 +232,10 @@ class Overviews(Base):
             next=rows[limit - 1].number if more else None,
         )
 
-    def _planned(self) -> float | None:
-        status = self.status()
-        return None if status is None else finite(status.alpha_planned)
+    def planned(self, grace: float, *, patience: float = 0.2) -> float | None:
+        """α that the plan in force promises in the long run; None until it is computed."""
+        plan = plan_study(self, wait=patience).value
+        return None if plan is None else plan.answer.promised([grace])[0]
 
     def _budget(
         self, config: Config, beliefs: Beliefs | None, grace: float, now: float, patience: float
@@ -243,35 +246,19 @@ class Overviews(Base):
             per_day=per_day,
             spent_today=spent,
             spent_share=spent / per_day,
-            options=[] if beliefs is None else self._options(config, beliefs, grace, patience),
+            spot_checks_per_day=config.spot_checks_per_day,
+            options=[] if beliefs is None else self._options(grace, patience),
         )
 
-    def _options(
-        self, config: Config, beliefs: Beliefs, grace: float, patience: float
-    ) -> list[BudgetOption]:
+    def _options(self, grace: float, patience: float) -> list[BudgetOption]:
         """What half of the budget, the budget, and half as much again would buy."""
-        from observant.service.planning import what_if
-
         near = min(GRACES, key=lambda g: abs(g - grace))
-
-        def compute() -> list[BudgetOption]:
-            found = what_if(
-                beliefs,
-                budget=config.budget_per_day,
-                grace=near,
-                objective=config.objective,
-            )
-            return [
-                BudgetOption(
-                    factor=round(point["budget"] / config.budget_per_day, 6),
-                    per_day=point["budget"],
-                    alpha=point["alpha"],
-                )
-                for point in found.curve(_FACTORS)
-            ]
-
-        key = ("options", config.budget_per_day, config.objective, near)
-        return self.cache.get(key, compute, max_age=300.0, wait=patience).value or []
+        plan = plan_study(self, grace=near, wait=patience).value
+        return [
+            BudgetOption(factor=factor, per_day=point["budget"], alpha=point["alpha"])
+            for point in (plan.curve if plan else ())
+            if (factor := round(point["budget"] / self.config.budget_per_day, 6)) in _FACTORS
+        ]
 
 
 def event_item(row: StoredEvent) -> EventItem:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from observant.errors import InputError, ObservantError
+from observant.errors import InputError
 from observant.observer.scheduling import GRID
 from observant.observer.watching import own_settings
+from observant.service.studies import plan_study
 from observant.times import DAY
 from observant.units import format_duration
 
@@ -91,25 +92,9 @@ def price_of(collection: Base) -> float | None:
     """Λ, what a visit must be worth: the observer's own, or that of the plan for the budget."""
     if collection.observer is not None:
         return float(collection.observer.schedule.price)
-    config = collection.config
-    try:
-        beliefs = collection.beliefs()
-    except ObservantError:
-        return None
-
-    def compute() -> float:
-        from observant.service.planning import what_if
-
-        return what_if(
-            beliefs,
-            budget=config.budget_per_day,
-            grace=config.grace_days,
-            objective=config.objective,
-        ).price
-
-    key = ("price", config.budget_per_day, config.grace_days, config.objective)
     patience = 1.0 if collection.loop else 10.0  # a page must not wait long, a command may
-    return collection.cache.get(key, compute, max_age=300.0, wait=patience).value
+    plan = plan_study(collection, wait=patience).value
+    return None if plan is None else plan.answer.price
 
 
 def _often(rate: float | None) -> str:

@@ -118,10 +118,10 @@ SELECT digest, id FROM digests WHERE digest IN :digests;
 -- name: add_visit
 INSERT INTO visits (
     source, started_at, took, outcome, changed, status, last_modified, digest, magnitude, bytes,
-    error
+    error, spot_check
 ) VALUES (
     :source, :started_at, :took, :outcome, :changed, :status, :last_modified, :digest, :magnitude,
-    :bytes, :error
+    :bytes, :error, :spot_check
 );
 
 -- name: visited
@@ -524,6 +524,16 @@ ON CONFLICT (hour) DO UPDATE SET
 -- name: hours
 SELECT hour, visits, changes, failures, bytes FROM hours
 WHERE hour >= :first AND hour <= :last ORDER BY hour;
+
+-- name: spot_checks
+SELECT v.source, v.started_at, v.changed, v.outcome, v.spot_check,
+    (SELECT max(b.started_at) FROM visits AS b
+     WHERE b.source = v.source AND b.started_at < v.started_at
+         AND b.outcome IN ('first', 'same', 'changed', 'back')),
+    s.rate, s.importance, s.tags, s.config
+FROM visits AS v JOIN sources AS s ON s.id = v.source
+WHERE v.spot_check IS NOT NULL AND v.started_at >= :since AND s.state = 'active'
+ORDER BY v.started_at DESC LIMIT :most;
 
 -- name: timelines
 SELECT source, started_at, changed FROM visits
