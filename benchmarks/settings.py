@@ -144,13 +144,14 @@ def _accepted(way: str, store: Any, drawn: dict[str, Any], folder: Path) -> Conf
     given = {name: value for name, value in drawn.items() if name != "own"}
     page = folder / "page.txt"
     page.write_text("a page")
+    given["files"] = [str(folder)]
     entries = [{"url": str(page), "kind": "file", "settings": own, "tags": ["news"]}]
     if way == "file":
         file = folder / "observant.toml"
         file.write_text(as_toml(given | {"sources": entries}))
         config = load_config(str(file), environment={})
     else:
-        config = load_config(None, {"sources": entries}, environment={})
+        config = load_config(None, {"sources": entries, "files": [str(folder)]}, environment={})
         names = SettingsChanges.__struct_fields__
         try:
             changes = msgspec.convert({n: given[n] for n in names if n in given}, SettingsChanges)

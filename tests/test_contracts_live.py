@@ -166,12 +166,13 @@ def test_the_kind_of_source_of_the_page(extras, tmp_path):
     database.commit()
     place = f"{tmp_path / 'shop.db'}#7"
     with open_store(":memory:") as store:
-        add_sources(store, Config(), [describe(place, kind="row", name="seven")])
+        config = Config(kinds=("row",))
+        add_sources(store, config, [describe(place, kind="row", name="seven")])
         outcomes = []
         for change in ("SELECT 1", "SELECT 1", "UPDATE items SET price = 8", "DELETE FROM items"):
             database.execute(change)
             database.commit()
-            outcomes.append(asyncio.run(Observer(store, Config()).check("seven")).outcome)
+            outcomes.append(asyncio.run(Observer(store, config).check("seven")).outcome)
     database.close()
     assert outcomes == ["first", "same", "changed", "gone"]
 

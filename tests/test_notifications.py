@@ -1152,11 +1152,12 @@ def test_an_observer_tells_transitions_across_restarts(store, tmp_path):
 
     page = tmp_path / "page.txt"
     name = str(page)
-    add_sources(store, Config(), [describe(name, kind="file")])
+    config = Config(files=(str(tmp_path),))
+    add_sources(store, config, [describe(name, kind="file")])
 
     def look(times=1):
         for _ in range(times):
-            asyncio.run(Observer(store, Config()).check(name))
+            asyncio.run(Observer(store, config).check(name))
         return [e.topic for e in store.outbox.pending()]
 
     page.write_text("one")
@@ -1298,7 +1299,13 @@ def test_an_observer_tells_of_a_change_by_webhook(tmp_path):
     warm_up()  # on a new clone the scheduler is compiled first, and that takes its time
     page, draft = tmp_path / "page.txt", tmp_path / "draft.txt"
     page.write_text("one two three")
-    config = Config(budget="50/s", allow=LOOPBACK, host_delay=0, defaults={"min_period": "1ms"})
+    config = Config(
+        budget="50/s",
+        allow=LOOPBACK,
+        files=(str(tmp_path),),
+        host_delay=0,
+        defaults={"min_period": "1ms"},
+    )
 
     async def main(store):
         def sent():

@@ -317,7 +317,7 @@ def test_checking_visits_now_and_records_it(tmp_path):
     page = tmp_path / "page.txt"
     page.write_text("one")
     with open_store(tmp_path / "store.db") as store:
-        collection = Collection(store, Config())
+        collection = Collection(store, Config(files=(str(tmp_path),)))
         collection.add(NewSource(url=str(page), kind="file"), trusted=True)
         assert collection.check(1).visit.outcome == "first"
         page.write_text("two, and more of it")
@@ -682,7 +682,7 @@ def test_a_running_observer_takes_up_new_settings(tmp_path):
 
     async def main():
         with open_store(tmp_path / "store.db") as store:
-            config = Config(budget="2/s", host_delay=0.0)
+            config = Config(budget="2/s", host_delay=0.0, files=(str(tmp_path),))
             observer = Observer(store, config)
             collection = Collection(store, config, observer, loop=asyncio.get_running_loop())
             collection.add(

@@ -273,7 +273,12 @@ def test_an_observer_in_the_same_process_visits_and_is_seen(tmp_path):
     page.write_text("one")
     with open_store(tmp_path / "s.db") as store:
         store.sources.add([Source(name=str(page), kind="file", host="file")])
-        config = Config(budget="2/s", host_delay=0.0, defaults={"min_period": "1h"})
+        config = Config(
+            budget="2/s",
+            host_delay=0.0,
+            files=(str(tmp_path),),
+            defaults={"min_period": "1h"},
+        )
         with served(store, config, observe=True) as (address, access):
             client = Client(address, access.new_token("t", "write")[1])
             until(lambda: client.source(1).source.visits)

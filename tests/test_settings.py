@@ -187,7 +187,9 @@ def test_an_observer_starts_with_a_store_whose_settings_ended_the_last_one(tmp_p
         database.execute("INSERT INTO settings VALUES (?, ?)", [KEPT, text])
         database.commit()
     with open_store(place) as store:
-        status = asyncio.run(Observer(store, Config(budget="10/s")).run(visits=1))
+        status = asyncio.run(
+            Observer(store, Config(budget="10/s", files=(str(tmp_path),))).run(visits=1)
+        )
         assert status.visits == 1
 
 
@@ -198,7 +200,7 @@ def test_a_source_whose_stored_settings_cannot_be_used_fails_with_the_reason(tmp
         good = describe(str(page), kind="file", name="good")
         bad = describe(str(page), kind="file", name="bad", settings={"max_period": 0})
         store.sources.add([good, bad])  # past all checks
-        asyncio.run(Observer(store, Config(budget="10/s")).run(visits=2))
+        asyncio.run(Observer(store, Config(budget="10/s", files=(str(tmp_path),))).run(visits=2))
         (visit,) = store.visits.list("bad", details=True)
         assert visit.outcome == "failed"
         assert "max_period" in visit.detail["reason"]
@@ -235,7 +237,7 @@ def test_an_error_in_the_observer_does_not_end_the_server(tmp_path, monkeypatch)
     page.write_text("a page")
 
     async def go(store):
-        observer = Broken(store, Config(budget="10/s"))
+        observer = Broken(store, Config(budget="10/s", files=(str(tmp_path),)))
         told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         until = asyncio.Event()
         serving = asyncio.create_task(

@@ -115,17 +115,12 @@ def add(
       observant add https://example.org/price --css '#price' --change text
     """
     from observant.cli.console import print_json
-    from observant.errors import InputError
+    from observant.observer.permission import Permission
     from observant.observer.running import add_sources, describe
     from observant.units import counted
 
     if name and len(addresses) != 1:
         raise click.UsageError("--name goes with exactly one address")
-    if kind in {"command", "callable"}:
-        raise InputError(
-            f"a {kind} can only be named in a configuration file that nobody else can write: "
-            "see docs/configuration.md"
-        )
     settings = _settings(options)
     if importance is not None:
         settings["importance"] = importance
@@ -145,6 +140,9 @@ def add(
             pages = asyncio.run(_pages(loaded, sitemap))
             sources += [describe(page, tags=tags, **common) for page in pages]
         sources = list({source.name: source for source in sources}.values())
+        permission = Permission(loaded)
+        for source in sources:
+            permission.check(source)
         added = add_sources(found, loaded, sources)
     if as_json:
         known = len(sources) - added

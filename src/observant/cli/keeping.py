@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from observant.cli.options import since_option
-from observant.cli.store_options import opened, place, store_options
+from observant.cli.store_options import opened, place, store_options, tell_disabled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +101,9 @@ def backup(file: str, store: str | None, config: str | None, as_json: bool) -> N
 def restore(file: str, replace: bool, store: str | None, config: str | None, as_json: bool) -> None:
     """Fill the store from FILE, a backup of either engine. A bad file changes nothing.
 
+    Sources in it that would run commands or read files are listed: they are not visited until
+    the configuration file allows them.
+
     \b
     Examples:
       observant restore copy.db --store new.db
@@ -111,8 +114,9 @@ def restore(file: str, replace: bool, store: str | None, config: str | None, as_
 
     with opened(store, config, create=True) as (found, loaded):
         visits = found.restore(file, replace=replace)
+        disabled = tell_disabled(found, loaded)
     if as_json:
-        print_json({"store": place(loaded.store), "visits": visits})
+        print_json({"store": place(loaded.store), "visits": visits, "disabled": disabled})
     else:
         click.echo(f"{place(loaded.store)} now holds {counted(visits, 'visit')}.")
 

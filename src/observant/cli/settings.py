@@ -11,7 +11,7 @@ import click
 
 from observant.cli.groups import Group
 from observant.cli.options import budget_option, grace_option, objective_option
-from observant.cli.store_options import opened, store_options
+from observant.cli.store_options import opened, store_options, tell_disabled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +151,7 @@ def import_(file: str, store: str | None, config: str | None, as_json: bool) -> 
     """Take in a FILE that was exported, or - for standard input.
 
     New sources are added, known ones described anew. Doing it twice is the same as doing it once.
-    Prints how many of each.
+    Prints how many of each, and which sources are not visited until the configuration allows them.
 
     \b
     Examples:
@@ -172,8 +172,9 @@ def import_(file: str, store: str | None, config: str | None, as_json: bool) -> 
         raise InputError(f"this is not an export of observant: {error}", file=file) from error
     with _collection(store, config, create=True) as collection:
         told = collection.import_(document, trusted=True)
+        disabled = tell_disabled(collection.store, collection.given)
     if as_json:
-        print_json(msgspec.to_builtins(told))
+        print_json({**msgspec.to_builtins(told), "disabled": disabled})
         return
     click.echo(f"{told.added} added, {told.changed} changed, {told.known} as they were")
     for refused in told.refused:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.store import Store, StoredSource
 
-__all__ = ["ago", "due", "opened", "place", "source_json", "store_options"]
+__all__ = ["ago", "due", "opened", "place", "source_json", "store_options", "tell_disabled"]
 
 store_options = together(
     click.option(
@@ -47,6 +47,18 @@ def opened(
     loaded = load_config(config, {"store": store, **flags})
     with open_store(loaded.store, create=create) as found:
         yield found, loaded
+
+
+def tell_disabled(store: Store, config: Config) -> list[dict[str, str]]:
+    """Say to standard error which sources are not visited until the configuration allows them."""
+    from observant.observer.permission import not_allowed
+
+    found = [
+        {"source": s.name, "kind": s.kind, "reason": why} for s, why in not_allowed(store, config)
+    ]
+    for one in found:
+        click.echo(f"not visited: {one['source']}: {one['reason']}", err=True)
+    return found
 
 
 def ago(at: float | None, now: float) -> str:

@@ -37,6 +37,7 @@ __all__ = [
 
 FILE = "observant.toml"
 PREFIX = "OBSERVANT_"
+_LISTS = frozenset({"allow", "files", "kinds"})
 _UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`(.*)", re.DOTALL)
 
 
@@ -200,6 +201,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """An address that servers see beside our name, so that their people can write to us."""
     allow: tuple[str, ...] = ()
     """Private networks that may be visited, such as 192.168.1.0/24; none unless told."""
+    files: tuple[str, ...] = ()
+    """Folders whose files may be watched, whoever enters them; none unless told."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of sources of other packages that may be visited, whoever enters them."""
     downloaders: int = 256
     """The most visits under way at once."""
     host_delay: str | float = "1s"
@@ -241,6 +246,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
             checked_value("contact", self.contact)
         _check_networks(self.allow)
+        if not all(folder.strip() and "\0" not in folder for folder in self.files):
+            raise InputError("files: name folders, such as /srv/reports")
+        if {"command", "callable"} & {*self.kinds}:
+            raise InputError("kinds: commands and callables are allowed one by one, in [[sources]]")
         _check_limits(self.limits, None)
 
     @property
@@ -354,7 +363,7 @@ def _from_environment(env: dict[str, str]) -> dict[str, Any]:
         # Names that belong to others (OBSERVANT_TRACES, for one) are theirs.
         if path[0] not in fields or path[0] in {"sources", "file"}:
             continue
-        value: Any = text.split(",") if path[-1] == "allow" else text
+        value: Any = text.split(",") if path[-1] in _LISTS else text
         for part in reversed(path):
             value = {part: value}
         values = _merged(values, value)

@@ -387,6 +387,7 @@ class Observer(Watching):
             looked_back = True
             watched.noise = len(learned_noise(previous))
             watched.text = previous.text if previous else None
+            self.permission.check(watched.row)
             if watched.source is None:
                 watched.source = self._make(watched)
             async with asyncio.timeout(_LONGEST_VISIT):

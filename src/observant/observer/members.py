@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import UnknownSourceError
+from observant.observer.bounds import LONGEST
 from observant.observer.sources.base import host_of
 from observant.observer.sources.query import StandingQuery
 from observant.observer.telling import QUERY_TAG, event_id
@@ -87,7 +88,8 @@ def retire_orphans(store: Store) -> int:
 
 def _settings(query: StandingQuery, settings: SourceSettings, config: Config) -> dict[str, Any]:
     """So seldom that all members together stay within the share, however fast they change."""
-    shortest = max(query.top / (query.share * config.budget_per_day), settings.shortest)
+    wanted = max(query.top / (query.share * config.budget_per_day), settings.shortest)
+    shortest = min(wanted, LONGEST)
     longest = max(settings.longest, shortest)
     own: dict[str, Any] = {
         "min_period": shortest,

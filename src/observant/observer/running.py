@@ -12,9 +12,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from observant.errors import InputError
 from observant.observer.metrics import Metrics
 from observant.observer.sources import host_of, kinds
+from observant.observer.sources.base import ON_THE_WEB
 from observant.observer.watching import touch
 from observant.store import Source
 
@@ -26,11 +29,12 @@ if TYPE_CHECKING:
     from observant.observer.metrics import Status
     from observant.observer.transport import Transport
     from observant.observer.visit import Visit
-    from observant.store import Store
+    from observant.store import Store, StoredSource
 
 __all__ = [
     "add_sources",
     "describe",
+    "described",
     "pages_of_sitemap",
     "run_observer",
     "set_up_logging",
@@ -39,7 +43,10 @@ __all__ = [
 
 _FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 _SITEMAPS = 1000
-_ON_THE_WEB = frozenset({"http", "feed", "sitemap", "query"})
+_TAKEN_UP = "config.sources"
+"""The sources of the configuration file as they were taken up last."""
+_DESCRIBED = ("kind", "url", "host", "tags", "importance", "config")
+log = logging.getLogger("observant.observer")
 
 
 def describe(
@@ -68,7 +75,7 @@ def describe(
         known = ", ".join(sorted(kinds()))
         raise InputError(f"there is no kind of source {kind!r}; known: {known}", source=address)
     canonical = address.strip()
-    if kind in _ON_THE_WEB:
+    if kind in ON_THE_WEB:
         try:
             canonical = parse(canonical).href
         except BadURL as error:
@@ -78,7 +85,7 @@ def describe(
         plain = canonical.removeprefix("file://")
         canonical = str(Path(plain).absolute())
     # A password in the address is needed to visit, and has no place in a name.
-    secret = kind in _ON_THE_WEB and "@" in address
+    secret = kind in ON_THE_WEB and "@" in address
     return Source(
         name=name or canonical,
         kind=kind,
@@ -101,9 +108,9 @@ def add_sources(store: Store, config: Config, sources: list[Source]) -> int:
     return added
 
 
-def take_up_config(store: Store, config: Config) -> int:
-    """Add the sources that the configuration file names; returns how many were new."""
-    found = [
+def described(config: Config) -> list[Source]:
+    """The sources that the configuration names."""
+    return [
         describe(
             entry.url,
             kind=entry.kind,
@@ -114,7 +121,42 @@ def take_up_config(store: Store, config: Config) -> int:
         )
         for entry in config.sources
     ]
-    return add_sources(store, config, found) if found else 0
+
+
+def take_up_config(store: Store, config: Config) -> int:
+    """Add the sources that the configuration file names; returns how many were new.
+
+    Known ones are described anew where the file was edited since it was last taken up. What was
+    changed elsewhere (at the dashboard, say) stands until then; but what runs code or reads files
+    is always what the file says.
+    """
+    found = described(config)
+    added = add_sources(store, config, found) if found else 0
+    before = store.settings.get(_TAKEN_UP)
+    before = before if isinstance(before, dict) else {}
+    entries = {source.name: msgspec.json.decode(msgspec.json.encode(source)) for source in found}
+    changes = {}
+    for source in found:
+        known = store.sources.get(source.name)
+        edited = entries[source.name] != before.get(source.name)
+        local = source.kind not in ON_THE_WEB or known.kind not in ON_THE_WEB
+        names = _DESCRIBED if edited else ("kind", "url", "host") if local else ()
+        fields = {name: getattr(source, name) for name in names}
+        fields = {name: value for name, value in fields.items() if value != _plain(known, name)}
+        if fields:
+            changes[source.name] = fields
+            told = {"source": source.name, "fields": ", ".join(fields)}
+            log.info("taken up from the configuration file", extra=told)
+    if changes:
+        store.sources.update_many(changes)
+        touch(store)
+    if entries != before:
+        store.settings.set(_TAKEN_UP, entries or None)
+    return added
+
+
+def _plain(known: StoredSource, name: str) -> Any:
+    return tuple(getattr(known, name)) if name == "tags" else getattr(known, name)
 
 
 async def pages_of_sitemap(transport: Transport, url: str) -> list[str]:

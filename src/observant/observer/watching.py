@@ -19,9 +19,10 @@ import msgspec
 from observant.errors import InputError
 from observant.observer.audits import Audits
 from observant.observer.comparing import Comparer, Rules
-from observant.observer.config import SourceSettings, who_else_can_write
+from observant.observer.config import SourceSettings
 from observant.observer.members import retire_orphans
 from observant.observer.outage import Outage
+from observant.observer.permission import Permission
 from observant.observer.scheduling import Planned, Schedule
 from observant.observer.settings import settings_of
 from observant.observer.sources import Surroundings, host_of, make_source
@@ -100,6 +101,7 @@ class Watching:
         self.lease, self._want = lease, want
         self.audits = Audits(seed)
         self.outage = Outage()
+        self.permission = Permission(config, functions)
         self._given, self._seed = config, seed
         self._seen_settings: InForce | None = None
         self.spot_checks = SpotChecks(seed)
@@ -221,7 +223,7 @@ class Watching:
     async def _tell_due_times(self) -> None:
         """Write down when sources are due, where another budget or prior has moved that."""
         seen = [w.row for w in self._watched.values() if w.row.good_at is not None]
-        due = [(row, self.schedule.due_at(row.name)) for row in seen]
+        due = [(row, self.schedule.due_at(row.name)) for row in seen if row.name in self.schedule]
         moved = [(row.name, at) for row, at in due if abs(at - (row.due_at or 0.0)) > _MOVED]
         for some in range(0, len(moved), _AT_ONCE):  # visits are recorded in between
             await asyncio.to_thread(self.store.sources.set_due, dict(moved[some : some + _AT_ONCE]))
@@ -254,6 +256,10 @@ class Watching:
             self._watched[row.name] = Watched(
                 row, settings, hours, standing=Standing.of(row), refused=refused.get(alike)
             )
+            if reason := self.permission.refusal(row):
+                told = {"source": row.name, "reason": reason}
+                log.warning("this source is not visited", extra=told)
+                continue
             planned.append(
                 Planned(
                     row.name,
@@ -274,7 +280,7 @@ class Watching:
 
     def _make(self, watched: Watched) -> Source:
         if watched.refused is not None:
-            raise watched.refused
+            raise InputError(watched.refused.message, source=watched.row.name)
         row, settings = watched.row, watched.settings
         rules = msgspec.convert(settings.compare, Rules)
         made: Any = make_source(
@@ -285,10 +291,7 @@ class Watching:
         return made  # type: ignore[no-any-return]
 
     def _around(self, row: StoredSource) -> Surroundings:
-        named = {entry.name or entry.url for entry in self.config.sources}
-        reason = "it is not in one"
-        if self.config.file and row.name in named:
-            reason = who_else_can_write(self.config.file)
+        reason = self.permission.refusal(row)
         if self._transport is None and self._owns_transport and row.kind not in _WITHOUT_NETWORK:
             self._transport = make_transport(self.config, self.clock)
         return Surroundings(

@@ -29,6 +29,7 @@ __all__ = [
     "Surroundings",
     "add_kind",
     "host_of",
+    "is_added_here",
     "kinds",
     "make_source",
 ]
@@ -61,6 +62,11 @@ def add_kind(kind: str, maker: Callable[..., Source]) -> None:
         raise InputError(f"the kind {kind!r} is built in; give yours another name")
     _ADDED[kind] = maker
     kinds.cache_clear()
+
+
+def is_added_here(kind: str) -> bool:
+    """Whether this program has added the kind itself."""
+    return kind in _ADDED
 
 
 @cache

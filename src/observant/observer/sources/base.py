@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import unquote, urlsplit
 
 from observant.observer.visit import Fetched, Previous, Validators, Visit
 
@@ -14,7 +16,10 @@ if TYPE_CHECKING:
     from observant.observer.config import SourceSettings
     from observant.observer.transport import Transport
 
-__all__ = ["Compared", "Seen", "Source", "Surroundings", "host_of"]
+__all__ = ["ON_THE_WEB", "Compared", "Seen", "Source", "Surroundings", "file_path", "host_of"]
+
+ON_THE_WEB = frozenset({"http", "feed", "sitemap", "query"})
+"""Kinds whose sources are addresses on the web; all others need `observer.permission`."""
 
 
 class Source(Protocol):
@@ -81,6 +86,12 @@ class Compared:
         fetched = await self.fetch(previous)
         comparison = self.comparer.compare(previous, fetched)
         return Visit.of(self.name, fetched, comparison)
+
+
+def file_path(url: str) -> Path:
+    """The path of a source of the kind file: a path, or file:///path."""
+    parts = urlsplit(url)
+    return Path(unquote(parts.path) if parts.scheme == "file" else url)
 
 
 def host_of(kind: str, url: str) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import mimetypes
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
-from observant.observer.sources.base import Compared
+from observant.observer.sources.base import Compared, file_path
 from observant.observer.visit import Fetched
 
 if TYPE_CHECKING:
@@ -29,8 +27,7 @@ class FileSource(Compared):
 
     def _read(self) -> Fetched:
         started = self.around.time()
-        parts = urlsplit(self.url)
-        path = Path(unquote(parts.path) if parts.scheme == "file" else self.url)
+        path = file_path(self.url)
 
         def failed(message: str, status: int, error: str | None) -> Fetched:
             return Fetched(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import InputError
+from observant.observer.permission import Permission
 from observant.observer.scheduling import GRID
 from observant.observer.watching import own_settings
 from observant.service.studies import plan_study
@@ -32,6 +33,10 @@ def why(collection: Base, source: StoredSource) -> str:
     if source.state == "gone":
         return "It is gone, so it is not visited until somebody resumes it."
     config = collection.config
+    observer = collection.observer
+    permission = Permission(config) if observer is None else observer.permission
+    if reason := permission.refusal(source):
+        return f"It is not visited: {reason}."
     try:
         settings = config.settings_of(source.tags, own_settings(source), source.name)
     except InputError as error:

@@ -1,0 +1,110 @@
+"""Permission to run code and to read files of this machine, which the configuration alone gives.
+
+What is in a store may come from a backup, from an import or from somebody at the dashboard. So a
+source that would run a command, call code or read a file is visited only if the configuration
+names it whole (its kind, and its very command line, function or path), or its folder among the
+`files`, or its kind among the `kinds`; and if nobody else can write the configuration file.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from observant.errors import InputError
+from observant.observer.config import who_else_can_write
+from observant.observer.sources import is_added_here, kinds
+from observant.observer.sources.base import ON_THE_WEB, file_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from observant.observer.config import Config
+    from observant.store import Source, Store
+
+__all__ = ["Permission", "not_allowed"]
+
+_FILE = "a configuration file that nobody else can write"
+
+
+class Permission:
+    """What a configuration allows; `functions` are the sources that a program visits itself.
+
+    >>> from observant.observer.config import Config
+    >>> from observant.store import Source
+    >>> allowed = Permission(Config(files=("/srv/reports",)))
+    >>> allowed.refusal(Source(name="a", kind="file", url="/srv/reports/today.txt"))
+    ''
+    >>> allowed.refusal(Source(name="b", kind="file", url="/srv/reports/../private.txt"))[:41]
+    'a file is read only if a configuration fi'
+    """
+
+    def __init__(self, config: Config, functions: Collection[str] = ()) -> None:
+        self._config, self._functions = config, functions
+        base = Path(config.file).parent if config.file else Path()
+        self._folders = [(base / folder).resolve() for folder in config.files]
+
+    @cached_property
+    def _named(self) -> dict[str, Source]:
+        from observant.observer.running import described
+
+        return {source.name: source for source in described(self._config)}
+
+    def refusal(self, source: Source) -> str:
+        """Why a source may not be visited here; empty if it may."""
+        kind, url = source.kind, source.url or source.name
+        if kind in ON_THE_WEB or source.name in self._functions or is_added_here(kind):
+            return ""
+        named = self._named.get(source.name)
+        if named is not None and (named.kind, named.url) == (kind, url):
+            return self._unless_written_by_others()
+        if kind in self._config.kinds or (kind == "file" and self._within(url)):
+            return self._unless_written_by_others()
+        what, how = _WORDS.get(
+            kind, (f"a source of the kind {kind!r} is visited", f'kinds = ["{kind}"]')
+        )
+        other = "" if named is None else ", which has something else under this name"
+        return f"{what} only if {_FILE} allows it: {how}{other}"
+
+    def check(self, source: Source) -> None:
+        """An `InputError` if a source may not be visited here."""
+        if reason := self.refusal(source):
+            raise InputError(reason, source=source.name)
+
+    def _unless_written_by_others(self) -> str:
+        if not self._config.file:
+            return ""
+        writer = who_else_can_write(self._config.file)
+        return f"the configuration is to be {_FILE}: {writer}" if writer else ""
+
+    def _within(self, url: str) -> bool:
+        """Whether the file lies in one of the folders, wherever links lead."""
+        try:
+            place = file_path(url).resolve()
+        except (OSError, ValueError, RuntimeError):  # a loop of links, a zero byte
+            return False
+        return any(place.is_relative_to(folder) for folder in self._folders)
+
+
+def not_allowed(store: Store, config: Config) -> Iterator[tuple[Source, str]]:
+    """The sources of a store that are not visited until the configuration allows them, and why."""
+    permission = Permission(config)
+    for kind in sorted(set(kinds()) - ON_THE_WEB):
+        after = None
+        while True:
+            page = store.sources.list(kind=kind, limit=1000, after=after)
+            for source in page.sources:
+                if reason := permission.refusal(source):
+                    yield source, reason
+            after = page.next
+            if after is None:
+                break
+
+
+_NAMED = "name the source there, with this very"
+_WORDS = {
+    "command": ("a command is run", f"{_NAMED} command"),
+    "callable": ("a function is called", f"{_NAMED} function"),
+    "file": ("a file is read", f"{_NAMED} path, or its folder among the files"),
+}
