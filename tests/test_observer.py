@@ -262,7 +262,7 @@ def test_one_bad_source_never_stops_the_others(site, store):
     for source in good:
         assert store.sources.get(source.name).visits >= 1
     assert store.sources.get("raises").outcome == "failed"
-    # A command that no configuration names is not even tried, unless somebody asks: then it says why.
+    # A command that no configuration names is not tried, unless somebody asks: it says why.
     assert store.visits.list("rm -rf nothing") == []
     assert asyncio.run(Observer(store, Config()).check("rm -rf nothing")).outcome == "failed"
     (last, *_) = store.visits.list("rm -rf nothing", details=True)
