@@ -97,7 +97,9 @@ class Lives:
         self.process.stdin.flush()
         out = self.process.stdout
         told, pid, killer = [], None, None
+        # Some while they rise; most at some moment of their visits.
         at_birth = self.rng.random() < 0.2
+        enough = 0 if at_birth else self.rng.randrange(1, 80)
         for line in out:
             if line == "dead\n":
                 break
@@ -106,9 +108,8 @@ class Lives:
                 pid = int(line.split()[1])
             else:
                 told.append(line)
-            if killer is None and pid is not None and (at_birth or told):
-                # Some while they rise; most at some moment of their visits.
-                moment = self.rng.uniform(0.0, 0.6)
+            if killer is None and pid is not None and len(told) >= enough:
+                moment = self.rng.uniform(0.0, 0.6 if at_birth else 0.01)
                 killer = threading.Timer(moment, os.kill, [pid, signal.SIGKILL])
                 killer.start()
         killer.join()
@@ -169,7 +170,7 @@ class Lives:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(120)
         self.process.stdout.close()
         self.server.close()
 
@@ -193,7 +194,7 @@ class Pages:
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
         self._thread.start()
-        started.wait(10)
+        started.wait(120)
 
     def close(self):
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -16,26 +16,14 @@ from observant.observer.clock import AcceleratedClock
 from observant.times import DAY
 
 from .browser_scripts import ALARM
+from .patience import PATIENCE, until
 
-PATIENCE = 90.0
-"""Seconds until we give up on something; a busy machine is no failure."""
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 
 
 def chromium():
     """The browser of this machine, if there is one."""
     return shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-def until(look, what, *, every=0.15):
-    """What `look` finds, as soon as it finds something."""
-    end = time.monotonic() + PATIENCE
-    while True:
-        found = look()
-        if found:
-            return found
-        assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(every)
 
 
 # -- the service ------------------------------------------------------------------------------
@@ -82,7 +70,7 @@ class Service:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             try:
-                self._process.wait(30)
+                self._process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

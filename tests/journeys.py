@@ -42,6 +42,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.browser_world import chromium, visitor
+from tests.patience import PATIENCE
 from tests.postgres_server import server as postgres_server
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,8 +54,6 @@ STEP = re.compile(
 )
 PICTURE = re.compile(r"!\[[^\]]*\]\(images/(journey-[\w.-]+)\)")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-PATIENCE = 120.0
-"""Seconds for one command, and for one in the background to be ready."""
 
 
 class Journey:
@@ -267,7 +266,7 @@ def stop(started: subprocess.Popen[bytes]) -> None:
         if started.poll() is None:
             os.killpg(started.pid, how)
             try:
-                started.wait(15)
+                started.wait(60)
             except subprocess.TimeoutExpired:
                 continue
 

@@ -15,6 +15,8 @@ import pytest
 from observant.store import open_store
 from observant.store.backup import TABLES
 
+from .patience import PATIENCE
+
 USER = "observant"
 
 
@@ -50,7 +52,7 @@ def _run(command, folder, user):
             stdout=output,
             stderr=output,
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=PATIENCE,
             env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
             **who,
         )
@@ -74,7 +76,7 @@ def server():
             user,
         )
         options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
-        start = [binaries / "pg_ctl", "-D", data, "-w", "-t", "50", "-l", folder / "log"]
+        start = [binaries / "pg_ctl", "-D", data, "-w", "-t", "100", "-l", folder / "log"]
         _run([*start, "-o", options, "start"], folder, user)
         try:
             yield f"postgresql://{USER}@/postgres?host={folder}"

@@ -14,7 +14,8 @@ from observant.service.pages.render import PLACES
 
 from .browser_hostile import PASSWORD, TEXTS, hostile_store
 from .browser_scripts import ACCESSIBLE, ALIVE, DOT, FOCUSED, REACHABLE, UNFOLD
-from .browser_world import SIZES, Receiver, Visitor, chromium, leap, service, until, visitor
+from .browser_world import SIZES, Receiver, Visitor, chromium, leap, service, visitor
+from .patience import until
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no Chromium on this machine")
 

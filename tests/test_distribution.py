@@ -24,10 +24,11 @@ import pytest
 
 import observant
 
+from .patience import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 PACKAGE = ROOT / "src" / "observant"
-PATIENCE = 120
 IMPORT = re.compile(r"^ *(?:from (\w+)[\w.]* import |import (\w+))", re.MULTILINE)
 
 

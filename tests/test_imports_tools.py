@@ -35,6 +35,8 @@ from observant.formats.imports import (
 from observant.formats.imports.histories import history
 from observant.formats.imports.opening import ImportFile
 
+from .patience import PATIENCE
+
 DAY = 86_400_000_000
 
 
@@ -469,7 +471,7 @@ def scraped(tmp_path_factory):
         place.mkdir()
         script = save(place / "spider.py", SPIDER)
         subprocess.run(  # noqa: S603
-            [sys.executable, str(script), base, run], cwd=place, check=True, timeout=60,
+            [sys.executable, str(script), base, run], cwd=place, check=True, timeout=PATIENCE,
             capture_output=True,
         )  # fmt: skip
     server.shutdown()

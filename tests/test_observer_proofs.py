@@ -18,6 +18,8 @@ from observant.observer.visit import Comparison, Fetched, Previous
 from observant.store import Source, open_store
 from observant.store.groups import GroupRead
 
+from .patience import PATIENCE
+
 
 @pytest.fixture
 def benchmarks(monkeypatch):
@@ -40,7 +42,12 @@ def test_killed_observers_lose_nothing_and_learn_nothing_twice(benchmarks, tmp_p
 def test_two_hours_leave_nothing_behind(benchmarks):
     """`python -m benchmarks.soak day` lets a whole day pass."""
     soak = benchmarks("soak")
-    rows, status, budget = soak.day(seconds=8.0, sources=200, hours=2.0, visits_per_hour=1.5)
+    for seconds in (8.0, 24.0, 72.0):  # on a busy machine time must pass more slowly
+        rows, status, budget = soak.day(
+            seconds=seconds, sources=200, hours=2.0, visits_per_hour=1.5
+        )
+        if status.visits > 0.25 * budget:
+            break
     assert status.visits > 0.25 * budget
     seen = dict(zip(soak.COLUMNS, rows.T, strict=True))
     late = seen["hour"] > 1.0
@@ -70,7 +77,7 @@ def test_the_observer_of_the_load_benchmark_does_its_job(benchmarks):
             server.send({"version": number // 2, "etags": number >= 2})
             assert server.recv() == "ready"
             told = load.observants(server.port, folder, phase, pages)
-            assert told["rate"] > 20
+            assert told["rate"] > pages / PATIENCE
         with open_store(f"{folder}/observant.db") as store:
             assert store.totals().visits >= 4 * pages
             assert store.totals().changes >= pages

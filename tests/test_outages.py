@@ -15,12 +15,11 @@ from observant.observer.loop import Observer
 from observant.store import Source, holder, leases, open_store
 from observant.store.types import SHARDS
 
+from .patience import PATIENCE
 from .store_worker import start_worker
 
 DAY = 86_400.0
 NOW = 1_800_000_000.0
-PATIENCE = 60
-"""Seconds that only somebody who waits in vain needs."""
 
 
 @contextmanager

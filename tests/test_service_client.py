@@ -32,7 +32,7 @@ from observant.service.collection import Collection, NewSource
 from observant.service.serving import Serving, serve
 from observant.store import Posterior, Source, VisitRow, open_store
 
-from .patience import until
+from .patience import PATIENCE, free_port, until
 
 
 @contextlib.contextmanager
@@ -65,14 +65,14 @@ def served(store, config=None, *, observe=False, **serving) -> Iterator[tuple[st
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(PATIENCE)
         if failed:
             raise failed[0]
         yield address[0], Access(store, log_n=4)
     finally:
         loop, until = stop[0]
         loop.call_soon_threadsafe(until.set)
-        thread.join(30)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
     if failed:
         raise failed[0]
@@ -211,7 +211,7 @@ def test_errors_say_what_is_wrong(service):
     with pytest.raises(ServiceError, match="no source with the number 999"):
         reader.source(999)
     with pytest.raises(ServiceError, match="cannot be reached"):
-        Client("http://127.0.0.1:9/", timeout=2).tags()
+        Client(f"http://127.0.0.1:{free_port()}/").tags()
     for bad in ("ftp://x/", "example.org", "http://user:pw@x/", "http://x/?q"):
         with pytest.raises(InputError):
             Client(bad)
@@ -388,5 +388,5 @@ def test_serve_and_its_accounts_and_tokens_from_the_command_line(tmp_path):
         command(user, "remove", "ada")
     finally:
         server.send_signal(signal.SIGINT)
-        assert server.wait(30) == 0
+        assert server.wait(PATIENCE) == 0
         server.stdout.close()

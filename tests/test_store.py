@@ -959,7 +959,7 @@ def test_many_threads_write_and_read_at_once(store):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert troubles == []
     assert store.totals().visits == store.totals().pending == 120
     assert healthy(store)
@@ -1004,7 +1004,7 @@ def test_two_who_write_to_one_place_wait_for_each_other(place):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE)
         assert troubles == []
         assert (one.totals().visits, two.totals().snapshots) == (160, 40)
         assert healthy(one)
@@ -1017,20 +1017,20 @@ def test_nobody_who_reads_waits_for_those_who_write(store):
     def slow(session):
         session.run("set_setting", key="k", value="1")
         in_the_middle.set()
-        go_on.wait(20)
+        go_on.wait(PATIENCE)
 
     writer = threading.Thread(target=store.engine.write, args=(slow,))
     writer.start()
     try:
-        assert in_the_middle.wait(20)
+        assert in_the_middle.wait(PATIENCE)
         reader = threading.Thread(target=store.sources.count)
         reader.start()
-        reader.join(10)
+        reader.join(PATIENCE / 2)
         assert not reader.is_alive()
         assert store.settings.get("k") is None  # and sees nothing of what is not committed
     finally:
         go_on.set()
-        writer.join(20)
+        writer.join(PATIENCE)
     assert store.settings.get("k") == 1
 
 

@@ -43,7 +43,8 @@ class Multiplexer(Generic[Item]):
     ...         multiplexer.submit(number, key=f"host {number % 3}")
     ...     grown = multiplexer.downloaders
     ...     await multiplexer.join()
-    ...     await asyncio.sleep(0.1)
+    ...     while multiplexer.downloaders:  # until the idle ones have gone
+    ...         await asyncio.sleep(0.02)
     ...     return sorted(seen), grown, multiplexer.downloaders
     >>> asyncio.run(main())
     ([0, 1, 2, 3, 4, 5], 3, 0)
