@@ -25,6 +25,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from observant.errors import ObservantError
 from observant.times import http_date
 
@@ -276,6 +278,7 @@ def kinds_of_sources():
     from observant.observer.config import SourceSettings
     from observant.observer.sources import Surroundings, kinds, make_source
     from observant.observer.sources.http import HttpSource
+    from observant.observer.tasks import Body, Read, run
     from observant.observer.visit import Fetched
 
     _, samples = samples_of_imports()
@@ -308,9 +311,18 @@ def kinds_of_sources():
                     content_type=media_type(told),
                     charset=charset_of(told),
                 )
-                seen = source.understood(fetched)
-                found = source.comparer.compare(before, seen)
-                before = source.comparer.after(before, seen, found)
+                task = Body(
+                    form=source.form,
+                    rules=msgspec.to_builtins(source.comparer.rules),
+                    selection_version=source.comparer.selection_version,
+                    query=msgspec.to_builtins(getattr(source, "query", {})),
+                    now=NOW,
+                    previous=before,
+                    fetched=fetched,
+                )
+                reply = run("read", msgspec.msgpack.encode(task))  # what a worker does
+                found = msgspec.msgpack.decode(reply, type=Read).comparison
+                before = source.comparer.after(before, fetched, found)
 
         yield Target(f"source-{kind}", look, seeds)
 

@@ -12,6 +12,8 @@ import socket
 import time
 from contextlib import closing, contextmanager
 
+from observant.observer.pool import pool
+
 PATIENCE = 120.0
 """Seconds until we give up on something; a busy machine is no failure."""
 
@@ -46,7 +48,7 @@ def run(work):
 def in_simulated_time(work):
     """Run a coroutine on a clock that leaps: when everybody waits, it goes to the next end.
 
-    What threads do takes no time: the clock stands still until they are done.
+    What threads and worker processes do takes no time: the clock stands still until they are done.
     """
     with asyncio.Runner(loop_factory=_Loop) as runner:
         return runner.run(work)
@@ -56,12 +58,17 @@ class _Leaping(selectors.SelectSelector):
     """Waiting takes no time: the loop's clock leaps ahead instead."""
 
     def select(self, timeout=None):
-        if timeout is None or (timeout > 0 and self.loop.threads):
-            if not (ready := super().select(PATIENCE)):
-                raise RuntimeError("everybody waits for somebody: a deadlock")
-            return ready
-        self.loop.now += max(timeout, 0.0)
-        return super().select(0)
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            busy = self.loop.threads or pool().under_way  # before looking: who is done has told us
+            if ready := super().select(0):
+                return ready
+            if timeout is not None and (timeout <= 0 or not busy):
+                self.loop.now += max(timeout, 0.0)
+                return []
+            if ready := super().select(0.02 if busy else PATIENCE):
+                return ready
+        raise RuntimeError("everybody waits for somebody: a deadlock")
 
 
 class _Loop(asyncio.SelectorEventLoop):

@@ -17,7 +17,10 @@ ObservantError
 ├── SignInError               the service: name or password is wrong
 ├── TooManyError              the service: too many failed attempts
 ├── PendingError              the service: the numbers of a figure are being computed
-└── UnreadableError           the observer: nothing of a body can be compared
+├── UnreadableError           the observer: nothing of a body can be compared
+├── WorkerError               a worker process could not read what was sent
+│   └── LimitError            it took more time or memory than it may
+└── BusyError                 too much of this is asked for at once: come back soon
 
 Verdict                       no fault: a part says what it thinks of something, and another listens
 ├── BadURL                    an address that is not fetched
@@ -32,11 +35,13 @@ __all__ = [
     "BackupError",
     "BadBody",
     "BadURL",
+    "BusyError",
     "DeniedError",
     "EstimationError",
     "FenceError",
     "InputError",
     "LeftOut",
+    "LimitError",
     "MissingError",
     "ObservantError",
     "PendingError",
@@ -52,6 +57,7 @@ __all__ = [
     "UnreadableError",
     "Verdict",
     "VisitLogError",
+    "WorkerError",
 ]
 
 
@@ -165,6 +171,18 @@ class PendingError(ObservantError):
 
 class UnreadableError(ObservantError):
     """Nothing can be compared: the body is not what it claims, or the selection found nothing."""
+
+
+class WorkerError(ObservantError):
+    """What was sent could not be read by a worker process; the message says why."""
+
+
+class LimitError(WorkerError):
+    """Reading took more time or memory than it may."""
+
+
+class BusyError(ObservantError):
+    """Too much of this is asked for at once: come back soon."""
 
 
 class Verdict(Exception):  # noqa: N818 - what a part thinks of something, and no fault of ours

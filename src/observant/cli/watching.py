@@ -218,7 +218,7 @@ def diff(
     """
     from observant.cli.console import print_json
     from observant.errors import InputError
-    from observant.observer.comparing import diff as compare
+    from observant.observer.tasks import show
     from observant.units import counted
 
     with opened(store, config) as (found, _):
@@ -230,23 +230,23 @@ def diff(
                 f"there is nothing to compare yet: {kept} kept, {max(back, to) + 1} needed",
                 source=row.name,
             )
-        texts = [
+        old, new = (
             found.snapshots.get(versions[k].digest).decode("utf-8", "replace") for k in (back, to)
-        ]
+        )
         times = [versions[k].at for k in (back, to)]
-    difference = compare(*texts, **({} if by == "auto" else {"kind": by}))
+    difference = show(old, new, by)
     if as_json:
         print_json(
             {
                 "source": row.name,
                 "from": iso(times[0]),
                 "to": iso(times[1]),
-                "diff": str(difference),
+                "diff": difference.text,
             }
         )
         return
     click.echo(f"--- {row.name} {iso(times[0])}\n+++ {row.name} {iso(times[1])}")
-    click.echo(str(difference))
+    click.echo(difference.text)
 
 
 def _change_state(

@@ -19,7 +19,8 @@ from observant.notifications.channels import Answer, class_of, way_of
 from observant.notifications.messages import compose
 from observant.notifications.subscriptions import due_at, masked, quiet_until, wants
 from observant.observer.clock import SteadyClock
-from observant.observer.telling import changed_text, event_id
+from observant.observer.comparing.diffs import changed_lines
+from observant.observer.telling import event_id
 from observant.store import Event
 from observant.times import DAY
 from observant.units import parse_duration
@@ -326,7 +327,7 @@ class _Text:
             ]
             old, new = (None if v is None else v.decode("utf-8", "replace") for v in versions)
             if old is not None and new is not None:
-                return "\n".join(changed_text(old, new))
+                return "\n".join(changed_lines(old, new))
         parts = [told.get(name) for name in ("added", "removed", "title")]
         return "\n".join(part for part in parts if isinstance(part, str))
 

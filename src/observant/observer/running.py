@@ -161,7 +161,8 @@ def _plain(known: StoredSource, name: str) -> Any:
 
 async def pages_of_sitemap(transport: Transport, url: str) -> list[str]:
     """The pages of a sitemap and of the sitemaps it names."""
-    from observant.observer.sources.sitemap import read_sitemap
+    from observant.observer.pool import pool
+    from observant.observer.sources.sitemap import Sitemap
 
     pages: dict[str, None] = {}
     waiting, seen = [url], {url}
@@ -170,7 +171,8 @@ async def pages_of_sitemap(transport: Transport, url: str) -> list[str]:
         fetched = await transport.fetch(place)
         if fetched.error is not None:
             raise InputError(f"the sitemap cannot be read: {fetched.message}", source=place)
-        sitemap = read_sitemap(fetched.body)
+        kind: Any = Sitemap | None
+        sitemap = await pool().run("sitemap", fetched.body, kind)
         if sitemap is None:
             raise InputError("this is no sitemap", source=place)
         pages |= dict.fromkeys(page for page, _ in sitemap.pages)

@@ -7,10 +7,10 @@ event. So nobody has to remember what was told already, and a restart repeats no
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from observant.observer.comparing.diffs import excerpt
 from observant.store import GOOD, Event
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = [
     "QUERY_TAG",
     "Standing",
-    "changed_text",
     "event_id",
     "events_of",
     "known_to_fail",
@@ -31,7 +30,6 @@ __all__ = [
     "told_of",
 ]
 
-LONGEST_EXCERPT = 2000
 _PAIR = ("failing", "recovered")
 QUERY_TAG = "query:"
 """How the tags of sources begin that are watched for a standing query."""
@@ -145,19 +143,6 @@ def known_to_fail(events: Sequence[StoredEvent]) -> bool:
     return next((topic == "failing" for topic in topics if topic in _PAIR), False)
 
 
-def changed_text(old: str | None, new: str | None) -> tuple[str, str]:
-    """The lines that came, and those that went.
-
-    >>> changed_text("a\\nb", "b\\nc")
-    ('c', 'a')
-    """
-    before, now = Counter((old or "").split("\n")), Counter((new or "").split("\n"))
-    come, gone = now - before, before - now
-    added = [line for line in (new or "").split("\n") if line and line in come]
-    removed = [line for line in (old or "").split("\n") if line and line in gone]
-    return "\n".join(dict.fromkeys(added)), "\n".join(dict.fromkeys(removed))
-
-
 def _changes(
     row: StoredSource,
     visit: Visit,
@@ -184,12 +169,8 @@ def _changes(
         "back_to": comparison.back_to.hex() if comparison and comparison.back_to else None,
     }
     if comparison is not None and comparison.text is not None and text_before is not None:
-        added, removed = changed_text(text_before, comparison.text)
-        payload |= {
-            "added": added[:LONGEST_EXCERPT],
-            "removed": removed[:LONGEST_EXCERPT],
-            "cut": max(len(added), len(removed)) > LONGEST_EXCERPT,
-        }
+        shown = comparison.excerpt or excerpt(text_before, comparison.text)
+        payload |= {"added": shown.added, "removed": shown.removed, "cut": shown.cut}
     told = []
     only_member = any(tag.startswith(QUERY_TAG) for tag in row.tags) and memberships
     if visit.outcome != "changed" or not only_member:

@@ -8,6 +8,7 @@ __all__ = [
     "OUTCOMES",
     "Comparison",
     "Error",
+    "Excerpt",
     "Fetched",
     "Outcome",
     "Previous",
@@ -143,6 +144,14 @@ class Previous(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Excerpt(msgspec.Struct, frozen=True):
+    """The lines that came and those that went, as far as a message has room for them."""
+
+    added: str = ""
+    removed: str = ""
+    cut: bool = False
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """What changed between the last good version and this visit.
 
@@ -172,6 +181,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     back_to: bytes | None = None
     """The text digest of the earlier version that has returned."""
     text: str | None = None
+    excerpt: Excerpt | None = None
+    """Lines that came and went, for messages; None when nobody has looked."""
     memory: dict[str, Any] = {}
     selection_version: str = ""
     complete: bool = False

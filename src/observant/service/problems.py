@@ -12,6 +12,7 @@ from litestar import MediaType, Response
 from litestar.exceptions import HTTPException
 
 from observant.errors import (
+    BusyError,
     DeniedError,
     InputError,
     MissingError,
@@ -120,6 +121,8 @@ def _told(error: Exception) -> tuple[int, str, dict[str, str]]:
         return 503, "the store cannot be used now; the log of the service says why", {}
     if isinstance(error, msgspec.ValidationError):
         return 400, str(error), {}
+    if isinstance(error, BusyError):
+        return 503, str(error), {"Retry-After": "5"}
     if isinstance(error, ObservantError):
         return 503, str(error), {}
     return 500, "", {}

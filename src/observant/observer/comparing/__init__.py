@@ -80,34 +80,42 @@ class Comparer:
 
     def compare(self, previous: Previous | None, fetched: Fetched) -> Comparison:
         """Never raises for what the world sent."""
+        found = self.unread(previous, fetched)
+        if found is not None:
+            return found
         known = previous is not None and previous.digest_text is not None
-        if fetched.status in GONE_STATUSES and fetched.error in {None, "http"}:
-            return self._missing(previous if known else None, f"status {fetched.status}")
-        if fetched.error is not None or not fetched.ok:
-            error: Error = fetched.error or "http"
-            return self._failed(
-                previous, error, fetched.message or f"{error}, status {fetched.status}"
-            )
-        if fetched.not_modified:
-            return self._not_modified(previous if known else None, fetched)
         digest_raw = digest(fetched.body)
-        if (
-            known
-            and previous is not None
-            and digest_raw == previous.digest_raw
-            and previous.selection_version == self.selection_version
-            and not previous.memory.get("pending")
-        ):
-            return self._same_bytes(previous, fetched, digest_raw)
         try:
             document = self._read(fetched)
         except UnreadableError as error_:
-            return self._failed(previous, "content", str(error_))
+            return self.failed(previous, "content", str(error_))
         if not known or previous is None:
             return self._first(fetched, document, digest_raw, "the first good visit")
         if previous.text is None:  # its snapshot has been thrown away: only digests are left
             return self._without_text(previous, fetched, document, digest_raw)
         return self._compared(previous, fetched, document, digest_raw)
+
+    def unread(self, previous: Previous | None, fetched: Fetched) -> Comparison | None:
+        """What can be said without reading the body; None when it must be read."""
+        known = previous is not None and previous.digest_text is not None
+        if fetched.status in GONE_STATUSES and fetched.error in {None, "http"}:
+            return self._missing(previous if known else None, f"status {fetched.status}")
+        if fetched.error is not None or not fetched.ok:
+            error: Error = fetched.error or "http"
+            return self.failed(
+                previous, error, fetched.message or f"{error}, status {fetched.status}"
+            )
+        if fetched.not_modified:
+            return self._not_modified(previous if known else None, fetched)
+        if (
+            known
+            and previous is not None
+            and previous.selection_version == self.selection_version
+            and not previous.memory.get("pending")
+            and digest(fetched.body) == previous.digest_raw
+        ):
+            return self._same_bytes(previous, fetched, previous.digest_raw)
+        return None
 
     def after(
         self,
@@ -143,7 +151,8 @@ class Comparer:
 
     # -- without reading the body -----------------------------------------------------------------
 
-    def _failed(self, previous: Previous | None, error: Error, reason: str) -> Comparison:
+    def failed(self, previous: Previous | None, error: Error, reason: str) -> Comparison:
+        """Nothing was observed: what was known stays as it was."""
         return Comparison(
             outcome="failed",
             error=error,
@@ -154,7 +163,7 @@ class Comparer:
 
     def _missing(self, previous: Previous | None, reason: str) -> Comparison:
         if previous is None:
-            return self._failed(None, "http", f"never seen: {reason}")
+            return self.failed(None, "http", f"never seen: {reason}")
         memory = dict(previous.memory)
         if memory.get("gone"):
             return Comparison(
@@ -179,7 +188,7 @@ class Comparer:
 
     def _not_modified(self, previous: Previous | None, fetched: Fetched) -> Comparison:
         if previous is None or previous.selection_version != self.selection_version:
-            return self._failed(
+            return self.failed(
                 previous, "content", '"not modified" answers a question we did not ask'
             )
         return self._same_bytes(previous, fetched, previous.digest_raw)
@@ -310,7 +319,7 @@ class Comparer:
             if trouble == "not-found":
                 return self._missing(previous, f"the page says {document.title!r}"[:200])
             if trouble == "trouble":
-                return self._failed(previous, "content", f"the page says {document.title!r}"[:200])
+                return self.failed(previous, "content", f"the page says {document.title!r}"[:200])
         if gone and not (changed or text_differs):
             why = "as it was"
         if changed and not gone and not self._confirmed(memory, digest_text.hex()):

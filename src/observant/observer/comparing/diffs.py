@@ -5,7 +5,7 @@ the texts, not with its square: lines that occur once on each side are the ancho
 diff), and what lies between anchors is compared closely only while it is small.
 """
 
-__all__ = ["Diff", "Edit", "JsonDiff", "JsonEdit", "diff", "edits"]
+__all__ = ["Diff", "Edit", "JsonDiff", "JsonEdit", "changed_lines", "diff", "edits", "excerpt"]
 
 import bisect
 import itertools
@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from observant.errors import InputError
+from observant.observer.visit import Excerpt
 
 CLOSELY = 40_000
 """A stretch is compared element by element while the product of its lengths is at most this."""
@@ -124,6 +125,30 @@ def diff(old: str, new: str, kind: str = "auto") -> "Diff | JsonDiff":
     if kind != "lines":
         raise InputError(f"kind: {kind!r} is none of auto, lines, words, json")
     return Diff("lines", _joined(old.splitlines(keepends=True), new.splitlines(keepends=True)))
+
+
+LONGEST_EXCERPT = 2000
+"""Characters of added lines, and of removed ones, that a message shows."""
+
+
+def changed_lines(old: str, new: str) -> tuple[str, str]:
+    """The lines that came, and those that went.
+
+    >>> changed_lines("a\\nb", "b\\nc")
+    ('c', 'a')
+    """
+    before, now = old.split("\n"), new.split("\n")
+    come, gone = Counter(now) - Counter(before), Counter(before) - Counter(now)
+    added = [line for line in now if line and line in come]
+    removed = [line for line in before if line and line in gone]
+    return "\n".join(dict.fromkeys(added)), "\n".join(dict.fromkeys(removed))
+
+
+def excerpt(old: str, new: str) -> Excerpt:
+    """The beginning of what came and went."""
+    added, removed = changed_lines(old, new)
+    cut = max(len(added), len(removed)) > LONGEST_EXCERPT
+    return Excerpt(added[:LONGEST_EXCERPT], removed[:LONGEST_EXCERPT], cut)
 
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")

@@ -2,8 +2,9 @@
 
 The bodies come from strangers. HTML is read by libxml2 as a stream of events, which takes time and
 memory in proportion to the body. (A parser that builds the tree of the HTML standard does not: a
-page of 300 kB of unclosed <b> makes it build gigabytes.) XML is read without DTD, entities or
-network. Depth is limited wherever a tree is built.
+page of 300 kB of unclosed <b> makes it build gigabytes.) XML is read in the same way, without DTD,
+entities or network. A tree is built only for selections; its depth and its number of elements are
+limited. Names and addresses are cut off: what is kept of one line does not grow with the page.
 """
 
 __all__ = ["html_tree", "kind_of", "read", "xml_tree"]
@@ -22,6 +23,7 @@ from observant.errors import UnreadableError
 from observant.observer.comparing.characters import clean, decoded, utf8
 from observant.observer.comparing.digests import short_digest
 from observant.observer.comparing.document import Document
+from observant.observer.comparing.terms import pieces
 
 if TYPE_CHECKING:
     from observant.observer.visit import Fetched
@@ -39,6 +41,14 @@ INLINE = frozenset(
 
 DEEPEST_ADDRESS = 48
 DEEPEST_JSON = 200
+LONGEST_NAME = 80
+"""Characters of a tag, an attribute or a key in an address."""
+LONGEST_ADDRESS = 400
+"""Characters of the address of a line; the beginning of a longer one becomes a digest."""
+MOST_ELEMENTS = 400_000
+"""A page with more tags than this has no tree: it would take gigabytes."""
+MOST_ATTRIBUTES = 1000
+"""lxml looks for the value of each attribute of an element among all of them."""
 ADVERT = ("468", "60")
 """The size of an advertisement in 1999; Brewington's num_ads counts it."""
 
@@ -63,7 +73,7 @@ def read(body: bytes, kind: Kind, charset: str | None = None, *, fold: bool = Tr
     text = decoded(body, charset)
     lines = text.splitlines()
     if fold:
-        lines = [line for line in (" ".join(line.split()) for line in lines) if line]
+        lines = [line for line in map(folded, lines) if line]
     return clean(Document("text", lines, [f"line[{i}]" for i in range(1, len(lines) + 1)]))
 
 
@@ -110,6 +120,35 @@ def _is_binary(start: bytes) -> bool:
     return b"\0" in start
 
 
+def folded(text: str) -> str:
+    """The text with one blank wherever there is white space.
+
+    >>> folded("  a  b ")
+    'a b'
+    """
+    if len(text) < _LONG:
+        return " ".join(text.split())
+    return " ".join(word for piece in pieces(text) if (word := " ".join(piece.split())))
+
+
+_LONG = 1 << 18
+
+
+def _short(name: str) -> str:
+    """A name of bounded length, different for different names."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 18]}…{short_digest(name)}"
+
+
+def _below(above: str, name: str) -> str:
+    """The address of a place below another. Long ones are digested, so that they stay short."""
+    address = above + name
+    if len(address) <= LONGEST_ADDRESS:
+        return address
+    return f"…{short_digest(above)}{name}"
+
+
 # -- HTML -----------------------------------------------------------------------------------------
 
 
@@ -137,13 +176,22 @@ def read_html(body: bytes, *, fold: bool = True) -> Document:
         etree.fromstring(body, parser)
     except etree.LxmlError:
         reader.close()  # an empty body, or one that is not HTML at all: keep what was read
+        _check_memory(parser)
         return reader.document
+    _check_memory(parser)
     _parsers.pair = parser, reader
     return reader.document
 
 
+def _check_memory(parser: Any) -> None:
+    """A parser that has run out of memory keeps what it had read: that is not the page."""
+    if any(entry.type == etree.ErrorTypes.ERR_NO_MEMORY for entry in parser.error_log):
+        raise MemoryError
+
+
 def html_tree(body: bytes) -> Any:
     """The tree of a page, for selections. `body` is UTF-8."""
+    check_size(body)
     parser = etree.HTMLParser(
         recover=True,
         no_network=True,
@@ -154,7 +202,9 @@ def html_tree(body: bytes) -> Any:
     try:
         root = etree.fromstring(body, parser)
     except etree.LxmlError as error:
+        _check_memory(parser)
         raise UnreadableError(f"the page cannot be read as HTML: {error}") from None
+    _check_memory(parser)
     if root is None:
         raise UnreadableError("the page is empty")
     if any("depth" in entry.message.lower() for entry in parser.error_log):
@@ -162,8 +212,24 @@ def html_tree(body: bytes) -> Any:
     return root
 
 
+def check_size(body: bytes, what: str = "a selection", most: int = MOST_ELEMENTS) -> None:
+    """Complain of a page whose tree would be too large, or too slow to build."""
+    if body.count(b"<") + body.count(b"&") > most:
+        raise UnreadableError(f"{what} is read from at most {most:,} tags; here are more")
+    for tag in _LONG_TAG.finditer(body):
+        names = _QUOTED.sub(b" ", tag[0]).replace(b"/", b" ").split()
+        if len(names) > MOST_ATTRIBUTES:
+            raise UnreadableError(f"an element has more than {MOST_ATTRIBUTES:,} attributes")
+
+
+_LONG_TAG = re.compile(rb"""<[A-Za-z](?>(?:[^<>"']{1,4000}|"[^"]*"|'[^']*'){2,})""")
+_QUOTED = re.compile(rb""""[^"]*"|'[^']*'""")
+
+
 class HtmlReader:
     """Takes the events of a parser (or of `walk`) and makes the document."""
+
+    kind = "html"
 
     def __init__(self, prefix: str = "", *, fold: bool = True) -> None:
         self.pieces: list[str] = []
@@ -171,7 +237,7 @@ class HtmlReader:
         self.reset(prefix, fold=fold)
 
     def reset(self, prefix: str = "", *, fold: bool = True) -> None:
-        self.document = Document("html")
+        self.document = Document(self.kind)
         self.paths = [prefix]
         self.siblings: list[dict[str, int]] = [{}]
         self.pieces.clear()
@@ -197,17 +263,17 @@ class HtmlReader:
             self.flush()
         if tag in INVISIBLE:
             self.hidden += 1
-        name = tag
+        name = tag if len(tag) <= LONGEST_NAME else _short(tag)
         if attributes:
             # cut off: what is remembered of strangers' pages stays small
-            name = signature(tag, attributes.get("id", "")[:80], attributes.get("class", "")[:80])
+            name = signature(name, attributes.get("id", "")[:80], attributes.get("class", "")[:80])
         counts = self.siblings[-1]
         place = counts[name] = counts.get(name, 0) + 1
         above = self.paths[-1]
         if len(self.paths) <= DEEPEST_ADDRESS:
             if place > 1:
                 name = f"{name}[{place}]"
-            above = f"{above}/{name}" if above else name
+            above = _below(above, f"/{name}") if above else name
         self.paths.append(above)
         self.siblings.append({})
 
@@ -228,15 +294,15 @@ class HtmlReader:
         pieces.clear()
         if self.hidden or line.isspace():
             return
-        folded = " ".join(line.split())
-        if not folded:
+        text = folded(line)
+        if not text:
             return
         document = self.document
         if tag == "title" and not document.title:
-            document.title = folded
+            document.title = text
         elif tag == "h1" and not document.heading:
-            document.heading = folded
-        document.lines.append(folded if self.fold else line.strip("\r\n").replace("\n", " "))
+            document.heading = text
+        document.lines.append(text if self.fold else line.strip("\r\n").replace("\n", " "))
         document.addresses.append(self.paths[-1])
 
     def close(self) -> None:
@@ -264,6 +330,8 @@ def walk(element: Any, reader: HtmlReader) -> None:
         if not isinstance(node.tag, str):
             continue
         if event == "start":
+            if isinstance(reader, XmlReader) and len(node.attrib) > MOST_ATTRIBUTES:
+                raise UnreadableError(f"an element has more than {MOST_ATTRIBUTES:,} attributes")
             reader.start(node.tag, node.attrib)
             if node.text:
                 reader.data(node.text)
@@ -305,12 +373,16 @@ def _write_json(
     if isinstance(value, dict) and value:
         opening, closing = "{", "}"
         members = [
-            (f"{json.dumps(key, ensure_ascii=False)}: ", f"{path}.{key}", value[key])
+            (
+                f"{json.dumps(key, ensure_ascii=False)}: ",
+                _below(path, f".{_short(key)}"),
+                value[key],
+            )
             for key in sorted(value)
         ]
     elif isinstance(value, list) and value:
         opening, closing = "[", "]"
-        members = [("", f"{path}[{i}]", item) for i, item in enumerate(value)]
+        members = [("", _below(path, f"[{i}]"), item) for i, item in enumerate(value)]
     else:
         try:
             told = json.dumps(value, ensure_ascii=False)
@@ -359,10 +431,10 @@ def _xml_options() -> dict[str, Any]:
 
 def xml_tree(body: bytes, charset: str | None = None) -> Any:
     """The root of an XML document, names without their namespace. No DTD, entities or network."""
-    try:
-        root = etree.fromstring(_safe_xml(body, charset), etree.XMLParser(**_xml_options()))
-    except etree.LxmlError as error:
-        raise UnreadableError(f"the body is not XML: {str(error)[:200]}") from None
+    text = _safe_xml(body, charset)
+    check_size(text)
+    parser = etree.XMLParser(**_xml_options())
+    root = _parsed(text, parser)
     if root is None:
         raise UnreadableError("the body is not XML")
     for node in root.iter():
@@ -375,52 +447,64 @@ def xml_tree(body: bytes, charset: str | None = None) -> Any:
 
 def read_xml(body: bytes, charset: str | None) -> Document:
     reader = XmlReader()
-    walk(xml_tree(body, charset), reader)
+    _parsed(_safe_xml(body, charset), etree.XMLParser(target=reader, **_xml_options()))
+    if not reader.document.tags:
+        raise UnreadableError("the body is not XML")
     return reader.document
+
+
+def _parsed(text: bytes, parser: Any) -> Any:
+    try:
+        root = etree.fromstring(text, parser)
+    except etree.LxmlError as error:
+        _check_memory(parser)
+        raise UnreadableError(f"the body is not XML: {str(error)[:200]}") from None
+    _check_memory(parser)
+    return root
 
 
 class XmlReader(HtmlReader):
     """Every element and every attribute makes a line: `name: text` or `name@attribute: value`."""
 
-    def __init__(self, prefix: str = "") -> None:
-        super().__init__(prefix)
-        self.document = Document("xml")
+    kind = "xml"
 
     def start(self, tag: str, attributes: Any) -> None:
         document = self.document
+        tag = tag.rpartition("}")[2]
         document.tags.append(tag)
         if self.pieces:
             self.flush()
+        tag = _short(tag)
         counts = self.siblings[-1]
         place = counts[tag] = counts.get(tag, 0) + 1
         above = self.paths[-1]
         if len(self.paths) <= DEEPEST_ADDRESS:
             name = f"{tag}[{place}]" if place > 1 else tag
-            above = f"{above}/{name}" if above else name
+            above = _below(above, f"/{name}") if above else name
         self.paths.append(above)
         self.siblings.append({})
         for key, value in attributes.items():
-            name = key.rpartition("}")[2]
+            name = _short(key.rpartition("}")[2])
             if name == "href" and value:
                 document.links.append(value)
-            document.lines.append(f"{tag}@{name}: {' '.join(value.split())}")
-            document.addresses.append(f"{above}/@{name}")
+            document.lines.append(f"{tag}@{name}: {folded(value)}")
+            document.addresses.append(_below(above, f"/@{name}"))
 
     def end(self, tag: str) -> None:
         if self.pieces:
-            self.flush(tag)
+            self.flush(_short(tag.rpartition("}")[2]))
         if len(self.paths) > 1:
             self.paths.pop()
             self.siblings.pop()
 
     def flush(self, tag: str = "") -> None:
-        folded = " ".join("".join(self.pieces).split())
+        text = folded("".join(self.pieces))
         self.pieces.clear()
-        if not folded:
+        if not text:
             return
         if tag == "title" and not self.document.title:
-            self.document.title = folded
+            self.document.title = text
         path = self.paths[-1]
         name = tag or path.rpartition("/")[2].partition("[")[0]
-        self.document.lines.append(f"{name}: {folded}")
+        self.document.lines.append(f"{name}: {text}")
         self.document.addresses.append(path)

@@ -99,6 +99,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return any(getattr(self, name) for name in SELECTORS)
 
     @property
+    def expressions(self) -> bool:
+        """Whether anything of the user's is evaluated on the page."""
+        return self.selects or bool(self.drop or self.ignore)
+
+    @property
     def version(self) -> str:
         """Changes with everything that shapes the text, and with nothing else.
 

@@ -72,14 +72,14 @@ def _structured(body: bytes, kind: Kind, charset: str | None, rules: Rules) -> D
     if kind not in {"html", "xml"}:
         raise UnreadableError(f"CSS and XPath select from HTML or XML; this is {kind}")
     if kind == "html":
+        normalising.check_size(body)
         whole = normalising.read(body, kind, charset, fold=fold)
         root = normalising.html_tree(utf8(body, charset))
     else:
         whole = Document("xml")
         root = normalising.xml_tree(body, charset)
     for expression in rules.drop:
-        for element in found_by(root, compile_css(expression), expression):
-            _remove(element)
+        _remove(found_by(root, compile_css(expression), expression))
     lines: list[str] = []
     addresses: list[str] = []
     if rules.css or rules.xpath:
@@ -90,13 +90,14 @@ def _structured(body: bytes, kind: Kind, charset: str | None, rules: Rules) -> D
             raise UnreadableError(f"the selection finds nothing: {expression!r}")
     else:
         found = [root]
+    reader = HtmlReader(fold=fold) if kind == "html" else XmlReader()
     for i, item in enumerate(found, 1):
         prefix = f"match[{i}]" if rules.css or rules.xpath else ""
         if isinstance(item, str):
-            lines.append(" ".join(item.split()) if fold else item.replace("\n", " "))
+            lines.append(normalising.folded(item) if fold else item.replace("\n", " "))
             addresses.append(prefix)
             continue
-        reader = HtmlReader(prefix, fold=fold) if kind == "html" else XmlReader(prefix)
+        reader.reset(prefix, fold=fold)
         walk(item, reader)
         lines += reader.document.lines
         addresses += reader.document.addresses
@@ -167,25 +168,39 @@ def _outermost(found: list[Any]) -> list[Any]:
     chosen = {item for item in found if not isinstance(item, str)}
     if len(chosen) < 2:
         return found
-    return [
-        item
-        for item in found
-        if isinstance(item, str) or not any(above in chosen for above in item.iterancestors())
-    ]
+    inside: dict[Any, bool] = {}  # what is known of elements above: each is asked once
+
+    def covered(item: Any) -> bool:
+        way = []
+        above = item.getparent()
+        while above is not None and above not in inside and above not in chosen:
+            way.append(above)
+            above = above.getparent()
+        answer = above is not None and (above in chosen or inside[above])
+        inside.update(dict.fromkeys(way, answer))
+        return answer
+
+    return [item for item in found if isinstance(item, str) or not covered(item)]
 
 
-def _remove(element: Any) -> None:
-    """Take an element out of its tree; the text after it stays."""
-    parent = element.getparent()
-    if parent is None:
-        return
-    if element.tail:
-        before = element.getprevious()
-        if before is None:
-            parent.text = _NOT_XML.sub("\ufffd", (parent.text or "") + element.tail)
-        else:
-            before.tail = _NOT_XML.sub("\ufffd", (before.tail or "") + element.tail)
-    parent.remove(element)
+def _remove(elements: list[Any]) -> None:
+    """Take elements, in page order, out of their tree; the text after each stays.
+
+    Texts that come to stand together are joined once, not one by one.
+    """
+    texts: dict[tuple[Any, str], list[str]] = {}
+    for element in elements:
+        parent = element.getparent()
+        if parent is None:
+            continue
+        if element.tail:
+            before = element.getprevious()
+            place = (parent, "text") if before is None else (before, "tail")
+            texts.setdefault(place, []).append(element.tail)
+        parent.remove(element)
+    for (node, name), pieces in texts.items():
+        text = (getattr(node, name) or "") + "".join(pieces)
+        setattr(node, name, _NOT_XML.sub("\ufffd", text))
 
 
 def _from_json(body: bytes, charset: str | None, rules: Rules) -> Document:

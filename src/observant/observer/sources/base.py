@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
+from observant.observer.tasks import read
 from observant.observer.visit import Fetched, Previous, Validators, Visit
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ class Compared:
 
     async def visit(self, previous: Previous | None) -> Visit:
         fetched = await self.fetch(previous)
-        comparison = self.comparer.compare(previous, fetched)
-        return Visit.of(self.name, fetched, comparison)
+        found = await read(self.comparer, previous, fetched)
+        return Visit.of(self.name, fetched, found.comparison)
 
 
 def file_path(url: str) -> Path:

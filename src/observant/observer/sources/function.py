@@ -12,6 +12,7 @@ import msgspec
 
 from observant.errors import InputError
 from observant.observer.sources.base import Compared
+from observant.observer.tasks import read
 from observant.observer.visit import Fetched, Visit
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class ReadSource(Compared):
             from observant.observer.comparing import Comparer
 
             comparer = Comparer(msgspec.structs.replace(comparer.rules, learn_noise=False))
-        return Visit.of(self.name, fetched, comparer.compare(previous, fetched))
+        found = await read(comparer, previous, fetched)
+        return Visit.of(self.name, fetched, found.comparison)
 
     def _answer(self, started: float, value: Any = None, error: str = "") -> Fetched:
         body, kind = b"", "text/plain"

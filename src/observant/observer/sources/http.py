@@ -17,6 +17,7 @@ import msgspec
 
 from observant.observer.audits import Dates
 from observant.observer.sources.base import Compared, Seen, host_of
+from observant.observer.tasks import Form, Read, read
 from observant.observer.transport.conditional import validators_of
 from observant.observer.transport.limits import Limits
 from observant.observer.visit import Visit
@@ -30,6 +31,8 @@ __all__ = ["HttpSource"]
 class HttpSource(Compared):
     """http and https."""
 
+    form: Form = "page"
+
     async def fetch(self, previous: Previous | None) -> Fetched:
         return await self._get(self._validators(previous))
 
@@ -38,8 +41,11 @@ class HttpSource(Compared):
         audits, host = self.around.audits, host_of("http", self.url)
         audited = bool(validators and audits and audits.wanted(host))
         fetched = await self._get(None if audited else validators)
-        seen = self.understood(fetched)
-        comparison = self.comparer.compare(previous, seen)
+        found = await self.read(previous, fetched)
+        comparison = found.comparison
+        seen = fetched
+        if found.error is not None:
+            seen = msgspec.structs.replace(fetched, error=found.error, message=found.message)
         if validators and audits and comparison.outcome == "changed":
             if not audited:
                 audits.told_truth(host)
@@ -52,9 +58,9 @@ class HttpSource(Compared):
         keep = _validators_to_keep(previous, fetched, comparison)
         return Seen(**msgspec.structs.asdict(visit), validators=keep, age=age)
 
-    def understood(self, fetched: Fetched) -> Fetched:
-        """What is to be compared; kinds that read the body (feeds) say it in their own way."""
-        return fetched
+    async def read(self, previous: Previous | None, fetched: Fetched) -> Read:
+        """Read the body and compare it; kinds that make something else of it say its form."""
+        return await read(self.comparer, previous, fetched, form=self.form)
 
     async def _get(self, validators: Validators | None) -> Fetched:
         return await self.around.transport.fetch(

@@ -18,17 +18,19 @@ from observant.observer.comparing import Comparer
 from observant.observer.sources.base import Seen
 from observant.observer.sources.http import HttpSource
 from observant.observer.sources.results import ResultRules, results_of
-from observant.store import Member  # noqa: TC001 (msgspec reads the annotation)
+from observant.observer.tasks import read
+from observant.store import Member
 
 if TYPE_CHECKING:
     from observant.observer.config import SourceSettings
     from observant.observer.sources.base import Surroundings
+    from observant.observer.tasks import Read
     from observant.observer.visit import Fetched, Previous, Visit
 
-__all__ = ["Listed", "QuerySource", "StandingQuery"]
+__all__ = ["Listed", "QuerySource", "StandingQuery", "as_results"]
 
 _found: ContextVar[tuple[Member, ...] | None] = ContextVar("_found", default=None)
-"""What `understood` found, for the `visit` that called it: each visit is a task of its own."""
+"""What `read` found, for the `visit` that called it: each visit is a task of its own."""
 
 
 class StandingQuery(ResultRules, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,6 +73,8 @@ class Listed(Seen, frozen=True, kw_only=True):
 class QuerySource(HttpSource):
     """http and https, read as a list of results."""
 
+    form = "query"
+
     def __init__(
         self,
         name: str,
@@ -93,23 +97,41 @@ class QuerySource(HttpSource):
         members = _found.get() if told else None
         return Listed(**msgspec.structs.asdict(visit), members=members)
 
-    def understood(self, fetched: Fetched) -> Fetched:
-        if not fetched.ok or fetched.not_modified:
-            return fetched
-        try:
-            found = results_of(fetched, self.query, self.around.time())
-        except UnreadableError as error:
-            return _failed(fetched, str(error))
-        if not found and not self.query.may_be_empty:
-            return _failed(fetched, "there is no result; if that can be, say may_be_empty")
-        _found.set(tuple(found))
-        lines = sorted(f"{member.url} | {member.title} | {_day(member)}" for member in found)
-        return msgspec.structs.replace(
+    async def read(self, previous: Previous | None, fetched: Fetched) -> Read:
+        found = await read(
+            self.comparer,
+            previous,
             fetched,
-            body="\n".join(lines or ["no results"]).encode("utf-8", "replace"),
-            content_type="text/plain",
-            charset="utf-8",
+            form=self.form,
+            query=self.query,
+            now=self.around.time(),
         )
+        if found.members is not None:
+            _found.set(tuple(msgspec.convert(found.members, list[Member])))
+        return found
+
+
+def as_results(
+    fetched: Fetched, rules: dict[str, Any], now: float
+) -> tuple[Fetched, list[dict[str, Any]] | None]:
+    """The list of results as the text that is compared, and the results."""
+    if not fetched.ok or fetched.not_modified:
+        return fetched, None
+    query = msgspec.convert(rules, StandingQuery)
+    try:
+        found = results_of(fetched, query, now)
+    except UnreadableError as error:
+        return _failed(fetched, str(error)), None
+    if not found and not query.may_be_empty:
+        return _failed(fetched, "there is no result; if that can be, say may_be_empty"), None
+    lines = sorted(f"{member.url} | {member.title} | {_day(member)}" for member in found)
+    seen = msgspec.structs.replace(
+        fetched,
+        body="\n".join(lines or ["no results"]).encode("utf-8", "replace"),
+        content_type="text/plain",
+        charset="utf-8",
+    )
+    return seen, [msgspec.to_builtins(member) for member in found]
 
 
 def _failed(fetched: Fetched, message: str) -> Fetched:

@@ -15,7 +15,7 @@ from observant.observer.sources.http import HttpSource
 if TYPE_CHECKING:
     from observant.observer.visit import Fetched
 
-__all__ = ["Sitemap", "SitemapSource", "read_sitemap"]
+__all__ = ["Sitemap", "SitemapSource", "as_list", "read_sitemap"]
 
 _LARGEST = 50 * 1024 * 1024
 _ADDRESS = re.compile(r"https?://\S+")
@@ -31,19 +31,23 @@ class Sitemap(NamedTuple):
 class SitemapSource(HttpSource):
     """One line a page: its address and the date that the sitemap claims."""
 
-    def understood(self, fetched: Fetched) -> Fetched:
-        if not fetched.ok or fetched.not_modified:
-            return fetched
-        sitemap = read_sitemap(fetched.body)
-        if sitemap is None:
-            return msgspec.structs.replace(
-                fetched, error="content", message="this is no sitemap that can be read"
-            )
-        lines = [f"{page} {date}".strip() for page, date in sitemap.pages]
-        text = "\n".join([*lines, *sitemap.sitemaps])
+    form = "sitemap"
+
+
+def as_list(fetched: Fetched) -> Fetched:
+    """The sitemap as the text that is compared."""
+    if not fetched.ok or fetched.not_modified:
+        return fetched
+    sitemap = read_sitemap(fetched.body)
+    if sitemap is None:
         return msgspec.structs.replace(
-            fetched, body=text.encode(), content_type="text/plain", charset="utf-8"
+            fetched, error="content", message="this is no sitemap that can be read"
         )
+    lines = [f"{page} {date}".strip() for page, date in sitemap.pages]
+    text = "\n".join([*lines, *sitemap.sitemaps])
+    return msgspec.structs.replace(
+        fetched, body=text.encode("utf-8", "replace"), content_type="text/plain", charset="utf-8"
+    )
 
 
 def read_sitemap(body: bytes) -> Sitemap | None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from observant.errors import InputError, MissingError
 from observant.names import DIFFS
-from observant.observer.comparing.diffs import Diff, JsonDiff, diff
 from observant.observer.config import SourceSettings
+from observant.observer.tasks import show
 from observant.observer.watching import own_settings
 from observant.service.answers import (
     DiffAnswer,
@@ -188,14 +188,22 @@ class Reading(Base):
         texts = [
             self.store.snapshots.get(v.digest).decode("utf-8", "replace") for v in (older, newer)
         ]
-        found = diff(texts[0], texts[1], by)
+        found = show(texts[0], texts[1], by)
         return DiffAnswer(
             source=name,
             old=version_item(older),
             new=version_item(newer),
             kind=found.kind,
-            parts=_parts(found),
-            text=str(found),
+            parts=[
+                DiffPart(
+                    kind="equal" if part.equal else "changed",
+                    old=part.old,
+                    new=part.new,
+                    path=part.path,
+                )
+                for part in found.parts
+            ],
+            text=found.text,
         )
 
     def why(self, source: int | str) -> str:
@@ -300,20 +308,3 @@ def version_item(version: Version) -> VersionItem:
         size=version.size,
         stored=version.stored,
     )
-
-
-def _parts(found: Diff | JsonDiff) -> list[DiffPart]:
-    if isinstance(found, JsonDiff):
-        return [
-            DiffPart(
-                kind="changed",
-                path=edit.address,
-                old="" if edit.what == "added" else msgspec.json.encode(edit.old).decode(),
-                new="" if edit.what == "removed" else msgspec.json.encode(edit.new).decode(),
-            )
-            for edit in found.edits
-        ]
-    return [
-        DiffPart(kind="equal" if edit.equal else "changed", old=edit.old, new=edit.new)
-        for edit in found.edits
-    ]

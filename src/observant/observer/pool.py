@@ -1,0 +1,316 @@
+"""The pool of worker processes in which everything that strangers sent is read.
+
+A page that is slow or large to read costs its own visit, and nothing else: it is read in a process
+that has so many seconds and so much memory (see `worker`), never in the one that serves pages and
+keeps leases. Lanes keep it from holding up others: small things never wait for large ones, and what
+people ask for waits for neither. Workers start when they are first needed, end when nobody needs
+them, and are replaced when they die.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import queue
+import select
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+from typing import Any, NamedTuple, Self, TypeVar
+
+import msgspec
+
+from observant.errors import BusyError, InputError, LimitError, WorkerError
+from observant.observer.worker import Reply, Request
+
+__all__ = ["Pool", "pool"]
+
+T = TypeVar("T")
+SMALL = 512 << 10
+"""Bytes of a request up to which it is small."""
+_MB = 1 << 20
+_WAIT = 30.0
+"""Real seconds that a worker may need beyond ten times its processor time: machines are busy."""
+
+
+class Lane(NamedTuple):
+    """A queue with workers of its own, and what one request in it may cost."""
+
+    workers: int
+    seconds: float
+    """Of processor time, and"""
+    seconds_per_mb: float
+    memory: int
+    """Bytes."""
+    most: int = sys.maxsize
+    """Requests that may wait; more are turned away."""
+
+
+LANES = {
+    "small": Lane(2, 3, 0, 64 * _MB),
+    "large": Lane(1, 3, 1.5, 160 * _MB),
+    "asked": Lane(1, 5, 1.5, 160 * _MB, most=4),
+}
+
+
+class Pool:
+    """Runs tasks by name in worker processes. Safe to use from many threads and event loops.
+
+    >>> from observant.observer.tasks import Shown
+    >>> with Pool() as workers:
+    ...     workers.call("show", ("a cat", "a dog", "words"), Shown).text
+    'a [-cat-]{+dog+}'
+    """
+
+    def __init__(self, lanes: dict[str, Lane] | None = None) -> None:
+        self.lanes = LANES if lanes is None else lanes
+        self._queues = {name: _Queue() for name in self.lanes}
+        self._workers: list[_Worker] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        self.started = self.died = 0
+        """Workers so far, and those that were ended by a limit or broke down."""
+
+    def submit(self, task: str, given: Any, kind: type[T], *, lane: str = "") -> Future[T]:
+        """Have it done: `given` goes to the task, and its answer, a `kind`, comes back."""
+        packed = msgspec.msgpack.encode(given)
+        lane = lane or ("small" if len(packed) <= SMALL else "large")
+        limits, waiting = self.lanes[lane], self._queues[lane]
+        if waiting.under_way >= limits.most + limits.workers:
+            raise BusyError("too many of these are asked for at once: try again soon")
+        future: Future[T] = Future()
+        job = _Job(task, packed, kind, limits, future)
+        with self._lock:
+            if self._closed:
+                raise WorkerError("the workers have been closed")
+            waiting.put(job)
+            if waiting.idle < waiting.jobs.qsize() and waiting.threads < limits.workers:
+                waiting.threads += 1
+                name = f"observant-{lane}-{waiting.threads}"
+                threading.Thread(
+                    target=self._serve, args=(waiting,), name=name, daemon=True
+                ).start()
+        return future
+
+    def call(self, task: str, given: Any, kind: type[T], *, lane: str = "") -> T:
+        """Have it done, and wait for it."""
+        return self.submit(task, given, kind, lane=lane).result()
+
+    async def run(self, task: str, given: Any, kind: type[T], *, lane: str = "") -> T:
+        """Have it done while the event loop goes on."""
+        return await asyncio.wrap_future(self.submit(task, given, kind, lane=lane))
+
+    @property
+    def under_way(self) -> int:
+        """Requests that wait, or are being done."""
+        return sum(waiting.under_way for waiting in self._queues.values())
+
+    @property
+    def bytes(self) -> int:
+        """What waits, or is being read."""
+        return sum(waiting.bytes for waiting in self._queues.values())
+
+    def close(self) -> None:
+        """End all workers; what is under way fails."""
+        with self._lock:
+            self._closed = True
+            for waiting in self._queues.values():
+                for _ in range(waiting.threads):
+                    waiting.jobs.put(None)
+            for worker in self._workers:
+                worker.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _serve(self, waiting: _Queue) -> None:
+        """One thread for each worker: it has one request in hand, and the worker another."""
+        worker = _Worker()
+        with self._lock:
+            self._workers.append(worker)
+        while True:
+            waiting.idle += 1
+            job = waiting.jobs.get()
+            waiting.idle -= 1
+            if job is None:
+                break
+            try:
+                if job.future.set_running_or_notify_cancel():
+                    self._do(worker, job)
+            finally:
+                waiting.done(job)
+                del job
+        worker.kill()
+
+    def _do(self, worker: _Worker, job: _Job) -> None:
+        if self._closed:
+            job.future.set_exception(WorkerError("the workers have been closed"))
+            return
+        try:
+            self.started += worker.ready()
+            value = worker.do(job)
+        except WorkerError as error:
+            self.died += worker.process is None
+            job.future.set_exception(error)
+        except BaseException as error:  # noqa: BLE001 (somebody waits for it)
+            worker.kill()
+            job.future.set_exception(error)
+        else:
+            job.future.set_result(value)
+
+
+class _Job(NamedTuple):
+    task: str
+    packed: bytes
+    kind: Any
+    limits: Lane
+    future: Future[Any]
+
+    @property
+    def seconds(self) -> int:
+        return round(self.limits.seconds + self.limits.seconds_per_mb * len(self.packed) / _MB)
+
+
+class _Queue:
+    """Jobs of one lane."""
+
+    def __init__(self) -> None:
+        self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.threads = self.idle = self.under_way = self.bytes = 0
+        self._lock = threading.Lock()
+
+    def put(self, job: _Job) -> None:
+        with self._lock:
+            self.under_way += 1
+            self.bytes += len(job.packed)
+        self.jobs.put(job)
+
+    def done(self, job: _Job) -> None:
+        with self._lock:
+            self.under_way -= 1
+            self.bytes -= len(job.packed)
+
+
+class _Worker:
+    """One process at a time, and the pipes to it."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self._decode = msgspec.msgpack.Decoder(Reply).decode
+
+    def ready(self) -> bool:
+        """See to it that there is a process; True if it is a new one."""
+        if self.process is not None and self.process.poll() is None:
+            return False
+        self.kill()
+        paths = [path for path in sys.path if path]
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "observant.observer.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "MALLOC_ARENA_MAX": "1"},
+        )
+        return True
+
+    def do(self, job: _Job) -> Any:
+        process = self.process
+        assert process is not None  # noqa: S101 (`ready` was called)
+        limits = job.limits
+        head = msgspec.msgpack.encode(
+            Request(job.task, len(job.packed), job.seconds, limits.memory)
+        )
+        deadline = _WAIT + 10 * job.seconds
+        try:
+            _write(process.stdin, len(head).to_bytes(4, "big") + head)
+            _write(process.stdin, job.packed)
+            reply, value = self._receive(process.stdout, deadline)
+        except (OSError, EOFError):
+            error = self._death(process, job, deadline)
+            if error is None and self.ready():  # it had just retired: nothing was begun
+                return self.do(job)
+            raise error or WorkerError("no worker could be started") from None
+        if reply.what == "done":
+            return msgspec.msgpack.decode(value, type=job.kind)
+        if reply.what == "input":
+            raise InputError(reply.message)
+        if reply.what == "memory":
+            self.kill()
+            raise LimitError(f"this takes more than {limits.memory // _MB} MB of memory to read")
+        if reply.what == "broken":
+            raise WorkerError(f"this cannot be read: {reply.message}")
+        raise WorkerError(reply.message)
+
+    def kill(self) -> None:
+        process, self.process = self.process, None
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def _receive(self, pipe: Any, seconds: float) -> tuple[Reply, bytes]:
+        waiting = select.poll()
+        waiting.register(pipe, select.POLLIN)
+        if not waiting.poll(1000 * seconds):
+            raise EOFError
+        reply = self._decode(_read(pipe, int.from_bytes(_read(pipe, 4), "big")))
+        return reply, _read(pipe, reply.size)
+
+    def _death(
+        self, process: subprocess.Popen[bytes], job: _Job, deadline: float
+    ) -> WorkerError | None:
+        """What to say of a worker that gives no answer; None if it had ended before it began."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0 if process.poll() is not None else 0.2)
+        code = process.returncode
+        self.kill()
+        if code == 0:
+            return None
+        if code is not None and -code == getattr(signal, "SIGXCPU", 0):
+            return LimitError(f"this takes more than {job.seconds} s of processor time to read")
+        if code is None:
+            return LimitError(f"this takes more than {deadline:.0f} s to read")
+        return WorkerError(f"the process that read this ended unexpectedly ({code})")
+
+
+def _write(pipe: Any, data: bytes) -> None:
+    view, place = memoryview(data), pipe.fileno()
+    while view:
+        view = view[os.write(place, view) :]
+
+
+def _read(pipe: Any, size: int) -> bytes:
+    pieces = []
+    while size:
+        piece = os.read(pipe.fileno(), min(size, _MB))
+        if not piece:
+            raise EOFError
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+_shared: Pool | None = None
+_owner = 0
+
+
+def pool() -> Pool:
+    """The pool of this process."""
+    global _shared, _owner
+    if _shared is None or _owner != os.getpid():  # a fork has its own
+        _shared, _owner = Pool(), os.getpid()
+        atexit.register(_shared.close)
+    return _shared
