@@ -25,8 +25,8 @@ from observant.planning.problem import Solution
 from observant.scale import spill as spilling
 from observant.scale.folder import open_folder
 from observant.scale.merging import merge_sorted
-from observant.scale.notes import merged_notes
 from observant.scale.pricing import Cells, PlanOptions, Sums, solve_price
+from observant.tables import Note
 from observant.testing import synthetic_visits
 
 NUMBERS = ("exposure_days", "rate_per_day", "rate_low", "rate_high")
@@ -387,13 +387,16 @@ def test_notes_of_parts_are_the_notes_of_the_whole(parts):
     whole = notes(np.ones(len(names), bool))
     owner = np.repeat(np.arange(n), 3)
     assert len(whole) >= 4
-    assert merged_notes(notes(owner % parts == k) for k in range(parts)) == list(whole)
+    assert Note.added(notes(owner % parts == k) for k in range(parts)) == list(whole)
 
 
 def test_notes_in_the_singular():
-    one = "set aside: 1 date of modification before 1970"
-    assert merged_notes([[one]]) == [one]
-    assert merged_notes([[one], [one]]) == ["set aside: 2 dates of modification before 1970"]
+    log = VisitLog.from_columns(["a"], [1.0], last_modified=[-5.0], time_unit="d")
+    (one,) = log.notes
+    assert one == "set aside: 1 date of modification before 1970"
+    assert Note.restored(json.loads(json.dumps(Note.plain([one])))) == (one,)
+    assert Note.added([[one]]) == [one]
+    assert Note.added([[one], [one]]) == ["set aside: 2 dates of modification before 1970"]
 
 
 def test_sizes():

@@ -1,21 +1,21 @@
-"""What every answer of observant has in common: columns that travel, and a readable print.
+"""What every answer of observant has in common: columns that travel, a readable print, notes.
 
 A `Table` is a frozen value with named columns. It speaks the Arrow PyCapsule interface, so Polars,
-pandas, DuckDB and PyArrow take it as it is.
+pandas, DuckDB and PyArrow take it as it is. A `Note` is a doubt about an answer.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
-__all__ = ["Table", "first_rows"]
+__all__ = ["Note", "Table", "first_rows"]
 
 _SHOWN = 10
 _WIDEST = 48
@@ -46,6 +46,54 @@ class Table:
         for batch in self.to_arrow().to_batches(max_chunksize=65_536):
             for row in batch.to_pylist():
                 yield {name: _plain(value) for name, value in row.items()}
+
+
+class Note(str):
+    """A doubt about an answer, which prints itself; one that counts adds up over parts of a log.
+
+    `kind` is the sentence with ``{n}`` for the number, `one` the same in the singular.
+
+    >>> few, one = (
+    ...     Note("{n} dates were set aside", n, "{n} date was set aside") for n in (1200, 1)
+    ... )
+    >>> print(one, *Note.added([[one], [few], ["and so on"]]), sep="; ")
+    1 date was set aside; 1,201 dates were set aside; and so on
+    """
+
+    __slots__ = ("kind", "number", "one")
+    kind: str
+    number: int | None
+    one: str
+
+    def __new__(cls, kind: str, number: int | None = None, one: str | None = None) -> Self:
+        said = one if one is not None and number == 1 else kind
+        note = super().__new__(cls, said if number is None else said.replace("{n}", f"{number:,}"))
+        note.kind, note.number, note.one = kind, number, kind if one is None else one
+        return note
+
+    def __getnewargs__(self) -> tuple[str, int | None, str]:  # type: ignore[override]
+        return self.kind, self.number, self.one
+
+    @staticmethod
+    def added(parts: Iterable[Iterable[str]]) -> list[str]:
+        """Notes of the whole from those of its parts, each kind once, where it first appears."""
+        found: dict[str, str] = {}
+        for note in (note for notes in parts for note in notes):
+            kind = note.kind if isinstance(note, Note) else note
+            before = found.get(kind)
+            if isinstance(note, Note) and note.number is not None and isinstance(before, Note):
+                note = Note(kind, note.number + (before.number or 0), note.one)  # noqa: PLW2901
+            found[kind] = note
+        return list(found.values())
+
+    @staticmethod
+    def plain(notes: Iterable[str]) -> list[Any]:
+        """Notes as JSON keeps them; `restored` makes notes of them again."""
+        return [list(n.__getnewargs__()) if isinstance(n, Note) else n for n in notes]
+
+    @staticmethod
+    def restored(kept: Iterable[Any]) -> tuple[str, ...]:
+        return tuple(Note(*note) if isinstance(note, list) else note for note in kept)
 
 
 def first_rows(sources: Any, heading: str, row: Callable[[int], str]) -> str:

@@ -35,6 +35,7 @@ from observant.estimation.priors import (
 )
 from observant.estimation.rates import RateTable, rate_table, run_blocks
 from observant.estimation.score import Totals
+from observant.tables import Note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,7 +192,7 @@ def rates_under(
     group: NDArray[np.int64] | None = None
     if log.groups is not None and method == "pooled":
         prior, group = _fit_groups(log, prior, strength, use_first_age=use_first_age)
-        notes.append(f"{len(prior.groups):,} groups have priors of their own")
+        notes.append(Note("{n} groups have priors of their own", len(prior.groups)))
     tail = (1 - confidence) / 2
 
     def one_block(

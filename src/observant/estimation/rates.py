@@ -22,8 +22,8 @@ from observant.estimation.score import (
     mle_rates,
 )
 from observant.names import RATE_METHODS as METHODS
-from observant.tables import Table, first_rows
-from observant.units import counted, format_rate
+from observant.tables import Note, Table, first_rows
+from observant.units import format_rate
 from observant.visits.grouping import blocks_of_sources
 
 if TYPE_CHECKING:
@@ -394,11 +394,11 @@ def rate_table(
     """Put the columns of `run_blocks` into a `RateTable`."""
     changes, exposure, code, rate, low, high = columns
     if conflicts:
-        note = (
-            f"set aside: the dates of {counted(conflicts, 'change')}, which lie before the last "
-            "visit that did not see them"
+        rest = "which lie before the last visit that did not see them"
+        many, one = (
+            f"set aside: the dates of {{n}} {word}, {rest}" for word in ("changes", "change")
         )
-        notes = [*notes, note]
+        notes = [*notes, Note(many, conflicts, one)]
     good = log.succeeded if "status" in log.extras else None
     visits = (
         log.visits_per_source

@@ -25,11 +25,11 @@ from observant.scale.folder import Folder, fingerprint, open_folder
 from observant.scale.grouped import GroupedLogs
 from observant.scale.memory import BYTES_PER_VISIT, choose_engine, expected_memory
 from observant.scale.merging import merge_sorted
-from observant.scale.notes import merged_notes
 from observant.scale.pooling import joined, load_prior, save_prior
 from observant.scale.ratefile import RateFile, evidence_codes
 from observant.scale.spill import Spill, spill_visits
 from observant.scale.streams import read_stream, write_stream
+from observant.tables import Note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -177,14 +177,14 @@ class _Run:
         def one(partition: int) -> dict[str, Any]:
             log = self._spill.log(partition)
             self._logs.save(partition, log, min(self._rows_per_batch, 1 << 14))
-            return {"sources": len(log.sources), "notes": list(log.notes)}
+            return {"sources": len(log.sources), "notes": Note.plain(log.notes)}
 
         self._each("grouped", "grouping", one, then=self._spill.remove)
 
     def _prior(self) -> tuple[Prior, list[str]]:
         path, state = self._folder.path / "answer-prior.npz", self._folder.state
         if "prior" in state["answered"]:
-            return load_prior(path), state["answered"]["prior"]
+            return load_prior(path), list(Note.restored(state["answered"]["prior"]))
         chosen = self._logs.at_ranks(self._partitions, sampled_ranks(self._sources))
         tables = []
         for partition, places in chosen.items():
@@ -199,7 +199,7 @@ class _Run:
             zero_truncated=self._zero_truncated,
         )
         save_prior(prior, path)
-        state["answered"]["prior"] = notes
+        state["answered"]["prior"] = Note.plain(notes)
         self._folder.save()
         return prior, notes
 
@@ -219,7 +219,7 @@ class _Run:
                 "sources": len(table),
                 "visits": int(table.visits.sum()),
                 "changes": int(table.changes.sum()),
-                "notes": list(table.notes),
+                "notes": Note.plain(table.notes),
             }
 
         self._each("answered", "estimating", one)
@@ -240,7 +240,7 @@ class _Run:
                 yield from table.to_batches()
 
         write_batches(batches(), output)
-        said = merged_notes(part["notes"] for part in answered)
+        said = Note.added(Note.restored(part["notes"]) for part in answered)
         return RateFile(
             path=output,
             visits=sum(part["visits"] for part in answered),
@@ -264,7 +264,7 @@ class _Run:
         grouped = self._folder.state.get("grouped", {}).get(str(partition))
         if grouped is None:
             return self._spill.log(partition)
-        return self._logs.load(partition, tuple(grouped["notes"]))
+        return self._logs.load(partition, Note.restored(grouped["notes"]))
 
     def _answer(self, partition: int) -> Path:
         return self._folder.path / f"answer-{partition:04}.arrow"

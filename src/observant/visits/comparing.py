@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from observant.tables import Note
 from observant.visits.grouping import blocks_of_sources
 from observant.visits.log import succeeded
 from observant.visits.parsing import MISSING, numbers_in
@@ -75,16 +76,22 @@ def compare_visits(
         if dated is not None:
             rest = changed[now] < 0
             changed[now[rest]] = dated[rest]
-    notes = []
+    notes: list[str] = []
     if given_to_first:
+        why = (
+            "with a visit marked changed or unchanged; what it was compared with is not in the "
+            "log, so it counts as a first visit"
+        )
         notes.append(
-            f"{_sources(given_to_first)} with a visit marked changed or unchanged; what it was "
-            "compared with is not in the log, so it counts as a first visit"
+            Note(f"{{n}} sources begin {why}", given_to_first, f"{{n}} source begins {why}")
         )
     if given_to_failed:
         notes.append(
-            f"{given_to_failed:,} failed visits were marked changed or unchanged; a failed visit "
-            "observes nothing, so their marks were set aside"
+            Note(
+                "{n} failed visits were marked changed or unchanged; a failed visit observes "
+                "nothing, so their marks were set aside",
+                given_to_failed,
+            )
         )
     return notes
 
@@ -99,10 +106,6 @@ def _by_date(
     date = last_modified[now]
     changed = (date > time[before]) & (date != last_modified[before])
     return np.where(date == MISSING, -1, changed).astype(np.int8)
-
-
-def _sources(count: int) -> str:
-    return "1 source begins" if count == 1 else f"{count:,} sources begin"
 
 
 def _digest_codes(digests: pa.Array) -> NDArray[np.int64]:

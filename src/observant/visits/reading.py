@@ -9,8 +9,9 @@ import numpy as np
 
 from observant.errors import InputError, VisitLogError
 from observant.names import DUPLICATES
+from observant.tables import Note
 from observant.times import MICROSECONDS_PER_DAY
-from observant.units import counted, format_duration, parse_duration
+from observant.units import format_duration, parse_duration
 from observant.visits.comparing import compare_visits
 from observant.visits.grouping import SourceIndex, blocks_of_sources, sort_rows
 from observant.visits.log import COLUMNS, VisitLog
@@ -241,12 +242,12 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
         ahead = known & (dates > time + self._skew)
         before = known & (dates < 0)
         dates[ahead | before] = MISSING
-        notes = []
+        notes: list[str] = []
         if ahead.any():
             allowed = format_duration(self._skew / MICROSECONDS_PER_DAY)
-            notes.append(f"set aside: {_count_dates(ahead)} more than {allowed} after the visit")
+            notes.append(_set_aside(ahead, f"more than {allowed} after the visit"))
         if before.any():
-            notes.append(f"set aside: {_count_dates(before)} before 1970")
+            notes.append(_set_aside(before, "before 1970"))
         return dates, notes
 
     def _settle_twins(
@@ -374,9 +375,12 @@ def _refuse_outside(column: pa.Array, low: int, high: int, name: str) -> None:
         )
 
 
-def _count_dates(which: NDArray[np.bool_]) -> str:
-    number = int(np.count_nonzero(which))
-    return counted(number, "date of modification", "dates of modification")
+def _set_aside(which: NDArray[np.bool_], reason: str) -> Note:
+    return Note(
+        f"set aside: {{n}} dates of modification {reason}",
+        int(np.count_nonzero(which)),
+        f"set aside: {{n}} date of modification {reason}",
+    )
 
 
 def _equal_neighbours(time: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:

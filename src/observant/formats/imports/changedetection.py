@@ -294,9 +294,7 @@ def _count(watch: dict[str, Any], start: int, last: int, seen: int, report: Repo
     if not isinstance(count, int) or isinstance(count, bool) or count < seen:
         seconds = period_of(watch) or _DEFAULT_PERIOD
         count = 1 + int((last - start) / (seconds * MICROSECONDS))
-        report.warn("{count} watches tell no number of checks: their interval was used instead")
+        report.warn("{n} watches tell no number of checks: their interval was used instead")
     if count > _MOST_VISITS:
-        report.warn(
-            f"{{count}} watches tell more than {_MOST_VISITS:,} checks: as many were made up"
-        )
+        report.warn(f"{{n}} watches tell more than {_MOST_VISITS:,} checks: as many were made up")
     return max(min(count, _MOST_VISITS), seen, 2)

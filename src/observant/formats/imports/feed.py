@@ -69,7 +69,7 @@ class FeedFile:
         )
         report.warn("what has left the feed is not known: the history begins with the oldest entry")
         if len(feed.updates) < 2:
-            report.warn("{count} feeds have fewer than two dated entries, which tell no rate")
+            report.warn("{n} feeds have fewer than two dated entries, which tell no rate")
         rows = VisitRows(options.batch_rows)
         add_history(rows, feed.address or file.name, feed.updates, until)
         yield rows.take()

@@ -10,6 +10,7 @@ import numpy as np
 from observant.errors import InputError
 from observant.formats.imports.base import EVIDENCE
 from observant.formats.imports.sampling import SourceSample
+from observant.tables import Note
 from observant.times import iso, seconds, utc
 from observant.units import counted
 
@@ -68,7 +69,7 @@ class Report:
     file: str = field(default="", repr=False)
     """The file that is being read."""
     _classes: set[str] = field(default_factory=set, repr=False)
-    _warnings: dict[str, list[Any]] = field(default_factory=dict, repr=False)
+    _warnings: dict[str, Note] = field(default_factory=dict, repr=False)
 
     # -- for importers ----------------------------------------------------------------------
 
@@ -103,9 +104,10 @@ class Report:
             self.counts[what] = self.counts.get(what, 0) + number
 
     def warn(self, message: str, count: int = 1) -> None:
-        """Say once what the user must know; ``{count}`` in the message is how often it came up."""
+        """Say once what the user must know; ``{n}`` in the message is how often it came up."""
         if count:
-            self._warnings.setdefault(message, [0])[0] += count
+            before = self._warnings.get(message)
+            self._warnings[message] = Note(message, count + (before.number or 0 if before else 0))
 
     def assume(self, assumption: str, sentence: str) -> None:
         """Say what must hold for the visits to mean what they seem to mean.
@@ -157,8 +159,7 @@ class Report:
 
     def warn_as(self, other: Report) -> None:
         """Take in the warnings of another report, those that are not here already."""
-        for message, (number,) in other._warnings.items():
-            self._warnings.setdefault(message, [number])
+        self._warnings = {**self._warnings, **other._warnings, **self._warnings}
 
     # -- for readers ------------------------------------------------------------------------
 
@@ -182,10 +183,7 @@ class Report:
     @property
     def warnings(self) -> list[str]:
         """What the user must know before using the visits, a sentence each."""
-        told = [
-            message.replace("{count}", f"{number:,}")
-            for message, (number,) in self._warnings.items()
-        ]
+        told: list[str] = list(self._warnings.values())
         if self.malformed_rows:
             told.append(f"{counted(self.malformed_rows, 'malformed row')} left out")
         return told

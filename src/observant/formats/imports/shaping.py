@@ -74,7 +74,7 @@ class Shaper:
         if not count:
             return batch
         self._report.warn(
-            "{count} digests are of another kind than the first ones, and cannot be compared with "
+            "{n} digests are of another kind than the first ones, and cannot be compared with "
             "them; they are left out, their visits stay",
             count,
         )

@@ -202,7 +202,7 @@ def _add(
             digest = hashlib.sha256(text.encode()).digest()[:16]
             if is_date_only(text):
                 report.warn(
-                    "{count} dates have no time of day: they were taken as noon, and may be wrong "
+                    "{n} dates have no time of day: they were taken as noon, and may be wrong "
                     "by half a day"
                 )
             if date > saved + MICROSECONDS_PER_DAY:

@@ -117,7 +117,7 @@ def _described(job: Any, number: int, report: Report) -> SourceDescription | Non
         report.malformed(number, "a job is a list of keys and values", str(job)[:100])
         return None
     if isinstance(job.get("command"), str) and "url" not in job:
-        report.warn("{count} jobs run commands, which are not taken over from a file")
+        report.warn("{n} jobs run commands, which are not taken over from a file")
         return None
     address = job.get("url") or job.get("navigate")
     if not isinstance(address, str) or not address.lower().startswith(("http://", "https://")):
@@ -130,13 +130,13 @@ def _described(job: Any, number: int, report: Report) -> SourceDescription | Non
         settings["headers"] = {str(key): str(value) for key, value in headers.items()}
     paused = job.get("enabled") is False
     if job.get("data") or str(job.get("method") or "GET").upper() != "GET":
-        report.warn("{count} jobs ask by another method than GET: they are paused")
+        report.warn("{n} jobs ask by another method than GET: they are paused")
         paused = True
     if job.get("navigate") or job.get("use_browser"):
-        report.warn("{count} jobs use a browser; their pages will be fetched without one")
+        report.warn("{n} jobs use a browser; their pages will be fetched without one")
     for key, words in _WITHOUT_PLACE.items():
         if job.get(key):
-            report.warn(f"{words} of {{count}} jobs have no counterpart and were left out")
+            report.warn(f"{words} of {{n}} jobs have no counterpart and were left out")
     tags = job.get("tags")
     return SourceDescription(
         # A number as fragment makes a second job of one address.
@@ -161,11 +161,11 @@ def _selection(job: dict[Any, Any], report: Report) -> dict[str, Any]:
         if name in _SELECTORS and isinstance(value, str):
             wanted = f"#{value}" if name == "element-by-id" else value
             if any(language in settings for language in ("css", "xpath", "jsonpath")):
-                report.warn("{count} jobs select more than once: the first selection was taken")
+                report.warn("{n} jobs select more than once: the first selection was taken")
             else:
                 settings[_SELECTORS[name]] = wanted
         elif name == "re.sub" and isinstance(value, str):
             settings.setdefault("ignore", []).append(value)
         elif name not in _HARMLESS:
-            report.warn(f"the filter {str(name)[:40]!r} of {{count}} jobs has no counterpart")
+            report.warn(f"the filter {str(name)[:40]!r} of {{n}} jobs has no counterpart")
     return settings

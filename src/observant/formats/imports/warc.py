@@ -66,7 +66,7 @@ def read_warc(stream: BinaryIO, options: ImportOptions, report: Report) -> Itera
         if visits.full:
             yield visits.take()
     if not found:
-        report.warn("there are {count} WARC files without a response or a revisit")
+        report.warn("there are {n} WARC files without a response or a revisit")
     yield visits.take()
 
 
@@ -87,7 +87,7 @@ def _add(visits: VisitRows, record: WarcRecord, report: Report) -> None:
         digest = digest_in(headers.get("warc-payload-digest"))
         if digest is None and not revisit and status is not None:
             digest = _sha1_of(record.body)
-            report.warn("{count} responses have no payload digest; it was computed (SHA-1)")
+            report.warn("{n} responses have no payload digest; it was computed (SHA-1)")
     url = headers.get("warc-target-uri", "").removeprefix("<").removesuffix(">")
     time = iso_instant(headers.get("warc-date", ""))
     row = checked_row(name=url, url=url, time=time)

@@ -49,10 +49,10 @@ def describe_watch(
         return None
     paused = bool(watch.get("paused"))
     if "{{" in address or "{%" in address:
-        report.warn("{count} addresses are templates, which cannot be visited: they are paused")
+        report.warn("{n} addresses are templates, which cannot be visited: they are paused")
         paused = True
     if str(watch.get("method") or "GET").upper() != "GET":
-        report.warn("{count} watches ask by another method than GET: they are paused")
+        report.warn("{n} watches ask by another method than GET: they are paused")
         paused = True
     seconds = period_of(watch)
     if seconds and not watch.get("time_between_check_use_default"):
@@ -65,11 +65,11 @@ def describe_watch(
         settings["headers"] = {str(key): str(value) for key, value in headers.items()}
     for key, words in _WITHOUT_PLACE.items():
         if watch.get(key):
-            report.warn(f"{words} of {{count}} watches have no counterpart and were left out")
+            report.warn(f"{words} of {{n}} watches have no counterpart and were left out")
     if str(watch.get("fetch_backend") or "") in {"html_webdriver", "webdriver", "playwright"}:
-        report.warn("{count} watches use a browser; their pages will be fetched without one")
+        report.warn("{n} watches use a browser; their pages will be fetched without one")
     if str(watch.get("processor") or "text_json_diff") != "text_json_diff":
-        report.warn("{count} watches look at prices or pictures; here their text is watched")
+        report.warn("{n} watches look at prices or pictures; here their text is watched")
     return SourceDescription(
         address=plain_text(address),
         title=plain_text(str(watch.get("title") or "")),
@@ -110,7 +110,7 @@ def _selection(watch: Mapping[str, Any], report: Report) -> dict[str, Any]:
         language, expression = _language(text)
         chosen.setdefault(language, []).append(expression)
     if "" in chosen:
-        report.warn("{count} watches select by jq, which has no counterpart", 1)
+        report.warn("{n} watches select by jq, which has no counterpart", 1)
         del chosen[""]
     if chosen:
         language = next(iter(chosen))
@@ -118,7 +118,7 @@ def _selection(watch: Mapping[str, Any], report: Report) -> dict[str, Any]:
         joined = {"css": ", ", "xpath": " | "}.get(language)
         settings[language] = joined.join(first) if joined else first[0]
         if chosen or (joined is None and len(first) > 1):
-            report.warn("{count} watches select in several languages: the first one was taken")
+            report.warn("{n} watches select in several languages: the first one was taken")
     drop = [text for text in _texts(watch, "subtractive_selectors") if _language(text)[0] == "css"]
     if drop:
         settings["drop"] = drop
@@ -129,7 +129,7 @@ def _selection(watch: Mapping[str, Any], report: Report) -> dict[str, Any]:
     if extract:
         settings["regex"] = _pattern(extract[0]) or re.escape(extract[0])
         if len(extract) > 1:
-            report.warn("{count} watches extract by several patterns: the first one was taken")
+            report.warn("{n} watches extract by several patterns: the first one was taken")
     return settings
 
 
@@ -185,7 +185,7 @@ def _hours(watch: Mapping[str, Any], report: Report) -> dict[str, Any]:
         length = length if isinstance(length, dict) else {}
         hours, minutes = (str(length.get(unit) or 0) for unit in ("hours", "minutes"))
         if start is None or not (hours + minutes).isdecimal() or len(hours + minutes) > 9:
-            report.warn("hours of {count} days cannot be read, and were left out")
+            report.warn("hours of {n} days cannot be read, and were left out")
             continue
         begin = 60 * int(start[1]) + int(start[2])
         end = begin + min(60 * int(hours) + int(minutes), 1440)
