@@ -15,7 +15,8 @@ import time
 import numpy as np
 
 from observant.observer.comparing import Comparer, Rules, diff
-from observant.observer.visit import Fetched, Validators
+from observant.observer.visit import Fetched
+from observant.store.visit import Validators
 
 
 def words_of(seed=1, size=3000):

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from observant.observer.scheduling import GRID
-from observant.store import Entry, Event, Posterior, Source, VisitRow, open_store
+from observant.store import Entry, Event, Posterior, Source, Visit, open_store
 
 DAYS = 30.0
 DAY = 86_400.0
@@ -161,7 +161,7 @@ def described(store, now):
     words = ["forest", "window", "signal", "river", "market", "council", "winter", "budget"]
     for number in range(6):
         text = " ".join(words[(i * (number + 3)) % len(words)] for i in range(1200))
-        visit = VisitRow(
+        visit = Visit(
             source=name,
             started_at=now - 60.0 * (6 - number),
             ended_at=now - 60.0 * (6 - number) + 1,

@@ -158,7 +158,7 @@ class Lives:
 
         with open_store(self.file) as store:
             rows = store.visits.list(limit=1_000_000, oldest_first=True)
-            known = store.sources.memories({row.source for row in rows}, text=False)
+            known = store.sources.previous_many({row.source for row in rows}, text=False)
         schedule = Schedule(1e6, start=rows[0].started_at)
         schedule.add([Planned(name, name.split("/")[2]) for name in known])
         for row in rows:

@@ -34,7 +34,7 @@ from observant.observer.scheduling import warm_up
 from observant.observer.synthetic.serving import locate, serving
 from observant.observer.synthetic.world import DemoWorld
 from observant.observer.transport import Guard, Politeness, Transport
-from observant.observer.visit import Fetched, Visit
+from observant.observer.visit import Fetched, visit_of
 from observant.store import Entry, Source, open_store
 from observant.times import DAY
 
@@ -239,7 +239,7 @@ def first_visit(name, value, at):
         started_at=at,
         ended_at=at,
     )
-    return Entry(visit=Visit.of(name, page, Comparer().compare(None, page)))
+    return Entry(visit=visit_of(name, page, Comparer().compare(None, page)))
 
 
 def tell_many(sources=100_000, seconds=60.0):

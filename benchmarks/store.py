@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from observant.store import Entry, Event, Posterior, Source, VisitRow, open_store
+from observant.store import Comparison, Entry, Event, Posterior, Source, Visit, open_store
 
 START = 1_700_000_000.0
 
@@ -50,26 +50,27 @@ def entries(sources, rounds, rng):
             at = START + step * 0.01
             changed = rng.random() < 0.1
             digest = hashlib.sha256(f"{i} {step if changed else 0}".encode()).digest()
-            comparison = {"digest_raw": digest, "digest_text": digest, "memory": {"seen": step}}
+            found = {"digest_raw": digest, "digest_text": digest, "memory": {"seen": step}}
             if changed:
-                comparison |= {
+                found |= {
                     "record": {"size": 20_000, "links": i % 90, "title": f"page {i}"},
                     "text": f"{i} {step} " + " ".join(rng.choices(words, k=640)),
                     "attributes": ("text", "links"),
                 }
+            outcome = "changed" if changed else "same"
             yield Entry(
-                visit=VisitRow(
+                visit=Visit(
                     source=f"https://host{i % 5000}.example/page/{i}",
                     started_at=at,
                     ended_at=at + 0.2,
-                    outcome="changed" if changed else "same",
+                    outcome=outcome,
                     changed=changed,
                     status=200,
                     digest=digest,
                     magnitude=0.1 if changed else 0.0,
                     bytes=20_000,
+                    comparison=Comparison(outcome=outcome, **found),
                 ),
-                comparison=comparison,
                 posterior=Posterior(data=rng.randbytes(400), rate=rng.random()),
                 due_at=at + 86_400 * rng.random(),
                 outbox=[Event(id=f"{i}-{step}", payload={"page": i})] if changed else (),
@@ -114,7 +115,7 @@ def pages(store):
         ("due, 1000", lambda: store.sources.due(now=START + 50_000)),
         ("100 visits of a source", lambda: store.visits.list("https://host7.example/page/7")),
         ("100 latest changes", lambda: store.visits.list(changed=True)),
-        ("what a visit needs", lambda: store.sources.memory("https://host7.example/page/7")),
+        ("what a visit needs", lambda: store.sources.previous("https://host7.example/page/7")),
         ("all, for the scheduler", lambda: sum(1 for _ in store.sources.scheduled())),
     ):
         print(f"    {what:<23} {best_of(3, work):8.1f} ms")

@@ -4,6 +4,7 @@ Each text sets `window.hurt` if anything of it is ever executed; the alarm of `b
 that. Nothing here may be more than text on any page.
 """
 
+import msgspec
 import numpy as np
 
 from observant.observer.config import Config
@@ -11,6 +12,7 @@ from observant.observer.scheduling import GRID
 from observant.service.access import Access
 from observant.service.collection import Collection, NewSource
 from observant.store import (
+    Comparison,
     Entry,
     Event,
     Filter,
@@ -18,7 +20,7 @@ from observant.store import (
     Posterior,
     Source,
     Subscription,
-    VisitRow,
+    Visit,
     open_store,
 )
 
@@ -74,7 +76,7 @@ def _fill(store, collection, now):
     for name in names[6:9]:
         for k in range(4):
             store.visits.record(
-                VisitRow(
+                Visit(
                     source=name, started_at=now - (5 - k) * 60, ended_at=now - (5 - k) * 60 + 1,
                     outcome="failed", error=TEXTS[k],
                 ),
@@ -99,12 +101,14 @@ def _visit(store, name, at, changed, rate, k):
     ]  # fmt: skip
     belief = -0.5 * ((np.log(GRID) - np.log(rate)) / 0.5) ** 2
     store.visits.record(
-        VisitRow(
+        Visit(
             source=name, started_at=at, ended_at=at + 1, status=200, bytes=1000,
             outcome="first" if changed is None else "changed" if changed else "same",
             changed=changed, magnitude=0.25 if changed else None,
+            comparison=Comparison(
+                outcome="changed", reason=TEXTS[k % len(TEXTS)], attributes=(TEXTS[0], TEXTS[1])
+            ),
         ),
-        comparison={"reason": TEXTS[k % len(TEXTS)], "attributes": [TEXTS[0], TEXTS[1]]},
         posterior=Posterior(
             data=belief.astype(np.float32).tobytes(), rate=rate, rate_low=rate / 2,
             rate_high=rate * 2,
@@ -126,10 +130,8 @@ def _ask(store, now):
         Member(url=text if k % 2 else f"https://found.example/{k}", title=text, rank=k + 1)
         for k, text in enumerate(TEXTS)
     ]
-    visit = VisitRow(
-        source=name, started_at=now - 60, ended_at=now - 59, outcome="first", status=200
-    )
-    store.visits.record_many([Entry(visit=visit, members=members)])
+    visit = Visit(source=name, started_at=now - 60, ended_at=now - 59, outcome="first", status=200)
+    store.visits.record_many([Entry(visit=msgspec.structs.replace(visit, members=members))])
 
 
 def _tell(store, now):

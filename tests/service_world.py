@@ -11,7 +11,7 @@ from observant.service.access import Access
 from observant.service.access.throttle import Throttle
 from observant.service.app import create_app
 from observant.service.collection import Collection, NewSource
-from observant.store import Event, Posterior, VisitRow, open_store
+from observant.store import Event, Posterior, Visit, open_store
 
 PASSWORD = "correct horse battery"  # noqa: S105
 ROLES = ("viewer", "editor", "owner")
@@ -75,7 +75,7 @@ class World:
                     ),
                 )
                 self.store.visits.record(
-                    VisitRow(
+                    Visit(
                         source=source,
                         started_at=at,
                         ended_at=at + 1,
@@ -90,7 +90,7 @@ class World:
                     outbox=events if changed else (),
                 )
         self.store.visits.record(
-            VisitRow(
+            Visit(
                 source="https://c.example/",
                 started_at=now - 60,
                 ended_at=now - 59,

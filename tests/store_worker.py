@@ -14,7 +14,7 @@ import time
 from observant.observer.clock import SteadyClock
 from observant.observer.config import Config
 from observant.observer.loop import Observer
-from observant.store import Entry, Event, Posterior, Recorded, VisitRow, open_store
+from observant.store import Comparison, Entry, Event, Posterior, Recorded, Visit, open_store
 
 START = 1_800_000_000.0
 STEP = 0.125
@@ -96,15 +96,19 @@ def write(place, seed):
                 changed = number % 3 == 0
                 entries.append(
                     Entry(
-                        visit=VisitRow(
+                        visit=Visit(
                             source=name,
                             started_at=at,
                             ended_at=at + STEP / 2,
                             outcome="changed" if changed else "same",
                             changed=changed,
                             status=200,
+                            comparison=Comparison(
+                                outcome="changed" if changed else "same",
+                                memory={"number": number},
+                                record={"number": number},
+                            ),
                         ),
-                        comparison={"memory": {"number": number}, "record": {"number": number}},
                         snapshot=f"{name} {number} " + "x" * rng.randrange(5000)
                         if changed
                         else None,

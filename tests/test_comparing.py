@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from observant.errors import InputError
 from observant.observer.comparing import Comparer, Rules, compare
 from observant.observer.comparing.terms import compare_terms, term_vector
-from observant.observer.visit import OUTCOMES, Comparison, Fetched, Previous, Validators, Visit
+from observant.observer.visit import Fetched, visit_of
+from observant.store.visit import OUTCOMES, Comparison, Previous, Validators
 
 STORY = "<p>" + "</p><p>".join(f"paragraph {w} of a long story" for w in "abcdefghij") + "</p>"
 
@@ -132,7 +133,7 @@ def test_not_modified_is_the_same():
 
 def test_the_visit_keeps_what_the_log_needs():
     found = Comparison(outcome="changed", digest_text=b"x", magnitude=0.5)
-    visit = Visit.of("a", page(STORY, wire_bytes=77, last_modified=3.0), found)
+    visit = visit_of("a", page(STORY, wire_bytes=77, last_modified=3.0), found)
     assert (visit.changed, visit.digest, visit.magnitude, visit.bytes) == (True, b"x", 0.5, 77)
     for outcome in OUTCOMES:
         assert Comparison(outcome=outcome).changed in {None, True, False}

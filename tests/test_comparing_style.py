@@ -17,7 +17,7 @@ from observant.observer.comparing.style import (
     rank_frequency,
     style_by_age,
 )
-from observant.observer.visit import Comparison
+from observant.store.visit import Comparison
 
 DAY = 86_400.0
 

@@ -33,11 +33,11 @@ from observant.observer.running import add_sources, describe
 from observant.observer.sources import KINDS, Surroundings, kinds, make_source
 from observant.observer.sources.base import Compared
 from observant.observer.transport import Guard, Transport
-from observant.observer.visit import Error, Outcome
 from observant.store import ENGINES, open_store
 from observant.store.engine import Engine
 from observant.store.sqlite import SqliteEngine, SqliteSession
 from observant.store.statements import migrations, statements
+from observant.store.visit import Error, Outcome
 
 from .discovery import able_to, concrete, modules
 from .patience import PATIENCE
@@ -145,7 +145,7 @@ def test_broken_sources_are_found_out(monkeypatch):
 
     class Dreaming(Compared):
         async def visit(self, _previous):
-            from observant.observer.visit import Visit
+            from observant.store.visit import Visit
 
             return Visit(source="another", started_at=1.0, ended_at=2.0, outcome="same")
 

@@ -47,7 +47,6 @@ from observant.observer.clock import AcceleratedClock
 from observant.observer.config import Config, Notify
 from observant.observer.metrics import Status
 from observant.observer.telling import Standing, events_of
-from observant.observer.visit import Comparison, Visit
 from observant.store import (
     Event,
     Filter,
@@ -56,9 +55,9 @@ from observant.store import (
     StoredEvent,
     StoredSource,
     Subscription,
-    VisitRow,
     open_store,
 )
+from observant.store.visit import Comparison, Visit
 
 from .patience import free_port, run, until
 
@@ -708,7 +707,7 @@ def test_terms_are_looked_for_in_the_whole_change_not_its_beginning(store):
     store.sources.add([Source(name="a")], now=NOW)
     filler = "\n".join(f"line {n} of filler" for n in range(500))
     for moment, text in ((NOW - 60, "old"), (NOW, f"old\n{filler}\nthe needle")):
-        visit = VisitRow(source="a", started_at=moment, ended_at=moment + 1, outcome="changed")
+        visit = Visit(source="a", started_at=moment, ended_at=moment + 1, outcome="changed")
         store.visits.record(visit, snapshot=text, now=moment)
     wanted = Filter(terms=("needle",))
     store.subscriptions.add(subscription(filter=wanted), now=NOW)
@@ -1171,7 +1170,7 @@ def test_an_observer_tells_transitions_across_restarts(store, tmp_path):
     assert look(2) == ["failing", "recovered"]
     for number in range(1, 6):  # an outage of ours, of which nobody was told
         moment = time.time() - 0.001 * (6 - number)
-        failed = VisitRow(source=name, started_at=moment, ended_at=moment, outcome="failed")
+        failed = Visit(source=name, started_at=moment, ended_at=moment, outcome="failed")
         store.visits.record(failed)
     assert store.sources.get(name).failed_in_row == 5
     assert look() == ["failing", "recovered"]
@@ -1269,7 +1268,7 @@ def test_a_silence_is_told_once(store):
     for name, silent_from in (("silent", 40), ("lively", 1000)):
         for number in range(90):
             outcome = "changed" if number % 2 and number < silent_from else "same"
-            visit = VisitRow(
+            visit = Visit(
                 source=name,
                 started_at=start + number * day,
                 ended_at=start + number * day + 1,

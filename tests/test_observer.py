@@ -114,7 +114,7 @@ def test_a_changed_selection_over_an_unchanged_body_is_asked_for_in_full(site, s
     assert visit.status == 200
     assert "if-none-match" not in site.seen[-1][1]
     assert visit.outcome in ("first", "same")  # the person changed, the page did not
-    assert "another text" in store.sources.memory(PAGE).text
+    assert "another text" in store.sources.previous(PAGE).text
 
 
 def test_a_server_that_answers_304_for_ever_is_found_out(site, store, monkeypatch):
@@ -818,7 +818,7 @@ def test_packages_add_kinds_by_entry_points(store, monkeypatch):
         add_sources(store, Config(), [describe("hello", kind="echo")])
         allowing = Config(kinds=("echo",))
         assert asyncio.run(Observer(store, allowing).check("hello")).outcome == "first"
-        assert store.sources.memory("hello").text == "echo of hello"
+        assert store.sources.previous("hello").text == "echo of hello"
     finally:
         kinds.cache_clear()
 

@@ -14,9 +14,10 @@ import pytest
 from observant.errors import UnknownSourceError
 from observant.observer.audits import Audits, Dates
 from observant.observer.scheduling import DAY, Planned, Schedule
-from observant.observer.visit import Comparison, Fetched, Previous
+from observant.observer.visit import Fetched
 from observant.store import Source, open_store
 from observant.store.groups import GroupRead
+from observant.store.visit import Comparison, Previous
 
 from .patience import PATIENCE
 
@@ -92,7 +93,7 @@ class Counting:
 
     def remembered_many(self, names):
         self.reads.append(set(names))
-        return self.store.sources.memories(names)
+        return self.store.sources.previous_many(names)
 
 
 def test_tasks_that_look_back_together_share_a_read(tmp_path):
@@ -104,7 +105,7 @@ def test_tasks_that_look_back_together_share_a_read(tmp_path):
             group = GroupRead(counting, most=30)
             names = [f"s{k % 50}" for k in range(60)] + ["nobody"]
             return await asyncio.gather(
-                *(group.remembered(name) for name in names), return_exceptions=True
+                *(group.previous(name) for name in names), return_exceptions=True
             )
 
         found = asyncio.run(look())
@@ -121,9 +122,9 @@ def test_a_store_that_fails_is_told_to_everybody_who_waits():
     async def look():
         group = GroupRead(Broken())
         first = await asyncio.gather(
-            *(group.remembered(name) for name in "ab"), return_exceptions=True
+            *(group.previous(name) for name in "ab"), return_exceptions=True
         )
-        return [*first, *await asyncio.gather(group.remembered("c"), return_exceptions=True)]
+        return [*first, *await asyncio.gather(group.previous("c"), return_exceptions=True)]
 
     assert [str(error) for error in asyncio.run(look())] == ["no disk for 2"] * 2 + [
         "no disk for 1"

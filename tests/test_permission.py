@@ -79,7 +79,7 @@ def test_a_restored_backup_reads_no_file(folder):
     with open_store(config.store) as store:
         status = asyncio.run(Observer(store, config).run(seconds=0.5))
         assert status.visits == 0  # it is not even due
-        assert store.sources.memory("page").text is None
+        assert store.sources.previous("page").text is None
         collection = Collection(store, config)
         try:
             assert "It is not visited: a file is read only if" in collection.source("page").why
@@ -89,7 +89,7 @@ def test_a_restored_backup_reads_no_file(folder):
         # Allowed by the configuration it is read, with nothing else to do.
         allowing = configured(folder, 'budget = "10/s"\nfiles = ["."]\n')
         asyncio.run(Observer(store, allowing).run(visits=1))
-        assert store.sources.memory("page").text == "a secret of ours"
+        assert store.sources.previous("page").text == "a secret of ours"
 
 
 def test_importing_lists_what_is_not_allowed_here(folder):
@@ -149,7 +149,7 @@ def test_a_link_that_appears_later_is_not_followed(folder):
         page.unlink()
         page.symlink_to(folder / "private.txt")
         assert asyncio.run(Observer(store, config).check("page")).outcome == "failed"
-        assert store.sources.memory("page").text == "a page"
+        assert store.sources.previous("page").text == "a page"
 
 
 def test_a_configuration_that_others_can_write_allows_nothing(folder):

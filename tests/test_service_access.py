@@ -548,7 +548,7 @@ def test_accounts_and_tokens_on_both_engines(store):
 
 
 def test_a_backup_carries_accounts_tokens_and_hours_but_no_sessions(store, tmp_path):
-    from observant.store import Source, VisitRow, open_store
+    from observant.store import Source, Visit, open_store
 
     access = Access(store, log_n=4)
     access.add_account("ada", "owner", PASSWORD)
@@ -556,7 +556,7 @@ def test_a_backup_carries_accounts_tokens_and_hours_but_no_sessions(store, tmp_p
     session = access.sign_in("ada", PASSWORD, "here")
     store.sources.add([Source(name="a", host="h")])
     store.visits.record(
-        VisitRow(source="a", started_at=1e9, ended_at=1e9 + 1, outcome="first", bytes=7)
+        Visit(source="a", started_at=1e9, ended_at=1e9 + 1, outcome="first", bytes=7)
     )
     store.backup(tmp_path / "backup.db")
     with open_store(":memory:") as other:

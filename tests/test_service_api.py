@@ -27,7 +27,7 @@ from observant.service.collection.masking import MASK
 from observant.service.collection.reasons import price_of
 from observant.service.collection.transfer import Document
 from observant.service.measured import current_time, expected_time, measured
-from observant.store import Entry, Posterior, Source, Subscription, VisitRow, open_store
+from observant.store import Entry, Posterior, Source, Subscription, Visit, open_store
 
 from .patience import eventually, run, until
 from .service_world import HOSTILE, World, operations
@@ -363,7 +363,7 @@ def test_expected_currency_is_that_of_the_closed_form():
         place = int(np.argmin(np.abs(GRID - 0.5)))
         sharp[place] = 0.0
         store.visits.record(
-            VisitRow(source="a", started_at=now - 86_400, ended_at=now - 86_400, outcome="first"),
+            Visit(source="a", started_at=now - 86_400, ended_at=now - 86_400, outcome="first"),
             posterior=Posterior(data=sharp.tobytes(), rate=float(GRID[place])),
             now=now,
         )
@@ -444,7 +444,7 @@ def test_measured_currency_covers_the_truth_of_a_simulated_world():
                 )
                 at = now - (28 - day) * 86_400
                 store.visits.record(
-                    VisitRow(
+                    Visit(
                         source=name,
                         started_at=at,
                         ended_at=at,
@@ -496,7 +496,7 @@ def _starved_world(store, *, checks_per_day, seed, days=28.0, count=24, rate=2.0
             instant = begin + day * 86_400
             entries.append(
                 Entry(
-                    visit=VisitRow(
+                    visit=Visit(
                         source=name,
                         started_at=instant,
                         ended_at=instant,
@@ -554,7 +554,7 @@ def test_a_spot_check_counts_by_its_chance_and_its_importance():
         for name, changed, chance, count in (("a", False, 9.0, 18), ("b", True, 1.0, 4)):
             for k in range(count):
                 at = now - 1e5 + 1e3 * k
-                visit = VisitRow(
+                visit = Visit(
                     source=name,
                     started_at=at,
                     ended_at=at,
@@ -562,9 +562,9 @@ def test_a_spot_check_counts_by_its_chance_and_its_importance():
                     changed=changed,
                 )
                 store.visits.record_many([Entry(visit=visit, spot_check=chance)], now=now)
-        seen = VisitRow(source="a", started_at=now - 2e5, ended_at=now - 2e5, outcome="first")
+        seen = Visit(source="a", started_at=now - 2e5, ended_at=now - 2e5, outcome="first")
         store.visits.record(seen)
-        seen = VisitRow(source="b", started_at=now - 2e5, ended_at=now - 2e5, outcome="first")
+        seen = Visit(source="b", started_at=now - 2e5, ended_at=now - 2e5, outcome="first")
         store.visits.record(seen)
         found = measured(store, read_beliefs(store, Config(), now), 0.0)
     # 18 of 3/9 each, current; 4 of 1/1 each, not.
@@ -584,7 +584,7 @@ def test_hours_are_counted_with_the_visits_on_both_engines(store):
     for at, outcome in ((7200.0, "first"), (7300.0, "changed"), (10_900.0, "failed")):
         for name in "ab":
             store.visits.record(
-                VisitRow(
+                Visit(
                     source=name,
                     started_at=at,
                     ended_at=at + 1,
@@ -594,7 +594,7 @@ def test_hours_are_counted_with_the_visits_on_both_engines(store):
                 ),
                 now=1e9,
             )
-    again = VisitRow(source="a", started_at=7200.0, ended_at=7201.0, outcome="first", bytes=10)
+    again = Visit(source="a", started_at=7200.0, ended_at=7201.0, outcome="first", bytes=10)
     store.visits.record(again)  # known already: not counted twice
     assert [
         (h.at, h.visits, h.changes, h.failures, h.bytes) for h in store.visits.hours(since=0.0)
@@ -616,7 +616,7 @@ def test_a_store_of_before_gets_its_hours_counted(tmp_path):
         store.sources.add([Source(name="a", host="h")])
         for at, outcome in ((7200.0, "first"), (7300.0, "changed"), (90_000.0, "failed")):
             store.visits.record(
-                VisitRow(
+                Visit(
                     source="a",
                     started_at=at,
                     ended_at=at,
@@ -1036,7 +1036,7 @@ def test_the_why_of_a_source_names_price_index_and_constraints(fresh, settings, 
     fresh.collection.add(NewSource(url="https://a.example/", importance=3, settings=settings))
     fresh.collection.add(NewSource(url="https://b.example/"))
     fresh.store.visits.record(
-        VisitRow(
+        Visit(
             source="https://a.example/",
             started_at=now - 24 * 3600,
             ended_at=now - 24 * 3600,

@@ -30,7 +30,7 @@ from observant.service.app import create_app
 from observant.service.client import Client
 from observant.service.collection import Collection, NewSource
 from observant.service.serving import Serving, serve
-from observant.store import Posterior, Source, VisitRow, open_store
+from observant.store import Posterior, Source, Visit, open_store
 
 from .patience import PATIENCE, free_port, until
 
@@ -127,7 +127,7 @@ def test_the_client_does_all_of_it(service):
     now = time.time()
     for k, text in enumerate(("one\n", "two\n")):
         store.visits.record(
-            VisitRow(
+            Visit(
                 source="https://a.example/",
                 started_at=now - 100 + k,
                 ended_at=now - 100 + k,

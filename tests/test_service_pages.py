@@ -702,7 +702,7 @@ def test_beliefs_say_the_same_as_the_formula():
     from observant.observer.config import Config
     from observant.observer.scheduling import GRID
     from observant.service.beliefs import read_beliefs
-    from observant.store import Posterior, Source, VisitRow, open_store
+    from observant.store import Posterior, Source, Visit, open_store
 
     with open_store(":memory:") as store:
         now = 1_700_000_000.0
@@ -711,7 +711,7 @@ def test_beliefs_say_the_same_as_the_formula():
             store.sources.add([Source(name=name, importance=1.0 if name == "a" else 3.0)])
             certain = np.full(len(GRID), -1e9, np.float32)
             certain[np.argmin(abs(GRID - rate))] = 0.0
-            visit = VisitRow(source=name, started_at=now - waited * 86_400, ended_at=now,
+            visit = Visit(source=name, started_at=now - waited * 86_400, ended_at=now,
                              outcome="first", status=200)  # fmt: skip
             store.visits.record(visit, posterior=Posterior(data=certain.tobytes(), rate=rate),
                          due_at=now + 86_400)  # fmt: skip
@@ -761,7 +761,7 @@ def test_a_trace_of_the_history_puts_updates_where_they_were():
 
 
 def test_summaries_are_the_same_in_every_store(store):
-    from observant.store import Posterior, Source, VisitRow
+    from observant.store import Posterior, Source, Visit
 
     now = 1_700_000_000.0
     names = [f"https://h{i % 3}.example/{i}" for i in range(30)]
@@ -775,7 +775,7 @@ def test_summaries_are_the_same_in_every_store(store):
     for k in range(3):
         for i, name in enumerate(names[:10]):
             failed = k == 2 and i % 3 == 0
-            visit = VisitRow(
+            visit = Visit(
                 source=name,
                 started_at=now + 60.0 * k + i,
                 ended_at=now + 60.0 * k + i + 1,

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from observant.errors import InputError, UnknownSourceError, UnreadableError
 from observant.observer.auditing import claims_of_query
@@ -23,7 +24,7 @@ from observant.observer.sources.query import StandingQuery
 from observant.observer.sources.results import ResultRules, results_of
 from observant.observer.transport import Guard, Politeness, Transport
 from observant.observer.visit import Fetched
-from observant.store import Entry, Event, Member, Source, VisitRow, open_store
+from observant.store import Entry, Event, Member, Source, Visit, open_store
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
@@ -369,18 +370,19 @@ def test_a_new_rule_is_followed_although_the_page_did_not_change(web, store, mon
 def test_members_and_their_events_are_one_transaction_with_the_visit(store):
     store.sources.add([Source(name="q", kind="query")], now=NOW)
 
-    def visit(at):
-        return VisitRow(source="q", started_at=at, ended_at=at, outcome="changed", changed=True)
+    def visit(at, members=None):
+        told = {"outcome": "changed", "changed": True, "members": members}
+        return Visit(source="q", started_at=at, ended_at=at, **told)
 
     first = [Member(url="http://a.example/", rank=1), Member(url="http://b.example/", rank=2)]
-    store.visits.record_many([Entry(visit=visit(NOW), members=first)], now=NOW)
-    bad = Entry(visit=visit(NOW + 1), members=[], outbox=[Event(id="")])
+    store.visits.record_many([Entry(visit=visit(NOW, first))], now=NOW)
+    bad = Entry(visit=visit(NOW + 1, []), outbox=[Event(id="")])
     with pytest.raises(InputError):
         store.visits.record_many([bad], now=NOW + 1)
     assert [m.url for m in store.members.list("q")] == [m.url for m in first]
     store.visits.record_many([Entry(visit=visit(NOW + 2))], now=NOW + 2)  # nothing known of members
     assert len(store.members.list("q")) == 2
-    store.visits.record_many([Entry(visit=visit(NOW + 3), members=first[:1])], now=NOW + 3)
+    store.visits.record_many([Entry(visit=visit(NOW + 3, first[:1]))], now=NOW + 3)
     assert [(m.url, m.first_at, m.seen_at) for m in store.members.list("q")] == [
         ("http://a.example/", NOW, NOW + 3)
     ]
@@ -395,9 +397,9 @@ def test_a_list_that_is_always_another_does_not_fill_the_store(store, monkeypatc
     store.sources.add([Source(name="q", kind="query")], now=NOW)
     for turn in range(12):
         at = NOW + turn
-        visit = VisitRow(source="q", started_at=at, ended_at=at, outcome="changed")
+        visit = Visit(source="q", started_at=at, ended_at=at, outcome="changed")
         members = [Member(url=f"http://{turn}.example/{n}", rank=n) for n in range(10)]
-        store.visits.record_many([Entry(visit=visit, members=members)], now=at)
+        store.visits.record_many([Entry(visit=structs.replace(visit, members=members))], now=at)
     assert len(store.members.list("q")) == 10
     left = {m.url.split("/")[2] for m in store.members.list("q", left=True)}
     assert left == {"11.example", "10.example", "9.example", "8.example"}
@@ -405,9 +407,9 @@ def test_a_list_that_is_always_another_does_not_fill_the_store(store, monkeypatc
 
 def test_a_backup_holds_members(store, tmp_path):
     store.sources.add([Source(name="q", kind="query")], now=NOW)
-    visit = VisitRow(source="q", started_at=NOW, ended_at=NOW, outcome="first")
+    visit = Visit(source="q", started_at=NOW, ended_at=NOW, outcome="first")
     members = [Member(url=f"http://{n}.example/", rank=n, dated_at=NOW - n) for n in (1, 2, 3)]
-    store.visits.record_many([Entry(visit=visit, members=members)], now=NOW)
+    store.visits.record_many([Entry(visit=structs.replace(visit, members=members))], now=NOW)
     store.backup(tmp_path / "b.db")
     with open_store(tmp_path / "o.db") as other:
         other.restore(tmp_path / "b.db")
@@ -473,8 +475,8 @@ def test_a_member_of_two_queries_stays_until_both_have_dropped_it(store):
 
     def results(name, at, *hosts):
         members = [Member(url=f"http://{h}.example/", rank=1) for h in hosts]
-        visit = VisitRow(source=name, started_at=at, ended_at=at, outcome="changed")
-        store.visits.record_many([Entry(visit=visit, members=members)], now=at)
+        visit = Visit(source=name, started_at=at, ended_at=at, outcome="changed")
+        store.visits.record_many([Entry(visit=structs.replace(visit, members=members))], now=at)
         row = store.sources.get(name)
         follow_members(store, config, row, config.settings_of(row.tags, row.config))
 
@@ -573,15 +575,15 @@ def test_the_audit_of_a_query_whose_results_carry_dates(tmp_path):
             for n in range(number)
         ]
         members.append(Member(url="http://undated.example/", rank=number + 1))
-        visit = VisitRow(source="q", started_at=NOW - 60, ended_at=NOW - 60, outcome="first")
-        store.visits.record_many([Entry(visit=visit, members=members)], now=NOW)
+        visit = Visit(source="q", started_at=NOW - 60, ended_at=NOW - 60, outcome="first")
+        store.visits.record_many([Entry(visit=structs.replace(visit, members=members))], now=NOW)
         config = Config()
         row = store.sources.get("q")
         follow_members(store, config, row, config.settings_of(row.tags, row.config))
         store.visits.record_many(
             [
                 Entry(
-                    visit=VisitRow(
+                    visit=Visit(
                         source=f"http://{n}.example/",
                         started_at=NOW,
                         ended_at=NOW,

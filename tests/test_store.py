@@ -24,8 +24,6 @@ from observant.errors import (
     StoreVersionError,
     UnknownSourceError,
 )
-from observant.observer.visit import Comparison, Visit
-from observant.observer.visit import Validators as VisitValidators
 from observant.store import (
     SHARDS,
     Entry,
@@ -35,7 +33,6 @@ from observant.store import (
     Recorded,
     Source,
     Validators,
-    VisitRow,
     open_store,
     shard_of,
 )
@@ -45,6 +42,7 @@ from observant.store.engine import Engine
 from observant.store.snapshots import packed, unpacked
 from observant.store.sqlite import filesystem_of
 from observant.store.statements import migrations, statements
+from observant.store.visit import Comparison, Visit
 
 from .patience import PATIENCE, until
 from .postgres_server import ENGINE_NAMES, new_place
@@ -56,7 +54,7 @@ NOW = 1_800_000_000.0
 def visit(source, at=NOW, outcome="same", **fields):
     changed = {"same": False, "changed": True}.get(outcome)
     given = {"changed": changed, "status": 200} | fields
-    return VisitRow(source=source, started_at=at, ended_at=at + 1, outcome=outcome, **given)
+    return Visit(source=source, started_at=at, ended_at=at + 1, outcome=outcome, **given)
 
 
 def healthy(store, now=NOW):
@@ -156,8 +154,12 @@ def test_a_removed_source_keeps_its_visits_and_can_come_back(store):
 def test_forgetting_leaves_nothing(store):
     store.sources.add([Source(name="a", tags=("x",))], now=NOW)
     store.visits.record(
-        visit("a", outcome="changed", digest=b"d" * 32),
-        comparison={"record": {"x": 1}, "memory": {"y": 2}, "text": "text"},
+        visit(
+            "a",
+            outcome="changed",
+            digest=b"d" * 32,
+            comparison=Comparison(outcome="changed", record={"x": 1}, memory={"y": 2}, text="text"),
+        ),
         posterior=b"p",
         outbox=[Event(id="e")],
     )
@@ -287,12 +289,12 @@ def test_a_visit_and_all_that_belongs_to_it_is_kept(store):
         magnitude=0.25,
         bytes=4321,
         comparison=comparison,
+        validators=Validators(url="https://h/a", etag='W/"1"', last_modified="Thu"),
     )
     told = store.visits.record(
         seen,
         posterior=Posterior(data=b"\0\1", rate=0.5, rate_low=0.25, rate_high=2.0),
         due_at=NOW + 3600,
-        validators=VisitValidators(url="https://h/a", etag='W/"1"', last_modified="Thu"),
         outbox=[Event(id="e1", payload={"n": 1}), Event(id="e2", not_before=NOW + 100)],
         now=NOW + 3,
     )
@@ -303,13 +305,13 @@ def test_a_visit_and_all_that_belongs_to_it_is_kept(store):
     assert (source.due_at, source.outcome, source.status) == (NOW + 3600, "changed", 200)
     assert (source.rate, source.rate_low, source.rate_high) == (0.5, 0.25, 2.0)
     assert (source.digest, source.last_modified) == (b"t" * 32, NOW - 60)
-    past = store.sources.memory("a")
+    past = store.sources.previous("a")
     assert past.text == "the text ü"
     assert past.validators == Validators(url="https://h/a", etag='W/"1"', last_modified="Thu")
     for field in ("digest_raw", "digest_text", "record", "memory", "selection_version"):
         assert getattr(past, field) == getattr(comparison, field)
     assert (past.posterior, past.visited_at) == (b"\0\1", NOW + 0.123456)
-    assert store.sources.memory("a", text=False).text is None
+    assert store.sources.previous("a", text=False).text is None
     (kept,) = store.visits.list("a", details=True)
     for field in ("started_at", "ended_at", "outcome", "changed", "status", "digest", "bytes"):
         assert getattr(kept, field) == getattr(seen, field)
@@ -324,18 +326,19 @@ def test_a_visit_and_all_that_belongs_to_it_is_kept(store):
 
 def test_none_clears_and_silence_keeps(store):
     store.sources.add([Source(name="a")], now=NOW)
-    full = {"digest_raw": b"1", "record": {"x": 1}, "memory": {"m": 1}, "text": "one"}
+    full = Comparison(
+        outcome="first", digest_raw=b"1", record={"x": 1}, memory={"m": 1}, text="one"
+    )
+    told = {"comparison": full, "validators": Validators(url="u", etag="e")}
     store.visits.record(
-        visit("a", NOW, "first", last_modified=NOW - 5, digest=b"d"),
-        comparison=full,
+        visit("a", NOW, "first", last_modified=NOW - 5, digest=b"d", **told),
         posterior=Posterior(data=b"p", rate=1.0),
         due_at=NOW + 9,
-        validators=Validators(url="u", etag="e"),
     )
-    before = store.sources.memory("a")
+    before = store.sources.previous("a")
     store.visits.record(visit("a", NOW + 1, "same"))  # a 304: nothing new to know
     store.visits.record(visit("a", NOW + 2, "failed", status=0, error="timeout"))
-    after = store.sources.memory("a")
+    after = store.sources.previous("a")
     assert after.visited_at == NOW + 1
     for field in ("digest_raw", "record", "memory", "text", "validators", "posterior"):
         assert getattr(after, field) == getattr(before, field)
@@ -344,9 +347,9 @@ def test_none_clears_and_silence_keeps(store):
     assert (source.visits, source.failures, source.failed_in_row) == (3, 1, 1)
     assert (source.error, source.digest) == ("timeout", b"d")
     store.visits.record(
-        visit("a", NOW + 3, "changed"), posterior=None, due_at=None, validators=None, snapshot=None
+        visit("a", NOW + 3, "changed", validators=None), posterior=None, due_at=None, snapshot=None
     )
-    gone = store.sources.memory("a")
+    gone = store.sources.previous("a")
     assert (gone.posterior, gone.validators, gone.text) == (None, None, "one")
     source = store.sources.get("a")
     assert (source.due_at, source.rate, source.last_modified, source.error) == (
@@ -356,11 +359,6 @@ def test_none_clears_and_silence_keeps(store):
         None,
     )
     assert source.failed_in_row == 0
-    store.sources.set_memory("a", None)
-    assert store.sources.memory("a").memory == {}
-    store.sources.set_memory("a", {"k": 1}, validators=Validators(url="v"))
-    assert store.sources.memory("a").memory == {"k": 1}
-    assert store.sources.memory("a").validators.url == "v"
 
 
 def test_a_visit_told_twice_counts_once(store):
@@ -436,25 +434,25 @@ def test_numbers_that_no_column_can_hold_are_refused_at_the_door(store, bad):
 def test_the_comparers_memory_follows_every_comparison(store):
     store.sources.add([Source(name="a")], now=NOW)
     told = Comparison(outcome="same", memory={"k": 1}, noise=({"field": "date"},))
-    store.visits.record(visit("a"), comparison=told)
-    assert store.sources.memory("a").memory == {"k": 1}
+    store.visits.record(visit("a", comparison=told))
+    assert store.sources.previous("a").memory == {"k": 1}
     assert store.visits.list("a", details=True)[0].detail is None  # nothing that is news
-    store.visits.record(visit("a", NOW + 1), comparison=Comparison(outcome="same", memory={}))
-    assert store.sources.memory("a").memory == {}
+    store.visits.record(visit("a", NOW + 1, comparison=Comparison(outcome="same", memory={})))
+    assert store.sources.previous("a").memory == {}
 
 
 def test_odd_texts_of_the_world_do_no_harm(store):
     store.sources.add([Source(name="a")], now=NOW)
     odd = "nul \0, half a pair \ud83d, quote ' \" ; DROP TABLE visits; -- %s :name"
+    found = Comparison(outcome="failed", reason=odd, record={"title": odd, odd: [odd]}, text=odd)
     store.visits.record(
-        visit("a", outcome="failed", error=odd, status=0),
-        comparison={"reason": odd, "record": {"title": odd, odd: [odd]}, "text": odd},
+        visit("a", outcome="failed", error=odd, status=0, comparison=found),
         outbox=[Event(id=odd.replace("\0", "").replace("\ud83d", ""), payload=odd)],
     )
     (kept,) = store.visits.list("a", details=True)
     assert "DROP TABLE" in kept.error
     assert "half a pair" in kept.detail["reason"]
-    assert "half a pair" in store.sources.memory("a").text
+    assert "half a pair" in store.sources.previous("a").text
     assert store.sources.count(search="%s") == 0
     assert healthy(store)
 
@@ -951,7 +949,7 @@ def test_many_threads_write_and_read_at_once(store):
                     visit(f"s{i}", NOW + turn, "changed"), outbox=[Event(id=f"{i}.{turn}")]
                 )
                 store.sources.list(limit=3)
-                store.sources.memory(f"s{i}")
+                store.sources.previous(f"s{i}")
         except Exception as error:  # noqa: BLE001 - told below
             troubles.append(error)
 
@@ -1101,9 +1099,12 @@ def _filled(store):
     fences = store.leases.take("me", SHARDS, NOW)
     for i in range(20):
         name = f"s{i % 4}"
+        found = Comparison(
+            outcome="changed", record={"i": i}, attributes=("a",), text=f"text {i // 2}"
+        )
+        told = {"digest": bytes([i]) * 32, "magnitude": 0.5, "comparison": found}
         store.visits.record(
-            visit(name, NOW + i, "changed", digest=bytes([i]) * 32, magnitude=0.5),
-            comparison={"record": {"i": i}, "attributes": ["a"], "text": f"text {i // 2}"},
+            visit(name, NOW + i, "changed", **told),
             posterior=Posterior(data=bytes([i]), rate=float(i)),
             due_at=NOW + 100 + i,
             outbox=[Event(id=f"e{i}", payload={"i": i})],
@@ -1118,7 +1119,7 @@ def _contents(store):
     return {
         "sources": store.sources.list().sources,
         "visits": store.visits.list(details=True),
-        "past": store.sources.memories([f"s{i}" for i in range(4)]),
+        "past": store.sources.previous_many([f"s{i}" for i in range(4)]),
         "versions": [store.snapshots.versions(f"s{i}") for i in range(4)],
         "events": store.outbox.list(),
         "settings": store.settings.all(),

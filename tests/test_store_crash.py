@@ -64,7 +64,7 @@ def _look(place, told):
         events = {event.id for event in store.outbox.list(limit=10_000_000)}
         assert len(events) == len(store.outbox.list(limit=10_000_000))
         expected = set()
-        past = store.sources.memories(told)
+        past = store.sources.previous_many(told)
         for source in store.sources.list(limit=1000).sources:
             kept = sorted(visits.get(source.name, []))
             # numbered without a gap and without a double: nothing lost, nothing counted twice

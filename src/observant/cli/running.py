@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from observant.observer.metrics import Status
-    from observant.observer.visit import Visit
+    from observant.store.visit import Visit
 
 __all__ = ["check", "live", "run"]
 

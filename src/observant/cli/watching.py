@@ -117,7 +117,7 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
         row = found.sources.find(source)
         visits = found.visits.list(row.name, limit=number, details=True)
         versions = found.snapshots.versions(row.name, limit=1000)
-        memory = found.sources.memory(row.name, text=False).memory
+        memory = found.sources.previous(row.name, text=False).memory
         settings = loaded.settings_of(row.tags, own_settings(row), row.name)
         why = Collection(found, loaded).why(row.name)
     if as_json:

@@ -20,7 +20,8 @@ from observant.observer.transport.conditional import Honesty
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from observant.observer.visit import Comparison, Fetched, Previous
+    from observant.observer.visit import Fetched
+    from observant.store.visit import Comparison, Previous
 
 __all__ = ["Audits", "Dates"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.observer.scheduling import GRID, quantiles
-from observant.store.types import Entry, Posterior, Recorded, VisitRow
+from observant.store.visit import Entry, Outcome, Posterior, Recorded, Visit
 from observant.times import MICROSECONDS, MICROSECONDS_PER_DAY
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def take_in(
         untouched = store.sources.get(name).visited_at is None
         for row in range(first, last):
             changed = int(log.changed[row])
-            outcome = {1: "changed", 0: "same"}.get(changed, "first") if good[row] else "failed"
+            outcome = _OUTCOMES.get(changed, "first") if good[row] else "failed"
             entry = Entry(
-                visit=VisitRow(
+                visit=Visit(
                     source=name,
                     started_at=float(seconds[row]),
                     ended_at=float(seconds[row]),
@@ -79,6 +79,9 @@ def take_in(
     if waiting:
         commit()
     return taken
+
+
+_OUTCOMES: dict[int, Outcome] = {1: "changed", 0: "same"}
 
 
 def evidence_of(log: VisitLog, source: int) -> NDArray[np.float64]:

@@ -25,7 +25,6 @@ from observant.observer.metrics import Status, Tally
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import NETWORK_ERRORS
 from observant.observer.telling import told_of
-from observant.observer.visit import Comparison, Previous, Visit
 from observant.observer.watching import (
     CHANGED_BY_HAND,
     Watched,
@@ -36,6 +35,7 @@ from observant.observer.watching import (
 from observant.planning.schedule.learning import learn_prior
 from observant.store import KEEP, SHARDS, Entry, GroupCommit, Posterior, Recorded
 from observant.store.groups import GroupRead
+from observant.store.visit import Comparison, Previous, Visit
 from observant.times import DAY
 from observant.units import parse_duration
 
@@ -412,16 +412,18 @@ class Observer(Watching):
             started_at=started,
             ended_at=self.clock.time(),
             outcome="failed",
+            status=0,
+            bytes=0,
             error=found.error,
             comparison=found if looked_back else None,
         )
 
     async def _previous(self, watched: Watched) -> Previous | None:
-        known = await self._reads.remembered(watched.row.name)
-        previous = Previous.of(known)
-        if previous is not None:
-            self.schedule.adopt(watched.row.name, known.visited_at or 0.0, known.posterior)
-        return previous
+        known = await self._reads.previous(watched.row.name)
+        if known.is_empty:
+            return None
+        self.schedule.adopt(watched.row.name, known.visited_at or 0.0, known.posterior)
+        return known
 
     async def _record(self, watched: Watched, visit: Visit, fence: int | None) -> None:
         """Learn from a visit and commit it with all that follows from it."""
@@ -441,9 +443,7 @@ class Observer(Watching):
                 rate_high=belief.high,
             ),
             due_at=self.schedule.due_at(name) if belief else KEEP,
-            validators=getattr(visit, "validators", KEEP),
             outbox=await self._told(watched, visit, standing),
-            members=getattr(visit, "members", None),
             fence=fence,
             spot_check=watched.spot_check,
         )
@@ -512,14 +512,13 @@ class Observer(Watching):
         else:
             if _found_noise(watched, visit):
                 self.schedule.forget(name)
-            age = getattr(visit, "age", None)
-            self.schedule.visited(name, visit.started_at, visit.changed, age)
+            self.schedule.visited(name, visit.started_at, visit.changed, visit.age)
 
     def _count(self, visit: Visit) -> None:
         self.tally.outcomes[visit.outcome] += 1
         if visit.error:
             self.tally.errors[visit.error] += 1
-        self.tally.bytes += visit.bytes
+        self.tally.bytes += visit.bytes or 0
         self.tally.not_modified += visit.status == 304
         self.tally.seconds += max(visit.ended_at - visit.started_at, 0.0) / self.clock.speed
         self._ends.append(time.monotonic())

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from observant.observer.loop import Observer
     from observant.observer.metrics import Status
     from observant.observer.transport import Transport
-    from observant.observer.visit import Visit
     from observant.store import Store, StoredSource
+    from observant.store.visit import Visit
 
 __all__ = [
     "add_sources",

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from observant.errors import WorkerError
-from observant.observer.visit import Comparison, Error, Fetched, Previous  # noqa: TC001
+from observant.observer.visit import Fetched  # noqa: TC001 (msgspec reads the annotations)
+from observant.store.visit import Comparison, Error, Previous  # noqa: TC001
 
 if TYPE_CHECKING:
     from observant.observer.comparing import Comparer

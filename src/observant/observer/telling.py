@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from observant.observer.config import Notify
-    from observant.observer.visit import Visit
     from observant.store import Member, Store, StoredEvent, StoredMember, StoredSource
+    from observant.store.visit import Visit
 
 __all__ = [
     "QUERY_TAG",
@@ -95,7 +95,7 @@ def told_of(
     memberships: list[StoredMember] = []
     if visit.outcome == "changed" and row.kind != "query":
         memberships = store.members.by_url(row.name)
-    if getattr(visit, "members", None) is not None:
+    if visit.members is not None:
         results = store.members.list(row.name, left=True)
     told = events_of(
         row,
@@ -131,9 +131,8 @@ def events_of(
     """
     told = list(_changes(row, visit, text_before, memberships))
     told += _troubles(row, visit, before, after, notify)
-    members: Sequence[Member] | None = getattr(visit, "members", None)
-    if members is not None and visit.outcome != "first":
-        told += _results(row, visit, results, members)
+    if visit.members is not None and visit.outcome != "first":
+        told += _results(row, visit, results, visit.members)
     return tuple(told)
 
 

@@ -16,9 +16,10 @@ from scrapy.utils.asyncio import create_looping_call
 from observant.errors import BadURL, ObservantError
 from observant.observer.transport.answers import charset_of, last_modified_of, media_type
 from observant.observer.transport.urls import parse
-from observant.observer.visit import Error, Fetched
+from observant.observer.visit import Fetched
 from observant.scrapy.ledger import open_ledger
 from observant.scrapy.settings import AddonSettings
+from observant.store.visit import Error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
     from observant.scrapy.ledger import Ledger
+    from observant.store.visit import Error
 
 __all__ = ["SOURCE", "VisitRecorder", "ledger_of", "source_of"]
 

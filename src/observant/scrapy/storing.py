@@ -13,7 +13,7 @@ from observant.observer.config import Config
 from observant.observer.scheduling import Planned, Schedule
 from observant.observer.sources import host_of
 from observant.observer.telling import Standing, told_of
-from observant.observer.visit import Previous, Visit
+from observant.observer.visit import visit_of
 from observant.observer.watching import own_settings
 from observant.scrapy.ledger import Due, give_up_oldest
 from observant.store import Entry, Posterior, Source, open_store
@@ -72,9 +72,10 @@ class StoreLedger:
             self.flush()  # what it is compared with must be in the store
         if source not in self._schedule:
             self._add(source, callback)
-        previous = Previous.of(self._store.sources.memory(source))
+        known = self._store.sources.previous(source)
+        previous = None if known.is_empty else known
         found = self._own.get(source, self._comparer).compare(previous, fetched)
-        visit = Visit.of(source, fetched, found)
+        visit = visit_of(source, fetched, found)
         if visit.outcome == "failed":
             self._schedule.visited(source, visit.started_at, "failed")
         elif visit.outcome != "unconfirmed":

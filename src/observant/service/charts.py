@@ -224,7 +224,7 @@ def _posterior(asked: Asked) -> Any:
 
     source = _source(asked)
     prior = asked.collection.store.settings.get("observer.prior")
-    evidence = asked.collection.store.sources.memory(source.name, text=False).posterior
+    evidence = asked.collection.store.sources.previous(source.name, text=False).posterior
     own, before = posterior_of([evidence], prior), posterior_of([None], prior)
     low, middle, high = quantiles(own, (0.025, 0.5, 0.975))[0].tolist()
     return posterior_figure(GRID.tolist(), own[0].tolist(), before[0].tolist(), (low, middle, high))

@@ -25,7 +25,7 @@ import numpy as np
 from observant.observer.config import Config
 from observant.service.answers import Measured
 from observant.service.beliefs import limits_of
-from observant.store.types import GOOD
+from observant.store.visit import GOOD
 from observant.times import DAY
 
 if TYPE_CHECKING:

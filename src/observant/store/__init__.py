@@ -22,20 +22,14 @@ from observant.store.deliveries import DELIVERY_STATES, Batch, Delivery
 from observant.store.members import Member, StoredMember
 from observant.store.subscriptions import Filter, StoredSubscription, Subscription
 from observant.store.types import (
-    GOOD,
-    KEEP,
     SHARDS,
     STATES,
-    Entry,
     Event,
     Finding,
     JournalLine,
     Lease,
     ObserverRow,
     Page,
-    Posterior,
-    Recorded,
-    Remembered,
     Scheduled,
     Source,
     SourceQuery,
@@ -43,11 +37,19 @@ from observant.store.types import (
     StoredSource,
     Swept,
     Totals,
-    Validators,
     Version,
-    VisitLike,
-    VisitRow,
     shard_of,
+)
+from observant.store.visit import (
+    GOOD,
+    KEEP,
+    Comparison,
+    Entry,
+    Posterior,
+    Previous,
+    Recorded,
+    Validators,
+    Visit,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ __all__ = [
     "STATES",
     "BackupError",
     "Batch",
+    "Comparison",
     "Delivery",
     "Entry",
     "Event",
@@ -78,8 +81,8 @@ __all__ = [
     "ObserverRow",
     "Page",
     "Posterior",
+    "Previous",
     "Recorded",
-    "Remembered",
     "Scheduled",
     "Source",
     "SourceQuery",
@@ -97,8 +100,7 @@ __all__ = [
     "UnknownSourceError",
     "Validators",
     "Version",
-    "VisitLike",
-    "VisitRow",
+    "Visit",
     "open_store",
     "shard_of",
 ]
@@ -133,7 +135,7 @@ def open_store(
     >>> with open_store(":memory:") as store:
     ...     store.sources.add([Source(name="https://example.org/", host="example.org")])
     ...     store.visits.record(
-    ...         VisitRow(
+    ...         Visit(
     ...             source="https://example.org/", started_at=1e9, ended_at=1e9 + 1, outcome="first"
     ...         ),
     ...         due_at=1e9 + 3600,

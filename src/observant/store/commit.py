@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from observant.errors import InputError
 from observant.store.engine import chunks
 from observant.store.members import keep_members, member_columns
 from observant.store.snapshots import Packed, packed
-from observant.store.sources import validators_json
-from observant.store.types import GOOD, KEEP, STATES, Entry, Keep, Posterior, Recorded
+from observant.store.types import STATES
 from observant.store.validation import (
     as_bytes,
     as_json,
@@ -23,12 +23,14 @@ from observant.store.validation import (
     clean,
     instant,
 )
+from observant.store.visit import GOOD, KEEP, Entry, Keep, Posterior, Recorded
 from observant.times import micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from observant.store.engine import Session
+    from observant.store.visit import Visit
 
 __all__ = ["Prepared", "commit"]
 
@@ -57,9 +59,6 @@ class Prepared:
         self.source = checked_name(visit.source)
         if entry.state is not None and entry.state not in STATES:
             raise InputError(f"no state {entry.state!r}", source=self.source)
-        comparison = _fields(
-            getattr(visit, "comparison", None) if entry.comparison is None else entry.comparison
-        )
         self.digest = as_bytes(visit.digest)
         started, ended = (
             instant(visit.started_at, "started_at"),
@@ -104,42 +103,39 @@ class Prepared:
             "rate_high": summary and _number(summary.rate_high),
             "state": entry.state,
         }
-        self.members = member_columns(entry.members)
-        self._remember(comparison)
-        self._pack(comparison)
+        self.members = member_columns(visit.members)
+        self._remember(visit)
+        self._pack(visit)
 
-    def _remember(self, comparison: dict[str, Any]) -> None:
-        record, memory = comparison.get("record"), comparison.get("memory")
+    def _remember(self, visit: Visit) -> None:
+        found = visit.comparison
         told = {
-            "digest_raw": as_bytes(comparison.get("digest_raw")),
-            "digest_text": as_bytes(comparison.get("digest_text")),
-            "selection_version": comparison.get("selection_version") or None,
-            "validators": validators_json(self.entry.validators),
-            "set_validators": int(self.entry.validators is not KEEP),
-            "memory": None if memory is None else as_json(memory),
-            "record": as_json(record) if record else None,
+            "digest_raw": found and as_bytes(found.digest_raw),
+            "digest_text": found and as_bytes(found.digest_text),
+            "selection_version": (found and found.selection_version) or None,
+            "validators": None if visit.validators in (None, KEEP) else as_json(visit.validators),
+            "set_validators": int(visit.validators is not KEEP),
+            "memory": None if found is None else as_json(found.memory),
+            "record": as_json(found.record) if found and found.record else None,
         }
         if any(told.values()):
             self.memory = told
-        if not comparison:
-            return
-        outcome, attributes = self.visit["outcome"], comparison.get("attributes")
-        if outcome == "same" and not attributes:
+        if found is None or (visit.outcome == "same" and not found.attributes):
             return  # nothing to tell
         kept = {
             name: value.hex() if isinstance(value, bytes) else value
-            for name, value in comparison.items()
+            for name, value in msgspec.structs.asdict(found).items()
             if name not in _NOT_IN_DETAIL and value not in (None, "", (), [], {})
         }
-        if outcome == "same":
+        if visit.outcome == "same":
             kept.pop("record", None)  # the next change keeps its own
         if kept:
             self.detail = as_json(kept)
 
-    def _pack(self, comparison: dict[str, Any]) -> None:
+    def _pack(self, visit: Visit) -> None:
         snapshot: Any = self.entry.snapshot
         if snapshot is KEEP:
-            snapshot = comparison.get("text")
+            snapshot = visit.comparison and visit.comparison.text
         if snapshot is None:
             return
         if isinstance(snapshot, bytes | str):
@@ -314,17 +310,6 @@ def _keep_contents(session: Session, new: list[tuple[_Known, Prepared]], now: fl
             for kind, content in one.contents.items()
         ],
     )
-
-
-def _fields(comparison: Any) -> dict[str, Any]:
-    """A comparison by its fields, whatever it is made of."""
-    if comparison is None:
-        return {}
-    if isinstance(comparison, Mapping):
-        return dict(comparison)
-    kind: Any = type(comparison)
-    names = getattr(kind, "__struct_fields__", ()) or getattr(kind, "__dataclass_fields__", ())
-    return {name: getattr(comparison, name) for name in names}
 
 
 def _number(value: float | None) -> float | None:

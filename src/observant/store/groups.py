@@ -15,7 +15,7 @@ from observant.errors import StoreError, UnknownSourceError
 
 if TYPE_CHECKING:
     from observant.store.store import Store
-    from observant.store.types import Entry, Recorded, Remembered
+    from observant.store.visit import Entry, Previous, Recorded
 
 __all__ = ["GroupCommit", "GroupRead"]
 
@@ -23,13 +23,13 @@ __all__ = ["GroupCommit", "GroupRead"]
 class GroupCommit:
     """Commits entries of many tasks together. Use it from one event loop.
 
-    >>> from observant.store import Entry, Source, VisitRow, open_store
+    >>> from observant.store import Entry, Source, Visit, open_store
     >>> async def two_visits():
     ...     with open_store(":memory:") as store:
     ...         store.sources.add([Source(name="a"), Source(name="b")])
     ...         group = GroupCommit(store)
     ...         visits = [
-    ...             VisitRow(source=name, started_at=1.0, ended_at=2.0, outcome="first")
+    ...             Visit(source=name, started_at=1.0, ended_at=2.0, outcome="first")
     ...             for name in "ab"
     ...         ]
     ...         told = await asyncio.gather(*(group.record(Entry(visit=v)) for v in visits))
@@ -100,19 +100,19 @@ class GroupRead:
     ...     with open_store(":memory:") as store:
     ...         store.sources.add([Source(name="a"), Source(name="b")])
     ...         group = GroupRead(store)
-    ...         return await asyncio.gather(*(group.remembered(name) for name in "ab"))
+    ...         return await asyncio.gather(*(group.previous(name) for name in "ab"))
     >>> [known.visited_at for known in asyncio.run(two_sources())]
     [None, None]
     """
 
     def __init__(self, store: Store, *, most: int = 100) -> None:
         self._store, self._most = store, most
-        self._waiting: list[tuple[str, asyncio.Future[Remembered]]] = []
+        self._waiting: list[tuple[str, asyncio.Future[Previous]]] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def remembered(self, name: str) -> Remembered:
-        """What `Store.sources.memory` says of this source."""
-        future: asyncio.Future[Remembered] = asyncio.get_running_loop().create_future()
+    async def previous(self, name: str) -> Previous:
+        """What `Store.sources.previous` says of this source."""
+        future: asyncio.Future[Previous] = asyncio.get_running_loop().create_future()
         self._waiting.append((name, future))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._read())
@@ -124,7 +124,7 @@ class GroupRead:
             group, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             names = {name for name, _ in group}
             try:
-                found = await asyncio.to_thread(self._store.sources.memories, names)
+                found = await asyncio.to_thread(self._store.sources.previous_many, names)
             except Exception as error:  # noqa: BLE001 - each waiting task is told
                 for _, future in group:
                     _tell(future, error)
@@ -134,7 +134,7 @@ class GroupRead:
                 _tell(future, found.get(name, unknown))
 
 
-def _tell(future: asyncio.Future[Any], result: Recorded | Remembered | Exception) -> None:
+def _tell(future: asyncio.Future[Any], result: Recorded | Previous | Exception) -> None:
     if future.done():  # its task was cancelled
         return
     if isinstance(result, Exception):

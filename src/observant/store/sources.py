@@ -12,18 +12,16 @@ from observant.store.engine import CHUNK, Columns, chunks
 from observant.store.lists import condition_of, one_source, page_of, select_sources, steady
 from observant.store.snapshots import unpacked
 from observant.store.types import (
-    KEEP,
     FailingHost,
     Page,
-    Remembered,
     Scheduled,
     Source,
     SourceColumns,
     SourceQuery,
     StoredSource,
-    Validators,
 )
-from observant.store.validation import as_json, checked_source, instant
+from observant.store.validation import checked_source, instant
+from observant.store.visit import Previous, Validators
 from observant.times import micros
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
     from observant.store.engine import Engine, Session
 
-__all__ = ["Sources", "validators_json"]
+__all__ = ["Sources"]
 
 _FIELDS = {name for name in Source.__struct_fields__ if name != "name"}
 
@@ -200,16 +198,16 @@ class Sources:
         ]
         self._engine.write(lambda session: session.many("set_due", rows))
 
-    def memory(self, name: str, *, text: bool = True) -> Remembered:
+    def previous(self, name: str, *, text: bool = True) -> Previous:
         """What the next visit needs to know; without `text` the snapshot is not read."""
         try:
-            return self.memories([name], text=text)[name]
+            return self.previous_many([name], text=text)[name]
         except KeyError:
             raise UnknownSourceError(f"there is no source {name!r}") from None
 
-    def memories(self, names: Iterable[str], *, text: bool = True) -> dict[str, Remembered]:
+    def previous_many(self, names: Iterable[str], *, text: bool = True) -> dict[str, Previous]:
         """The same for many; unknown names are absent."""
-        found: dict[str, Remembered] = {}
+        found: dict[str, Previous] = {}
         for some in chunks(names):
 
             def work(session: Session, some: Sequence[str] = some) -> None:
@@ -217,27 +215,10 @@ class Sources:
                 ids = [row[0] for row in rows] if text else []
                 contents = session.all("latest_contents", sources=ids, kind="text") if ids else []
                 texts = {row[0]: unpacked(*row[1:]).decode("utf-8", "replace") for row in contents}
-                found.update((row[1], _MEMORY(row[1:], text=texts.get(row[0]))) for row in rows)
+                found.update((row[1], _PREVIOUS(row[1:], text=texts.get(row[0]))) for row in rows)
 
             self._engine.read(work)
         return found
-
-    def set_memory(
-        self, name: str, memory: dict[str, Any] | None, *, validators: Any = KEEP
-    ) -> None:
-        """Change what the comparer learned (None: forget it), without a visit."""
-
-        def work(session: Session) -> None:
-            source = one_source(session, name).id
-            session.run(
-                "set_memory",
-                source=source,
-                memory=None if memory is None else as_json(memory),
-                validators=validators_json(validators),
-                set_validators=int(validators is not KEEP),
-            )
-
-        self._engine.write(work)
 
     def columns(self, limit: int = 4000) -> SourceColumns:
         """Active sources as columns: all of them, or about so many, evenly spread by their numbers,
@@ -332,17 +313,8 @@ _OF_A_SOURCE = ("comparisons", "versions", "posteriors", "memories", "members", 
 """Tables that hold rows of a source, besides `tags`."""
 
 
-def validators_json(validators: Any) -> str | None:
-    """Validators as the database keeps them."""
-    if validators is None or validators is KEEP:
-        return None
-    return as_json(
-        {name: getattr(validators, name, None) for name in ("url", "etag", "last_modified")}
-    )
-
-
-_MEMORY = Columns(
-    Remembered,
+_PREVIOUS = Columns(
+    Previous,
     "source digest_raw digest_text record:json memory:json validators:validators last_modified:at "
     "selection_version visited_at posterior",
     validators=lambda text: Validators(**msgspec.json.decode(text)),

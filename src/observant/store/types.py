@@ -6,26 +6,20 @@ microseconds. Digests are bytes.
 
 from __future__ import annotations
 
-import enum
 import zlib
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from observant.names import STATES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
-    "GOOD",
-    "KEEP",
     "SHARDS",
     "STATES",
-    "Entry",
     "Event",
     "FailingHost",
     "Finding",
@@ -34,9 +28,6 @@ __all__ = [
     "Lease",
     "ObserverRow",
     "Page",
-    "Posterior",
-    "Recorded",
-    "Remembered",
     "Scheduled",
     "Source",
     "SourceColumns",
@@ -46,30 +37,12 @@ __all__ = [
     "StoredSource",
     "Swept",
     "Totals",
-    "Validators",
     "Version",
-    "VisitLike",
-    "VisitRow",
     "shard_of",
 ]
 
 SHARDS: Final = 64
 """Hosts are hashed to this many shards; an observer visits only hosts of shards it holds."""
-
-GOOD: Final = ("first", "same", "changed", "back")
-"""Outcomes of visits that saw the source."""
-
-
-class _Keep(enum.Enum):
-    KEEP = "keep"
-
-    def __repr__(self) -> str:
-        return "KEEP"
-
-
-KEEP: Final = _Keep.KEEP
-"""Leave what the store holds as it is (None clears it)."""
-Keep = Literal[_Keep.KEEP]
 
 
 def shard_of(host: str) -> int:
@@ -136,97 +109,11 @@ class StoredSource(Source, frozen=True, kw_only=True):
     rate_high: float | None = None
 
 
-class Validators(Value, frozen=True, kw_only=True):
-    """What a conditional request sends back; it belongs to the final URL."""
-
-    url: str
-    etag: str | None = None
-    last_modified: str | None = None
-
-
-class Posterior(Value, frozen=True, kw_only=True):
-    """What is known of a source's rate: bytes that only the estimator reads, and a summary."""
-
-    data: bytes
-    rate: float | None = None
-    rate_low: float | None = None
-    rate_high: float | None = None
-
-
-class Remembered(Value, frozen=True, kw_only=True):
-    """What the next visit of a source needs to know of the past: the fields of `Previous` in
-    `observant.observer.visit`, and the posterior.
-    """
-
-    source: str
-    digest_raw: bytes | None = None
-    digest_text: bytes | None = None
-    text: str | None = None
-    """The latest kept snapshot of kind "text"."""
-    record: dict[str, Any] = {}
-    """Brewington's table 3.1 for the last good version."""
-    memory: dict[str, Any] = {}
-    """The comparer's own: what it learned of noise, recent digests. Never looked into here."""
-    validators: Validators | None = None
-    last_modified: float | None = None
-    selection_version: str = ""
-    visited_at: float | None = None
-    """Start of the last visit that saw the source."""
-    posterior: bytes | None = None
-
-
 class Scheduled(Value, frozen=True, kw_only=True):
     """One source as the scheduler wants it after a restart."""
 
     source: StoredSource
     posterior: bytes | None
-
-
-class VisitLike(Protocol):
-    """What a visit must have to be recorded. `observant.observer.visit.Visit` has it."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def started_at(self) -> float: ...
-    @property
-    def ended_at(self) -> float: ...
-    @property
-    def outcome(self) -> str: ...
-    @property
-    def changed(self) -> bool | None: ...
-    @property
-    def status(self) -> int | None: ...
-    @property
-    def last_modified(self) -> float | None: ...
-    @property
-    def digest(self) -> bytes | str | None: ...
-    @property
-    def magnitude(self) -> float | None: ...
-    @property
-    def bytes(self) -> int | None: ...
-    @property
-    def error(self) -> str | None: ...
-
-
-class VisitRow(Value, frozen=True, kw_only=True):
-    """A visit as the store keeps it. It can be recorded as it is."""
-
-    source: str
-    started_at: float
-    ended_at: float
-    outcome: str
-    changed: bool | None = None
-    status: int | None = None
-    last_modified: float | None = None
-    digest: bytes | None = None
-    magnitude: float | None = None
-    bytes: int | None = None
-    error: str | None = None
-    id: int = 0
-    """Its place in the log: later commits have higher numbers."""
-    detail: dict[str, Any] | None = None
-    """The comparison (attributes, angle, distance, record, reason, …), where it had to tell."""
 
 
 class Event(Value, frozen=True, kw_only=True):
@@ -252,49 +139,6 @@ class StoredEvent(Event, frozen=True, kw_only=True):
     number: int = 0
     """Its place in the log of events."""
     source_id: int | None = None
-
-
-class Entry(Value, frozen=True, kw_only=True):
-    """One visit and all that is committed with it: one transaction or nothing.
-
-    KEEP leaves what the store holds, None clears it.
-    """
-
-    visit: Any
-    """A `VisitLike`."""
-    comparison: Any = None
-    """A `Comparison` (or a mapping with its fields); None takes `visit.comparison`, if there is
-    one. Its digests and record are kept when they are not None, its memory always."""
-    posterior: Posterior | bytes | Keep | None = KEEP
-    due_at: float | Keep | None = KEEP
-    validators: Any = KEEP
-    """`Validators`, or anything with url, etag and last_modified."""
-    snapshot: bytes | str | Mapping[str, bytes | str] | Keep | None = KEEP
-    """The normalised text, or several contents by kind: {"text": …, "body": …}. KEEP takes the
-    text of the comparison, None takes nothing."""
-    outbox: Sequence[Event] = ()
-    members: Sequence[Any] | None = None
-    """What a visit of a standing query found (`observant.store.members.Member`); who is not among
-    them is dropped. None: nothing is known of the results."""
-    fence: int | None = None
-    """The fence of the lease of the source's shard. None: no lease is asked for."""
-    state: str | None = None
-    """A new state of the source ("gone", "active"), if the visit decided one."""
-    spot_check: float | None = None
-    """The visit was left to chance: how many such visits a day its source could expect."""
-
-
-class Recorded(enum.Enum):
-    """What became of an entry."""
-
-    NEW = "new"
-    """It is in the store now."""
-    KNOWN = "known"
-    """It was there already (same source, same start): nothing was counted twice."""
-    FENCED = "fenced"
-    """Refused: its lease has expired or belongs to another observer."""
-    UNKNOWN = "unknown"
-    """Refused: the source was removed."""
 
 
 class SourceQuery(Value, frozen=True, kw_only=True):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from observant.errors import FenceError, InputError, UnknownSourceError
 from observant.store.commit import Prepared, commit
 from observant.store.engine import Columns, chunks
-from observant.store.types import KEEP, Entry, Hour, Recorded, SpotCheck, VisitRow
+from observant.store.types import Hour, SpotCheck
+from observant.store.visit import KEEP, Entry, Recorded, Visit
 from observant.times import micros
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from observant.store.engine import Engine, Row, Session
-    from observant.store.types import Event, Keep, Posterior, VisitLike
+    from observant.store.types import Event
+    from observant.store.visit import Keep, Posterior
     from observant.visits import VisitLog
 
 __all__ = ["SAW_NOTHING", "Visits"]
@@ -33,12 +35,10 @@ class Visits:
 
     def record(
         self,
-        visit: VisitLike,
+        visit: Visit,
         *,
-        comparison: Any = None,
         posterior: Posterior | bytes | Keep | None = KEEP,
         due_at: float | Keep | None = KEEP,
-        validators: Any = KEEP,
         snapshot: bytes | str | Mapping[str, bytes | str] | Keep | None = KEEP,
         outbox: Sequence[Event] = (),
         fence: int | None = None,
@@ -51,10 +51,8 @@ class Visits:
         """
         entry = Entry(
             visit=visit,
-            comparison=comparison,
             posterior=posterior,
             due_at=due_at,
-            validators=validators,
             snapshot=snapshot,
             outbox=outbox,
             fence=fence,
@@ -194,7 +192,7 @@ class Visits:
         after: int | None = None,
         oldest_first: bool = False,
         details: bool = False,
-    ) -> list[VisitRow]:
+    ) -> list[Visit]:
         """Visits, newest first unless told otherwise: of one source in order of time, of all in
         order of commit.
 
@@ -236,7 +234,7 @@ _SPOT_CHECK = Columns(
     "source at:at changed:bool outcome per_day before:at rate importance tags config",
 )
 _VISIT = Columns(
-    VisitRow,
+    Visit,
     "id source started_at ended_at outcome changed:bool status last_modified:at digest magnitude "
     "bytes error detail:json",
 )

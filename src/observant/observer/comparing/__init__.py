@@ -24,7 +24,8 @@ from observant.observer.comparing.record import changed_attributes, observed_aga
 from observant.observer.comparing.rules import Rules
 from observant.observer.comparing.selection import select
 from observant.observer.comparing.terms import Difference, compare_terms
-from observant.observer.visit import Comparison, Error, Fetched, Outcome, Previous, Validators
+from observant.observer.visit import Fetched
+from observant.store.visit import Comparison, Error, Outcome, Previous, Validators
 
 VERSIONS = 8
 """So many earlier versions are remembered by digest, to recognise one that returns."""

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from observant.errors import InputError
-from observant.observer.visit import Excerpt
+from observant.store.visit import Excerpt
 
 CLOSELY = 40_000
 """A stretch is compared element by element while the product of its lengths is at most this."""

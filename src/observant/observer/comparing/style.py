@@ -21,7 +21,7 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from observant.observer.visit import Comparison
+    from observant.store.visit import Comparison
 
 __all__ = [
     "AttributeShares",

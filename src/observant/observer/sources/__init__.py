@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
-from observant.observer.sources.base import Seen, Source, Surroundings, host_of
+from observant.observer.sources.base import Source, Surroundings, host_of
 from observant.observer.sources.function import ReadSource
 from observant.plugins import added, load
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "ReadSource",
-    "Seen",
     "Source",
     "Surroundings",
     "add_kind",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
 from observant.observer.tasks import read
-from observant.observer.visit import Fetched, Previous, Validators, Visit
+from observant.observer.visit import Fetched, visit_of
+from observant.store.visit import Previous, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from observant.observer.comparing import Comparer
     from observant.observer.config import SourceSettings
     from observant.observer.transport import Transport
+    from observant.store.visit import Previous, Visit
 
-__all__ = ["ON_THE_WEB", "Compared", "Seen", "Source", "Surroundings", "file_path", "host_of"]
+__all__ = ["ON_THE_WEB", "Compared", "Source", "Surroundings", "file_path", "host_of"]
 
 ON_THE_WEB = frozenset({"http", "feed", "sitemap", "query"})
 """Kinds whose sources are addresses on the web; all others need `observer.permission`."""
@@ -30,15 +32,6 @@ class Source(Protocol):
 
     async def visit(self, previous: Previous | None) -> Visit:
         """Look once. The world's faults are outcomes of the visit, never exceptions."""
-
-
-class Seen(Visit, frozen=True, kw_only=True):
-    """A visit, what the next request may be made conditional with, and when the change was."""
-
-    validators: Validators | None = None
-    """To be stored with the visit, in place of those before; None means: forget them."""
-    age: float | None = None
-    """Seconds since the change that the visit found, where the source has proved to tell it."""
 
 
 class Surroundings:
@@ -86,7 +79,7 @@ class Compared:
     async def visit(self, previous: Previous | None) -> Visit:
         fetched = await self.fetch(previous)
         found = await read(self.comparer, previous, fetched)
-        return Visit.of(self.name, fetched, found.comparison)
+        return visit_of(self.name, fetched, found.comparison)
 
 
 def file_path(url: str) -> Path:

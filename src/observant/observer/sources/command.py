@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from observant.observer.comparing import Comparer
     from observant.observer.config import SourceSettings
     from observant.observer.sources.base import Surroundings
-    from observant.observer.visit import Previous
+    from observant.store.visit import Previous
 
 __all__ = ["CommandSource"]
 

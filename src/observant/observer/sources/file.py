@@ -11,7 +11,7 @@ from observant.observer.sources.base import Compared, file_path
 from observant.observer.visit import Fetched
 
 if TYPE_CHECKING:
-    from observant.observer.visit import Previous
+    from observant.store.visit import Previous
 
 __all__ = ["FileSource"]
 

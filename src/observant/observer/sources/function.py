@@ -13,12 +13,13 @@ import msgspec
 from observant.errors import InputError
 from observant.observer.sources.base import Compared
 from observant.observer.tasks import read
-from observant.observer.visit import Fetched, Visit
+from observant.observer.visit import Fetched, visit_of
+from observant.store.visit import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.observer.visit import Previous
+    from observant.store.visit import Previous, Visit
 
 __all__ = ["CallableSource", "ReadSource"]
 
@@ -59,7 +60,7 @@ class ReadSource(Compared):
 
             comparer = Comparer(msgspec.structs.replace(comparer.rules, learn_noise=False))
         found = await read(comparer, previous, fetched)
-        return Visit.of(self.name, fetched, found.comparison)
+        return visit_of(self.name, fetched, found.comparison)
 
     def _answer(self, started: float, value: Any = None, error: str = "") -> Fetched:
         body, kind = b"", "text/plain"

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from observant.observer.audits import Dates
-from observant.observer.sources.base import Compared, Seen, host_of
+from observant.observer.sources.base import Compared, host_of
 from observant.observer.tasks import Form, Read, read
 from observant.observer.transport.conditional import validators_of
 from observant.observer.transport.limits import Limits
-from observant.observer.visit import Visit
+from observant.observer.visit import visit_of
 
 if TYPE_CHECKING:
-    from observant.observer.visit import Comparison, Fetched, Previous, Validators
+    from observant.observer.visit import Fetched
+    from observant.store.visit import Comparison, Previous, Validators, Visit
 
 __all__ = ["HttpSource"]
 
@@ -54,9 +55,8 @@ class HttpSource(Compared):
         elif audited and audits and comparison.outcome == "same":
             audits.found_same(host)
         comparison, age = _dated(previous, seen, comparison)
-        visit = Visit.of(self.name, seen, comparison)
         keep = _validators_to_keep(previous, fetched, comparison)
-        return Seen(**msgspec.structs.asdict(visit), validators=keep, age=age)
+        return visit_of(self.name, seen, comparison, validators=keep, age=age)
 
     async def read(self, previous: Previous | None, fetched: Fetched) -> Read:
         """Read the body and compare it; kinds that make something else of it say its form."""

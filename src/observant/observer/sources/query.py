@@ -15,7 +15,6 @@ import msgspec
 
 from observant.errors import InputError, UnreadableError
 from observant.observer.comparing import Comparer
-from observant.observer.sources.base import Seen
 from observant.observer.sources.http import HttpSource
 from observant.observer.sources.results import ResultRules, results_of
 from observant.observer.tasks import read
@@ -25,9 +24,10 @@ if TYPE_CHECKING:
     from observant.observer.config import SourceSettings
     from observant.observer.sources.base import Surroundings
     from observant.observer.tasks import Read
-    from observant.observer.visit import Fetched, Previous, Visit
+    from observant.observer.visit import Fetched
+    from observant.store.visit import Previous, Visit
 
-__all__ = ["Listed", "QuerySource", "StandingQuery", "as_results"]
+__all__ = ["QuerySource", "StandingQuery", "as_results"]
 
 _found: ContextVar[tuple[Member, ...] | None] = ContextVar("_found", default=None)
 """What `read` found, for the `visit` that called it: each visit is a task of its own."""
@@ -63,13 +63,6 @@ class StandingQuery(ResultRules, frozen=True, kw_only=True, forbid_unknown_field
             raise InputError("terms: every weight must be zero or more")
 
 
-class Listed(Seen, frozen=True, kw_only=True):
-    """A visit of a standing query, and the results it found."""
-
-    members: tuple[Member, ...] | None = None
-    """None when nothing is known of them: not modified, failed, or to be confirmed first."""
-
-
 class QuerySource(HttpSource):
     """http and https, read as a list of results."""
 
@@ -95,7 +88,7 @@ class QuerySource(HttpSource):
         visit = await super().visit(previous)
         told = visit.outcome in {"first", "same", "changed", "back"}
         members = _found.get() if told else None
-        return Listed(**msgspec.structs.asdict(visit), members=members)
+        return msgspec.structs.replace(visit, members=members)
 
     async def read(self, previous: Previous | None, fetched: Fetched) -> Read:
         found = await read(

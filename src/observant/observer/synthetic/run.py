@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from observant.observer.metrics import Status
     from observant.observer.synthetic.world import DemoWorld
     from observant.simulation import Score
-    from observant.store import Store, VisitRow
+    from observant.store import Store, Visit
 
 __all__ = ["Judgement", "judge", "run_demo"]
 
@@ -210,8 +210,8 @@ def judge(
     )
 
 
-def _visits(store: Store) -> list[VisitRow]:
-    rows: list[VisitRow] = []
+def _visits(store: Store) -> list[Visit]:
+    rows: list[Visit] = []
     while True:
         part = store.visits.list(
             limit=10_000, after=rows[-1].id if rows else None, oldest_first=True

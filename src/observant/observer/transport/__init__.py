@@ -11,7 +11,8 @@ from observant.observer.transport.headers import checked_headers
 from observant.observer.transport.limits import Limits
 from observant.observer.transport.politeness import Politeness
 from observant.observer.transport.transport import Counts, Transport
-from observant.observer.visit import Fetched, Validators
+from observant.observer.visit import Fetched
+from observant.store.visit import Validators
 
 __all__ = [
     "Counts",

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from observant.observer.transport.politeness import Clock
     from observant.observer.transport.urls import Target
-    from observant.observer.visit import Error, Fetched
+    from observant.observer.visit import Fetched
+    from observant.store.visit import Error
 
 __all__ = ["SIZE", "Robots", "Verdict", "for_us", "judge"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from observant.observer.transport.guard import Guard
     from observant.observer.transport.limits import Limits
     from observant.observer.transport.politeness import Clock
-    from observant.observer.visit import Error
+    from observant.store.visit import Error
 
 __all__ = ["Reply", "Request", "Transfer"]
 

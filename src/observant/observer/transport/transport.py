@@ -38,13 +38,14 @@ from observant.observer.transport.proxies import Proxies, refusal_behind_proxy
 from observant.observer.transport.robots import SIZE, Robots, Verdict
 from observant.observer.transport.transfer import Reply, Request
 from observant.observer.transport.urls import Target, host_key, parse, resolve
-from observant.observer.visit import Fetched, Validators
+from observant.observer.visit import Fetched
+from observant.store.visit import Validators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
-    from observant.observer.visit import Error
+    from observant.store.visit import Error, Validators
 
 __all__ = ["Counts", "Transport"]
 

@@ -33,7 +33,7 @@ from observant.times import DAY, utc
 if TYPE_CHECKING:
     import datetime as dt
 
-    from observant.store import StoredSource, Version, VisitRow
+    from observant.store import StoredSource, Version, Visit
 
 __all__ = ["Reading", "SourceQuery", "source_row"]
 
@@ -122,7 +122,7 @@ class Reading(Base):
             in_force=masked_settings(msgspec.to_builtins(in_force)),
             why=self.why(found.name),
             versions=len(self.store.snapshots.versions(found.name, limit=1000)),
-            noise=self.store.sources.memory(found.name, text=False).memory.get("noise"),
+            noise=self.store.sources.previous(found.name, text=False).memory.get("noise"),
             last_modified=utc(found.last_modified),
         )
 
@@ -278,7 +278,7 @@ def _changed_by_now(source: StoredSource, now: float) -> float | None:
     return float(_WEIGHTS @ -np.expm1(-np.minimum(rates * waited, 700.0)))
 
 
-def visit_item(row: VisitRow) -> VisitItem:
+def visit_item(row: Visit) -> VisitItem:
     """A visit for an answer."""
     detail = row.detail or {}
     return VisitItem(

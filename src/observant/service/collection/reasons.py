@@ -59,7 +59,7 @@ def _by_price(collection: Base, source: StoredSource, settings: SourceSettings, 
 
     config = collection.config
     price = price_of(collection)
-    evidence = collection.store.sources.memory(source.name, text=False).posterior
+    evidence = collection.store.sources.previous(source.name, text=False).posterior
     posterior = posterior_of([evidence], collection.store.settings.get("observer.prior"))
     model = objective(config.objective, RateMixture(GRID, posterior), config.grace_days)
     waited = max(now - (source.good_at or now), 0.0) / DAY

@@ -98,12 +98,6 @@ WHERE v.source IN :sources AND v.kind = :kind AND v.seen_at = (
     SELECT max(w.seen_at) FROM versions AS w WHERE w.source = v.source AND w.kind = v.kind
 );
 
--- name: set_memory
-INSERT INTO memories (source, memory, validators) VALUES (:source, :memory, :validators)
-ON CONFLICT (source) DO UPDATE SET
-    memory = excluded.memory,
-    validators = CASE WHEN :set_validators = 1 THEN excluded.validators ELSE memories.validators END;
-
 -- == recording a visit ==
 
 -- name: known_visit
