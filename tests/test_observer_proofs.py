@@ -89,9 +89,9 @@ def test_the_observer_of_the_load_benchmark_does_its_job(benchmarks):
 
 class Counting:
     def __init__(self, store):
-        self.store, self.reads = store, []
+        self.store, self.sources, self.reads = store, self, []
 
-    def remembered_many(self, names):
+    def previous_many(self, names):
         self.reads.append(set(names))
         return self.store.sources.previous_many(names)
 
@@ -116,7 +116,11 @@ def test_tasks_that_look_back_together_share_a_read(tmp_path):
 
 def test_a_store_that_fails_is_told_to_everybody_who_waits():
     class Broken:
-        def remembered_many(self, names):
+        @property
+        def sources(self):
+            return self
+
+        def previous_many(self, names):
             raise OSError(f"no disk for {len(names)}")
 
     async def look():

@@ -173,7 +173,7 @@ def commit(session: Session, prepared: list[Prepared], now: float) -> list[Recor
         source = sources.get(one.source)
         if source is None:
             told.append(Recorded.UNKNOWN)
-        elif _is_there(session, source, one.visit["started_at"], taken):
+        elif _is_there(session, source, one.visit["started_at"], taken, now):
             told.append(Recorded.KNOWN)  # whoever holds the shard now: it was counted, once
         elif one.entry.fence is not None and not _holds(one, leases[source.shard], now):
             told.append(Recorded.FENCED)
@@ -200,10 +200,14 @@ def _leases(
     return {row[0]: row[1:] for row in session.all("lock_leases", shards=sorted(shards))}
 
 
-def _is_there(session: Session, source: _Known, started: int, taken: set[tuple[int, int]]) -> bool:
+def _is_there(
+    session: Session, source: _Known, started: int, taken: set[tuple[int, int]], now: float
+) -> bool:
     if (source.id, started) in taken:
         return True
-    if source.visited_at is None or started > source.visited_at:
+    if source.visited_at is None:
+        return False
+    if source.visited_at < started <= (now + _AHEAD_SECONDS) * 1e6:
         return False  # later than any visit: no need to look
     return session.one("known_visit", source=source.id, started_at=started) is not None
 
