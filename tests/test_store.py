@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 from contextlib import closing
+from functools import partial
 from itertools import pairwise
 
 import pyarrow.parquet as pq
@@ -363,18 +364,19 @@ def test_none_clears_and_silence_keeps(store):
 
 def test_a_visit_told_twice_counts_once(store):
     store.sources.add([Source(name="a")], now=NOW)
+    record = partial(store.visits.record_many, now=NOW + 10)
     entry = Entry(visit=visit("a", outcome="changed"), outbox=[Event(id="e")], due_at=NOW + 1)
-    assert store.visits.record_many([entry, entry]) == [Recorded.NEW, Recorded.KNOWN]
-    assert store.visits.record_many([entry]) == [Recorded.KNOWN]
+    assert record([entry, entry]) == [Recorded.NEW, Recorded.KNOWN]
+    assert record([entry]) == [Recorded.KNOWN]
     later = Entry(visit=visit("a", NOW + 5))
     earlier = Entry(visit=visit("a", NOW - 5))  # the clock was set back
-    assert store.visits.record_many([later, earlier, entry, earlier]) == [
+    assert record([later, earlier, entry, earlier]) == [
         Recorded.NEW,
         Recorded.NEW,
         Recorded.KNOWN,
         Recorded.KNOWN,
     ]
-    assert store.visits.record_many([later, earlier]) == [Recorded.KNOWN] * 2
+    assert record([later, earlier]) == [Recorded.KNOWN] * 2
     source = store.sources.get("a")
     assert (source.visits, source.changes, source.visited_at) == (3, 1, NOW + 5)
     assert len(store.outbox.pending()) == 1
