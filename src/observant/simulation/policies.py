@@ -15,7 +15,7 @@ import importlib
 import importlib.util
 import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.planning.rivals import ALLOCATIONS, RULES
-from observant.simulation.replay import round_robin
+from observant.simulation.replay import Policy, round_robin
 from observant.simulation.world import Visits
 
 if TYPE_CHECKING:
@@ -287,47 +287,40 @@ def visit_log(
 # -- by name --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Named:
-    """Builds a policy when it is asked for."""
-
-    @cached_property
-    def made(self) -> dict[str, Any]:
-        made: dict[str, Any] = {
-            "uniform": Uniform(),
-            "clairvoyant": Clairvoyant(),
-            "cho-naive": Estimating("naive", "square_root", 5, float("inf"), 0.0, name="cho-naive"),
-            "cho-improved": Estimating(
-                "improved", "square_root", 5, float("inf"), 0.0, name="cho-improved"
-            ),
-            "cho-square-root": Estimating("improved", "square_root", name="cho-square-root"),
-        }
-        for allocation in (*ALLOCATIONS, _OPTIMAL):
-            if allocation not in {"uniform", _OPTIMAL}:
-                made[allocation] = Estimating(allocation=allocation, name=allocation)
-            for estimator in ESTIMATORS:
-                name = f"{estimator}-{allocation.replace('_', '-')}"
-                if allocation != "uniform":
-                    made[name] = Estimating(estimator, allocation, name=name)
-        return made | RULES
-
-
-_named = _Named()
+@cache
+def _made() -> dict[str, Policy]:
+    made: dict[str, Policy] = {
+        "uniform": Uniform(),
+        "clairvoyant": Clairvoyant(),
+        "cho-naive": Estimating("naive", "square_root", 5, float("inf"), 0.0, name="cho-naive"),
+        "cho-improved": Estimating(
+            "improved", "square_root", 5, float("inf"), 0.0, name="cho-improved"
+        ),
+        "cho-square-root": Estimating("improved", "square_root", name="cho-square-root"),
+    }
+    for allocation in (*ALLOCATIONS, _OPTIMAL):
+        if allocation not in {"uniform", _OPTIMAL}:
+            made[allocation] = Estimating(allocation=allocation, name=allocation)
+        for estimator in ESTIMATORS:
+            name = f"{estimator}-{allocation.replace('_', '-')}"
+            if allocation != "uniform":
+                made[name] = Estimating(estimator, allocation, name=name)
+    return made | RULES
 
 
 def names() -> list[str]:
     """Every name that `named` knows."""
-    return [*_named.made, *(name for name, where in REGISTRY.items() if _exists(where))]
+    return [*_made(), *(name for name, where in REGISTRY.items() if _exists(where))]
 
 
-def named(name: str) -> Any:
+def named(name: str) -> Policy:
     """The policy of this name, or the one at ``module:name``.
 
-    >>> named("cho-naive").estimator
-    'naive'
+    >>> named("uniform")
+    Uniform(name='uniform')
     """
-    if name in _named.made:
-        return _named.made[name]
+    if name in _made():
+        return _made()[name]
     if name in REGISTRY and _exists(REGISTRY[name]):
         return _loaded(REGISTRY[name])
     if ":" in name:
@@ -345,7 +338,7 @@ def _exists(where: str) -> bool:
         return False
 
 
-def _loaded(where: str) -> Any:
+def _loaded(where: str) -> Policy:
     """Import ``module:name``, also from the folder one is in; a class is made without arguments."""
     module_name, _, attribute = where.partition(":")
     here = str(Path.cwd())
@@ -364,4 +357,5 @@ def _loaded(where: str) -> Any:
         if not hasattr(made, part):
             raise InputError(f"policy {where!r}: {module_name!r} has no {part!r}")
         made = getattr(made, part)
-    return made() if isinstance(made, type) else made
+    policy: Policy = made() if isinstance(made, type) else made
+    return policy

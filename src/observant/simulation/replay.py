@@ -6,30 +6,37 @@ same, never more and never less. A rule may ask for more visits than there are, 
 than now (what a crawler's queue does; all waits become longer or shorter by the same time), or the
 one of whose wait the largest ``share`` has passed (all waits are stretched by the same factor).
 
-A policy is one of
+A `Policy` has one of these forms:
 
-- an object with `replay(world) → visits`, which runs by itself (visits: a `Visits`, or anything
-  with the columns `source` and `time`);
-- an object with `periods(world) → days`, a fixed period for each source;
-- a `rivals.Policy`, which sets the next visit after each visit (`start`, `next_period`); it is
-  driven in ticks of a fiftieth of the mean period, so that a source is visited at most once a tick.
+- `Runner`: `replay(world) → visits`, runs by itself;
+- `Periodic`: `periods(world) → days`, a fixed period for each source; a `Plan` is one, too;
+- `Rule`: `start` and `next_period`, sets the next visit after each visit; it is driven in ticks of
+  a fiftieth of the mean period, so that a source is visited at most once a tick.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from observant.errors import InputError
-from observant.planning.rivals.policy import CHANGED, FAILED, SAME, UNKNOWN, FixedPeriods, Seen
+from observant.planning.allocation import Plan
+from observant.planning.rivals.policy import (
+    CHANGED,
+    FAILED,
+    SAME,
+    UNKNOWN,
+    FixedPeriods,
+    Rule,
+    Seen,
+)
 from observant.simulation.world import Visits
 
 if TYPE_CHECKING:
-    from observant.planning.rivals.policy import Policy
     from observant.simulation.world import Flags, Floats, Integers, World
 
-__all__ = ["fixed_periods", "replay", "round_robin", "run_policy"]
+__all__ = ["Periodic", "Policy", "Runner", "fixed_periods", "replay", "round_robin", "run_policy"]
 
 _TICKS = 50
 """Ticks in a mean period."""
@@ -37,18 +44,36 @@ _ORDER, _PHASE, _POLICY = 1, 2, 3
 """Purposes of random numbers."""
 
 
-def replay(policy: Any, world: World, *, as_asked: bool = False) -> Visits:
+@runtime_checkable
+class Runner(Protocol):
+    """A policy that runs by itself."""
+
+    def replay(self, world: World) -> Any:
+        """Its `Visits`, or anything with the columns `source` and `time`."""
+
+
+@runtime_checkable
+class Periodic(Protocol):
+    """A policy that visits each source with a period of its own."""
+
+    def periods(self, world: World) -> Floats: ...
+
+
+Policy: TypeAlias = Runner | Rule | Periodic | Plan
+
+
+def replay(policy: Policy, world: World, *, as_asked: bool = False) -> Visits:
     """Run a policy over a world. With `as_asked`, a rule spends what it asks, budget or not."""
-    if hasattr(policy, "replay"):
+    if isinstance(policy, Runner):
         return Visits.of(policy.replay(world), world)
-    if hasattr(policy, "periods") and callable(policy.periods):
-        return Visits.of(fixed_periods(policy.periods(world), world), world)
     if isinstance(policy, FixedPeriods) and not policy.jitter and not as_asked:
         return Visits.of(fixed_periods(policy.periods, world), world)
-    if hasattr(policy, "period_days"):  # a Plan
-        return Visits.of(fixed_periods(policy.period_days, world), world)
-    if hasattr(policy, "start") and hasattr(policy, "next_period"):
+    if isinstance(policy, Rule):
         return run_as_asked(policy, world) if as_asked else run_policy(policy, world)
+    if isinstance(policy, Periodic):
+        return Visits.of(fixed_periods(policy.periods(world), world), world)
+    if isinstance(policy, Plan):
+        return Visits.of(fixed_periods(policy.period_days, world), world)
     raise InputError(
         f"a {type(policy).__name__} is no policy: it needs the methods start and next_period, or "
         "periods(world), or replay(world)"
@@ -125,7 +150,7 @@ def _time_of_count(phase: Floats, period: Floats, wanted: int) -> float:
 # -- rules that look at every visit ---------------------------------------------------------------
 
 
-def run_policy(policy: Policy, world: World) -> Visits:
+def run_policy(policy: Rule, world: World) -> Visits:
     """Drive a policy slot by slot, a tick at a time: the sources that are due first."""
     rule = _Driven(policy, world)
     n, slots = world.sources, world.slots
@@ -144,7 +169,7 @@ def run_policy(policy: Policy, world: World) -> Visits:
     )
 
 
-def run_as_asked(policy: Policy, world: World) -> Visits:
+def run_as_asked(policy: Rule, world: World) -> Visits:
     """Drive a policy at the times it asks for, whatever that costs."""
     rule = _Driven(policy, world)
     tick = world.mean_period / _TICKS
@@ -162,7 +187,7 @@ def run_as_asked(policy: Policy, world: World) -> Visits:
 class _Driven:
     """A policy and all that it remembers, in a world."""
 
-    def __init__(self, policy: Policy, world: World) -> None:
+    def __init__(self, policy: Rule, world: World) -> None:
         self.policy, self.world = policy, world
         n = world.sources
         self.rng = world.rng(_POLICY)

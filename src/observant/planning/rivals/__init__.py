@@ -57,7 +57,7 @@ from observant.planning.rivals.policy import (
     SAME,
     UNKNOWN,
     FixedPeriods,
-    Policy,
+    Rule,
     Seen,
     State,
 )
@@ -84,7 +84,7 @@ __all__ = [
     "Miniflux",
     "NutchAdaptive",
     "NutchDefault",
-    "Policy",
+    "Rule",
     "Seen",
     "State",
     "StormCrawler",
@@ -99,7 +99,7 @@ __all__ = [
     "uniform",
 ]
 
-RULES: dict[str, Policy] = {
+RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
         NutchDefault(),

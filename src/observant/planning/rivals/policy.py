@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ __all__ = [
     "SAME",
     "UNKNOWN",
     "FixedPeriods",
-    "Policy",
+    "Rule",
     "Seen",
     "State",
 ]
@@ -125,8 +125,9 @@ class State:
         return replace(self, period=period, due=np.asarray(seen.time) + wait, **values)
 
 
-class Policy(Protocol):
-    """Anything that turns outcomes into next visits, for many sources at once."""
+@runtime_checkable
+class Rule(Protocol):
+    """A policy that turns outcomes into next visits, for many sources at once."""
 
     @property
     def name(self) -> str: ...
