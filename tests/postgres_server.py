@@ -58,8 +58,34 @@ def _run(command, folder, user):
         )
 
 
+class Server:
+    """A server that can be stopped and started again."""
+
+    def __init__(self, binaries, folder, user):
+        self.url = f"postgresql://{USER}@/postgres?host={folder}"
+        self._control = [binaries / "pg_ctl", "-D", folder / "data", "-w", "-t", "100"]
+        self._options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+        self._folder, self._user = folder, user
+
+    def start(self):
+        log = self._folder / "log"
+        self._run([*self._control, "-l", log, "-o", self._options, "start"])
+
+    def stop(self, mode="immediate"):
+        self._run([*self._control, "-m", mode, "stop"])
+
+    def _run(self, command):
+        _run(command, self._folder, self._user)
+
+
 def server():
     """Yield the URL of a server that listens on a socket in a folder of its own only."""
+    for made in servers():
+        yield made.url
+
+
+def servers():
+    """Yield one `Server`, started."""
     pytest.importorskip("psycopg")
     binaries = _binaries()
     if binaries is None:
@@ -75,13 +101,12 @@ def server():
             folder,
             user,
         )
-        options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
-        start = [binaries / "pg_ctl", "-D", data, "-w", "-t", "100", "-l", folder / "log"]
-        _run([*start, "-o", options, "start"], folder, user)
+        made = Server(binaries, folder, user)
+        made.start()
         try:
-            yield f"postgresql://{USER}@/postgres?host={folder}"
+            yield made
         finally:
-            _run([binaries / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"], folder, user)
+            made.stop()
     finally:
         for _ in range(5):
             shutil.rmtree(folder, ignore_errors=True)

@@ -6,16 +6,31 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
 
 import pytest
+from litestar.testing import TestClient
 
 from observant.observer.config import Config
 from observant.observer.loop import Observer
-from observant.store import Source, holder, leases, open_store
-from observant.store.types import SHARDS
+from observant.service.access import Access
+from observant.service.app import create_app
+from observant.service.collection import Collection
+from observant.store import (
+    SHARDS,
+    Source,
+    StoreAwayError,
+    StoreBusyError,
+    holder,
+    leases,
+    open_store,
+    sqlite,
+)
+from observant.store.patience import Patience
 
 from .patience import PATIENCE
+from .postgres_server import servers
 from .store_worker import start_worker
 
 DAY = 86_400.0
@@ -168,3 +183,223 @@ def test_after_a_kill_the_next_observer_visits_at_once(tmp_path, ahead):
             assert source.visited_at <= now
             assert source.good_at <= now
         assert {f.check for f in store.doctor()} <= {"clock"}
+
+
+# -- a database that goes away and comes back -----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def own_server():
+    """A PostgreSQL of its own: others would not like it to be stopped."""
+    yield from servers()
+
+
+def until(condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.01)
+
+
+async def until_then(condition):
+    await asyncio.to_thread(until, condition)
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_who_has_patience_waits_for_the_database(own_server, mode):
+    """And holds no thread meanwhile: a hundred who wait are in nobody's way."""
+    with open_store(f"{own_server.url}&schema=patience_{mode}") as store:
+        store.sources.add([Source(name="a")])
+
+        async def main():
+            patience = Patience(store)
+            await asyncio.to_thread(own_server.stop, mode)
+            with pytest.raises(StoreAwayError):
+                await asyncio.to_thread(store.sources.get, "a")
+            with pytest.raises(StoreAwayError):
+                await asyncio.to_thread(store.settings.set, "key", "at once")
+            waiting = [
+                asyncio.create_task(patience.call(store.settings.set, f"key {k}", k))
+                for k in range(100)
+            ]
+            await until_then(lambda: patience.away_since is not None)
+            with pytest.raises(StoreAwayError):
+                await asyncio.to_thread(store.settings.set, "key", "at once")
+            assert not any(task.done() for task in waiting)
+            await asyncio.to_thread(own_server.start)
+            await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE)
+            assert patience.away_since is None
+            assert len(patience.absences) == 1
+            assert await patience.call(store.settings.all) == {f"key {k}": k for k in range(100)}
+
+        asyncio.run(main())
+
+
+def test_patience_ends_when_it_is_given_up(own_server):
+    with open_store(f"{own_server.url}&schema=given_up") as store:
+
+        async def main():
+            patience = Patience(store)
+            await asyncio.to_thread(own_server.stop)
+            try:
+                waiting = asyncio.create_task(patience.call(store.settings.set, "key", "never"))
+                await until_then(lambda: patience.away_since is not None)
+                patience.give_up()
+                with pytest.raises(StoreAwayError):
+                    await asyncio.wait_for(waiting, PATIENCE)
+            finally:
+                await asyncio.to_thread(own_server.start)
+
+        asyncio.run(main())
+
+
+def test_somebody_who_holds_a_sqlite_file_for_long_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.05)
+    with open_store(tmp_path / "s.db") as store, open_store(tmp_path / "s.db") as other:
+        holding, done = threading.Event(), threading.Event()
+
+        def hold():
+            def work(_session):
+                holding.set()
+                assert done.wait(PATIENCE)
+
+            other.engine.write(work)
+
+        async def main():
+            patience = Patience(store)
+            holds = asyncio.create_task(asyncio.to_thread(hold))
+            assert await asyncio.to_thread(holding.wait, PATIENCE)
+            with pytest.raises(StoreBusyError):
+                await asyncio.to_thread(store.settings.set, "key", "at once")
+            waiting = asyncio.create_task(patience.call(store.settings.set, "key", "later"))
+            await until_then(lambda: patience.away_since is not None)
+            done.set()
+            await asyncio.wait_for(waiting, PATIENCE)
+            await holds
+
+        asyncio.run(main())
+        assert store.settings.get("key") == "later"
+
+
+class Counters:
+    """Sources that change with every look: what was recorded can be counted against the looks."""
+
+    def __init__(self, store, names):
+        self.names, self.looks = names, Counter()
+        store.sources.add([Source(name=n, kind="callable", host=n) for n in names])
+
+    def functions(self):
+        def counting(name):
+            async def look(_previous):
+                self.looks[name] += 1
+                await asyncio.sleep(0.02)
+                return {"look": self.looks[name]}
+
+            return look
+
+        return {name: counting(name) for name in self.names}
+
+
+def busy(budget="300/s"):
+    return Config(
+        budget=budget, host_delay=0, defaults={"min_period": "50ms", "max_period": "300ms"}
+    )
+
+
+@pytest.mark.parametrize(("lease", "seconds"), [(60.0, 0.5), (1.5, 3.0)])
+def test_observers_survive_a_database_that_goes_away(own_server, lease, seconds):
+    """Two observers, one database that crashes, and then is stopped: nothing is lost that was told,
+    and nothing is there twice. With short leases these run out meanwhile.
+    """
+    place = f"{own_server.url}&schema=away_{lease:.0f}"
+    with open_store(place) as store, open_store(place) as second:
+        world = Counters(store, [f"s{k}" for k in range(40)])
+        told = Counter()
+
+        async def main():
+            observers = [
+                Observer(s, busy(), functions=world.functions(), lease=lease, name=name)
+                for s, name in ((store, "one"), (second, "two"))
+            ]
+            running = [
+                asyncio.create_task(
+                    observer.run(on_visit=lambda visit: told.update([visit.source]))
+                )
+                for observer in observers
+            ]
+            try:
+                await until_then(lambda: min(told[n] for n in world.names) >= 2)
+                for mode in ("immediate", "fast"):
+                    await asyncio.to_thread(own_server.stop, mode)
+                    await until_then(lambda: all(o.status().store_away for o in observers))
+                    during = sum(told.values())
+                    await asyncio.sleep(seconds)
+                    assert sum(told.values()) == during
+                    assert not any(task.done() for task in running)
+                    await asyncio.to_thread(own_server.start)
+                    wanted = {n: told[n] + 2 for n in world.names}
+                    await until_then(lambda w=wanted: all(told[n] >= w[n] for n in w))
+                    assert not any(o.status().store_away for o in observers)
+            finally:
+                for observer in observers:
+                    observer.stop()
+                await asyncio.gather(*running)
+
+        asyncio.run(main())
+        kept = Counter(row.source for row in store.visits.list(limit=100_000))
+        assert kept == told
+        for source in store.sources.list(limit=100).sources:
+            visits = store.visits.list(source.name, limit=100_000)
+            assert source.visits == len(visits) <= world.looks[source.name]
+            assert not any(visit.outcome == "failed" for visit in visits)
+            assert source.changes == len(visits) - 1
+        events = [event.id for event in store.outbox.list(limit=100_000)]
+        assert len(events) == len(set(events)) == store.totals().changes
+        assert [f for f in store.doctor() if f.severity != "note"] == []
+        assert "store-away" in {line.action for line in store.journal.list(limit=1000)}
+
+
+def test_an_observer_can_be_stopped_while_the_database_is_away(own_server):
+    with open_store(f"{own_server.url}&schema=stopped") as store:
+        world = Counters(store, ["a", "b"])
+
+        async def main():
+            observer = Observer(store, busy(), functions=world.functions())
+            running = asyncio.create_task(observer.run())
+            await until_then(lambda: world.looks["a"] > 1)
+            await asyncio.to_thread(own_server.stop)
+            try:
+                await until_then(lambda: observer.status().store_away)
+                observer.stop()
+                async with asyncio.timeout(PATIENCE):
+                    await running
+            finally:
+                await asyncio.to_thread(own_server.start)
+
+        asyncio.run(main())
+
+
+def test_the_dashboard_says_that_the_database_is_away(own_server):
+    with open_store(f"{own_server.url}&schema=dashboard") as store:
+        store.sources.add([Source(name="a", kind="callable", host="a")])
+        access = Access(store)
+        app = create_app(Collection(store, Config()), access=access)
+        with TestClient(app, raise_server_exceptions=False) as client:
+            assert client.get("/api/v1/sources").status_code == 401
+            own_server.stop()
+            try:
+                health = client.get("/health")
+                assert health.status_code == 503
+                assert any("database is away" in problem for problem in health.json()["problems"])
+                client.cookies.set("observant_session", "x" * 40)
+                for path, accept in (("/api/v1/sources", "application/json"), ("/", "text/html")):
+                    answer = client.get(path, headers={"Accept": accept})
+                    assert answer.status_code == 503
+                    assert "database is away" in answer.text
+                    assert int(answer.headers["retry-after"]) > 0
+            finally:
+                own_server.start()
+            deadline = time.monotonic() + PATIENCE
+            while any("away" in told for told in client.get("/health").json()["problems"]):
+                assert time.monotonic() < deadline
+                time.sleep(0.2)

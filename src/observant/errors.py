@@ -10,6 +10,7 @@ ObservantError
 │   ├── FenceError            somebody else holds this part of the sources now
 │   ├── UnknownSourceError    there is no such source (any more)
 │   ├── StoreVersionError     the store was written by a newer observant
+│   ├── StoreAwayError        the database cannot be reached; nothing was written
 │   ├── StoreBusyError        another process holds the store
 │   └── BackupError           a file is no backup of ours, or is damaged
 ├── ServiceError              the client: a service refused, or could not be reached
@@ -47,6 +48,7 @@ __all__ = [
     "PendingError",
     "ServiceError",
     "SignInError",
+    "StoreAwayError",
     "StoreBusyError",
     "StoreError",
     "StoreVersionError",
@@ -131,6 +133,10 @@ class UnknownSourceError(StoreError):
 
 class StoreVersionError(StoreError):
     """The store was written by a newer version of observant."""
+
+
+class StoreAwayError(StoreError):
+    """The database cannot be reached now; what was asked can be asked again."""
 
 
 class StoreBusyError(StoreError):

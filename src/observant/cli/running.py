@@ -176,6 +176,7 @@ def line_of(status: Status, now: float) -> str:
     spread = (status.alpha_high - status.alpha_low) / 2
     alpha = f"α {format_share(status.alpha)} ± {format_share(spread)}"
     outage = "  NETWORK OUT" if status.outage else ""
+    outage += "  STORE AWAY" if status.store_away else ""
     following = (
         "" if status.next_due_at == float("inf") else f"  next {due(status.next_due_at, now)}"
     )

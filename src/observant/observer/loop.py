@@ -33,8 +33,9 @@ from observant.observer.watching import (
     touch,
 )
 from observant.planning.schedule.learning import learn_prior
-from observant.store import KEEP, SHARDS, Entry, GroupCommit, Posterior, Recorded
+from observant.store import KEEP, SHARDS, Entry, GroupCommit, Posterior, Recorded, StoreAwayError
 from observant.store.groups import GroupRead
+from observant.store.patience import Patience
 from observant.store.visit import Comparison, Previous, Visit
 from observant.times import DAY
 from observant.units import parse_duration
@@ -98,7 +99,8 @@ class Observer(Watching):
         )
         self.tally = Tally()
         self._multiplexer: Multiplexer[str] = Multiplexer(self._visit, most=config.downloaders)
-        self._commits, self._reads = GroupCommit(store), GroupRead(store)
+        self._commits = GroupCommit(store, patience=self.patience)
+        self._reads = GroupRead(store, patience=self.patience)
         self._wake = asyncio.Event()
         self._stopping = False
         self._probe_at = 0.0
@@ -131,13 +133,18 @@ class Observer(Watching):
             self._start_over()
         self._has_run = True
         self._on_visit = on_visit
-        await self._begin()
-        end = until if seconds is None else self.clock.time() + seconds
-        self.problem = ""
         try:
-            await self._loop(end, visits)
-        finally:
-            await self._finish()
+            await self._begin()
+            end = until if seconds is None else self.clock.time() + seconds
+            self.problem = ""
+            try:
+                await self._loop(end, visits)
+            finally:
+                await self._finish()
+        except StoreAwayError as error:
+            if not self._stopping:
+                raise
+            log.warning("ended while the store was away", extra={"reason": str(error)})
         if self._broken is not None:
             raise self._broken
         return self.status()
@@ -149,17 +156,21 @@ class Observer(Watching):
         self._watched.clear()
         self._fences.clear()
         self._under_way.clear()
-        self._commits = GroupCommit(self.store)
+        self.patience = Patience(self.store)
+        self._commits = GroupCommit(self.store, patience=self.patience)
+        self._reads = GroupRead(self.store, patience=self.patience)
         self._stopping, self._broken, self._store_failures = False, None, 0
 
     def stop(self) -> None:
         """Ask the observer to end: visits under way may end, then it commits and returns."""
         self._stopping = True
+        self.patience.give_up()
         self._wake.set()
 
     async def check(self, name: str) -> Visit:
         """Visit one source now, whether it is due or not, and record it."""
-        shard = (await asyncio.to_thread(self.store.sources.get, name)).shard
+        self.patience.give_up()  # somebody waits for the answer: none is one too
+        shard = (await self.patience.call(self.store.sources.get, name)).shard
         rows = [row for row in await self._rows({shard}) if row.source.name == name]
         if not rows:
             raise InputError("this source is paused: observant resume", source=name)
@@ -217,6 +228,7 @@ class Observer(Watching):
             under_way=self._multiplexer.busy,
             backlog=self._multiplexer.backlog,
             outage=self.outage.on,
+            store_away=self.patience.away_since is not None,
             lies=self.audits.lies,
         )
 
@@ -232,9 +244,9 @@ class Observer(Watching):
     # -- the loop -----------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        await asyncio.to_thread(self._note, "start", {"budget": self.config.budget_per_day})
+        await self.patience.call(self._note, "start", {"budget": self.config.budget_per_day})
         await self._restore()
-        await asyncio.to_thread(retire_orphans, self.store)
+        await self.patience.call(retire_orphans, self.store)
         await self._hold_shards()
         if not self._fences:
             log.info("other observers hold all sources; waiting for a share of them")
@@ -242,7 +254,7 @@ class Observer(Watching):
         await self._tell_due_times()
 
     async def _loop(self, end: float | None, visits: int | None) -> None:
-        held = refreshed = saved = time.monotonic()
+        leased = refreshed = saved = time.monotonic()
         swept = -math.inf
         while not self._stopping:
             now, tick = self.clock.time(), time.monotonic()
@@ -250,21 +262,21 @@ class Observer(Watching):
                 visits is not None and self.tally.visits >= visits
             ):
                 break
-            if tick - held > self.lease / 4:
-                held = tick
+            if tick - leased > self.lease / 4:
+                leased = tick
                 await self._hold_shards()
             if tick - refreshed > _REFRESH:
                 refreshed = tick
                 await self._refresh()
             if tick - saved > _SAVE:
                 saved = tick
-                await asyncio.to_thread(self._save)
+                await self.patience.call(self._save)
             if self.config.retention.limits() and tick - swept > _SWEEP:
                 swept = tick
-                await asyncio.to_thread(self._sweep)
+                await self.patience.call(self._sweep)
             if self.schedule.wants_to_learn and (self._learning is None or self._learning.done()):
                 self._learning = asyncio.create_task(self._learn_priors())
-            self._tell_leaps()
+            await self._note_trouble()
             pause = self._dispatch(now)
             if end is not None:
                 pause = min(pause, end - now)
@@ -352,9 +364,10 @@ class Observer(Watching):
         await self._multiplexer.close()
         await self._commits.close()
         await self._close_transport()
-        await asyncio.to_thread(self._save)
-        await asyncio.to_thread(self.store.leases.release, self.name, None)
-        await asyncio.to_thread(self._note, "stop", {"visits": self.tally.visits})
+        self.patience.give_up()
+        await self.patience.call(self._save)
+        await self.patience.call(self.store.leases.release, self.name, None)
+        await self.patience.call(self._note, "stop", {"visits": self.tally.visits})
 
     # -- one visit ----------------------------------------------------------------------------
 
@@ -367,6 +380,8 @@ class Observer(Watching):
         self._under_way[shard] += 1
         try:
             await self._visit_and_record(watched, fence)
+        except StoreAwayError:  # and nobody waits for it any more: the visit is made another time
+            self.schedule.put_back(name)
         finally:
             self._under_way[shard] -= 1
             self._wake.set()
@@ -394,6 +409,8 @@ class Observer(Watching):
                 return await watched.source.visit(previous)
         except TimeoutError:
             message, error = f"the visit took longer than {_LONGEST_VISIT:g} s", "timeout"
+        except StoreAwayError:
+            raise
         except ObservantError as problem:
             message, error = str(problem), "content"
         except Exception as problem:  # one bad source never stops the others
@@ -475,16 +492,16 @@ class Observer(Watching):
         asks = visit.outcome != "same" or watched.standing.failed or watched.row.kind == "query"
         if not asks:
             return told_of(*given, text_before=watched.text)
-        return await asyncio.to_thread(told_of, *given, text_before=watched.text)
+        return await self.patience.call(told_of, *given, text_before=watched.text)
 
     async def _follow_members(self, watched: Watched) -> None:
         """Watch the members of a standing query that are its results now, and no others."""
         try:
-            changed = await asyncio.to_thread(
+            changed = await self.patience.call(
                 follow_members, self.store, self.config, watched.row, watched.settings
             )
             if changed:
-                await asyncio.to_thread(touch, self.store)
+                await self.patience.call(touch, self.store)
         except ObservantError as error:  # the next visit of the query tries again
             log.warning("members could not be taken up", extra={"reason": str(error)})
 
@@ -510,7 +527,7 @@ class Observer(Watching):
         elif visit.outcome == "failed":
             self.schedule.visited(name, visit.started_at, "failed")
         else:
-            if _found_noise(watched, visit):
+            if watched.found_noise(visit):
                 self.schedule.forget(name)
             self.schedule.visited(name, visit.started_at, visit.changed, visit.age)
 
@@ -545,12 +562,12 @@ class Observer(Watching):
     # -- what survives ------------------------------------------------------------------------
 
     async def _restore(self) -> None:
-        kept = await asyncio.to_thread(self.store.settings.all, "observer.")
+        kept = await self.patience.call(self.store.settings.all, "observer.")
         if "observer.prior" in kept:
             self.schedule.restore_prior(kept["observer.prior"])
         if "observer.audits" in kept:
             self.audits.restore(kept["observer.audits"])
-        self._seen_change = await asyncio.to_thread(self.store.settings.get, CHANGED_BY_HAND)
+        self._seen_change = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
         await self._take_up_settings()
 
     def _save(self) -> None:
@@ -566,18 +583,13 @@ class Observer(Watching):
     def _note(self, action: str, detail: Any) -> None:
         self.store.journal.add(self.name, action, detail, now=self.clock.time())
 
-    def _tell_leaps(self) -> None:
+    async def _note_trouble(self) -> None:
+        while self.patience.absences:
+            away = round(self.patience.absences.pop(), 1)
+            await self.patience.call(self._note, "store-away", {"seconds": away})
         leaps = getattr(self.clock, "leaps", [])
         for leap in leaps[self._leaps_told :]:
             self.tally.leaps += 1
             log.warning("the clock of this machine leapt", extra={"seconds": round(leap, 1)})
-            self._note("clock-leap", {"seconds": leap})
+            await self.patience.call(self._note, "clock-leap", {"seconds": leap})
         self._leaps_told = len(leaps)
-
-
-def _found_noise(watched: Watched, visit: Visit) -> bool:
-    """Whether this visit has unmasked noise: then earlier changes may have been nothing else."""
-    found = visit.comparison
-    if found is None or found.outcome != "same" or not found.noise:
-        return False
-    return len(learned_noise(Previous(memory=found.memory))) > watched.noise

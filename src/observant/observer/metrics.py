@@ -71,6 +71,8 @@ class Status:
     backlog: int
     outage: bool
     lies: int
+    store_away: bool = False
+    """Whether the database is away, or held by somebody else, and the observer waits for it."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -92,6 +94,7 @@ _GAUGES = {
     "under_way": "Visits under way.",
     "backlog": "Due visits that wait for a downloader or for their host.",
     "outage": "1 while our own network seems to be out.",
+    "store_away": "1 while the store cannot be used, and the observer waits for it.",
 }
 
 

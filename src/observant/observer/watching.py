@@ -6,7 +6,6 @@ observer at a time, by a lease that it renews. What somebody changes by hand is 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import time
@@ -18,7 +17,7 @@ import msgspec
 
 from observant.errors import InputError
 from observant.observer.audits import Audits
-from observant.observer.comparing import Comparer, Rules
+from observant.observer.comparing import Comparer, Rules, learned_noise
 from observant.observer.config import SourceSettings
 from observant.observer.members import retire_orphans
 from observant.observer.outage import Outage
@@ -29,6 +28,8 @@ from observant.observer.sources import Surroundings, host_of, make_source
 from observant.observer.spot_checks import SpotChecks
 from observant.observer.telling import Standing
 from observant.store import SHARDS
+from observant.store.patience import Patience
+from observant.store.visit import Previous
 from observant.times import DAY
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from observant.observer.sources import Source
     from observant.observer.transport import Transport
     from observant.store import Scheduled, Store, StoredSource
+    from observant.store.visit import Visit
 
 __all__ = ["Watched", "Watching", "make_transport", "own_settings", "touch"]
 
@@ -70,6 +72,14 @@ class Watched:
     text: str | None = None
     """The version before, while a visit is under way."""
     standing: Standing = field(default_factory=Standing)
+
+    def found_noise(self, visit: Visit) -> bool:
+        """Whether it has unmasked noise: then earlier changes may have been nothing else."""
+        found = visit.comparison
+        if found is None or found.outcome != "same" or not found.noise:
+            return False
+        return len(learned_noise(Previous(memory=found.memory))) > self.noise
+
     refused: InputError | None = None
     """Why its settings cannot be used: every visit fails with that until somebody mends them."""
     spot_check: float | None = None
@@ -99,6 +109,7 @@ class Watching:
     ) -> None:
         self.store, self.config, self.clock, self.name = store, config, clock, name
         self.lease, self._want = lease, want
+        self.patience = Patience(store)
         self.audits = Audits(seed)
         self.outage = Outage()
         self.permission = Permission(config, functions)
@@ -129,8 +140,8 @@ class Watching:
 
         A shard that others are to have is given back when no visit to it is under way any more.
         """
-        held = await asyncio.to_thread(self._lease)
-        staying = dict(sorted(held.items())[: await asyncio.to_thread(self._fair_share)])
+        held = await self.patience.call(self._lease)
+        staying = dict(sorted(held.items())[: await self.patience.call(self._fair_share)])
         for name in [n for n, w in self._watched.items() if w.row.shard not in staying]:
             self._forget(name)
         new = set(staying) - set(self._fences)
@@ -144,7 +155,7 @@ class Watching:
             if shard not in staying and not self._under_way[shard]
         }
         if leaving:
-            await asyncio.to_thread(self.store.leases.release, self.name, leaving, self._store_now)
+            await self.patience.call(self.store.leases.release, self.name, leaving, self._store_now)
         if new:
             self._watch(await self._rows(new))
         if before != held_now and {before, held_now} != {0, SHARDS}:  # we are not alone
@@ -173,12 +184,12 @@ class Watching:
         """Take up what somebody has changed by hand."""
         if await self._take_up_settings():
             await self._tell_due_times()
-        seen = await asyncio.to_thread(self.store.settings.get, CHANGED_BY_HAND)
+        seen = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
         if seen == self._seen_change:
             return
         self._seen_change = seen
         if any(watched.row.kind == "query" for watched in self._watched.values()):
-            await asyncio.to_thread(retire_orphans, self.store)
+            await self.patience.call(retire_orphans, self.store)
         rows = await self._rows(set(self._fences))
         there = {row.source.name for row in rows}
         for name in [n for n in self._watched if n not in there]:
@@ -193,7 +204,7 @@ class Watching:
 
     async def _take_up_settings(self) -> bool:
         """Take up budget, objective, grace and retention if somebody has changed them meanwhile."""
-        found = await asyncio.to_thread(settings_of, self.store, self._given)
+        found = await self.patience.call(settings_of, self.store, self._given)
         if found == self._seen_settings:
             return False
         self._seen_settings = found
@@ -226,10 +237,12 @@ class Watching:
         due = [(row, self.schedule.due_at(row.name)) for row in seen if row.name in self.schedule]
         moved = [(row.name, at) for row, at in due if abs(at - (row.due_at or 0.0)) > _MOVED]
         for some in range(0, len(moved), _AT_ONCE):  # visits are recorded in between
-            await asyncio.to_thread(self.store.sources.set_due, dict(moved[some : some + _AT_ONCE]))
+            await self.patience.call(
+                self.store.sources.set_due, dict(moved[some : some + _AT_ONCE])
+            )
 
     async def _rows(self, shards: set[int] | None) -> list[Scheduled]:
-        return await asyncio.to_thread(lambda: list(self.store.sources.scheduled(shards)))
+        return await self.patience.call(lambda: list(self.store.sources.scheduled(shards)))
 
     def _watch(self, rows: Iterable[Scheduled]) -> None:
         planned, now = [], self.clock.time()  # a wrong clock may have put a visit after that

@@ -18,11 +18,13 @@ from observant.errors import (
     MissingError,
     ObservantError,
     SignInError,
+    StoreAwayError,
     StoreBusyError,
     StoreError,
     TooManyError,
     UnknownSourceError,
 )
+from observant.service.collection.settings import STORE_AWAY
 
 if TYPE_CHECKING:
     from litestar import Request
@@ -115,6 +117,8 @@ def _told(error: Exception) -> tuple[int, str, dict[str, str]]:
         return 404, str(error), {}
     if isinstance(error, InputError):
         return 422, str(error), {}
+    if isinstance(error, StoreAwayError):
+        return 503, STORE_AWAY, {"Retry-After": "5"}
     if isinstance(error, StoreBusyError):
         return 503, "the store is busy: try again", {"Retry-After": "5"}
     if isinstance(error, StoreError):  # its message says where the store is

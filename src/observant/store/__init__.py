@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from observant.errors import (
     BackupError,
     FenceError,
+    StoreAwayError,
     StoreBusyError,
     StoreError,
     StoreVersionError,
@@ -87,6 +88,7 @@ __all__ = [
     "Source",
     "SourceQuery",
     "Store",
+    "StoreAwayError",
     "StoreBusyError",
     "StoreError",
     "StoreVersionError",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from observant.errors import StoreError, UnknownSourceError
 
 if TYPE_CHECKING:
+    from observant.store.patience import Patience
     from observant.store.store import Store
     from observant.store.visit import Entry, Previous, Recorded
 
@@ -39,8 +40,9 @@ class GroupCommit:
     [<Recorded.NEW: 'new'>, <Recorded.NEW: 'new'>]
     """
 
-    def __init__(self, store: Store, *, most: int = 500) -> None:
+    def __init__(self, store: Store, *, most: int = 500, patience: Patience | None = None) -> None:
         self._store, self._most = store, most
+        self._call = asyncio.to_thread if patience is None else patience.call
         self._waiting: list[tuple[Entry, asyncio.Future[Recorded]]] = []
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -69,7 +71,7 @@ class GroupCommit:
         while self._waiting:
             group, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             try:
-                told = await asyncio.to_thread(
+                told = await self._call(
                     self._store.visits.record_many, [entry for entry, _ in group]
                 )
             except Exception as error:  # noqa: BLE001 - each waiting task is told
@@ -85,7 +87,7 @@ class GroupCommit:
     async def _one_by_one(self, group: list[tuple[Entry, asyncio.Future[Recorded]]]) -> None:
         for entry, future in group:
             try:
-                (told,) = await asyncio.to_thread(self._store.visits.record_many, [entry])
+                (told,) = await self._call(self._store.visits.record_many, [entry])
             except Exception as error:  # noqa: BLE001 - told to the one who waits
                 _tell(future, error)
             else:
@@ -105,8 +107,9 @@ class GroupRead:
     [None, None]
     """
 
-    def __init__(self, store: Store, *, most: int = 100) -> None:
+    def __init__(self, store: Store, *, most: int = 100, patience: Patience | None = None) -> None:
         self._store, self._most = store, most
+        self._call = asyncio.to_thread if patience is None else patience.call
         self._waiting: list[tuple[str, asyncio.Future[Previous]]] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -124,7 +127,7 @@ class GroupRead:
             group, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             names = {name for name, _ in group}
             try:
-                found = await asyncio.to_thread(self._store.sources.previous_many, names)
+                found = await self._call(self._store.sources.previous_many, names)
             except Exception as error:  # noqa: BLE001 - each waiting task is told
                 for _, future in group:
                     _tell(future, error)

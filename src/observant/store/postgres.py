@@ -2,7 +2,8 @@
 
 Each process keeps one connection to write and a few to read. A lost connection is opened again,
 and what was under way is done once more: a visit that was committed after all is recognised, so
-nothing is counted twice. Deadlocks and the like are tried again as well.
+nothing is counted twice. Deadlocks and the like are tried again as well. A server that stays away
+for more than a second is a `StoreAwayError`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from observant.errors import StoreBusyError, StoreError
+from observant.errors import StoreAwayError, StoreBusyError, StoreError
 from observant.store.engine import Engine, Row, Session
 from observant.store.types import Finding
 
@@ -39,6 +40,16 @@ _LOCK_SECONDS = 20
 _IDLE_READERS = 4
 _OLDEST_SERVER = 130_000
 _MIGRATING = 0x6F627376  # the advisory lock of those who change the tables
+_CONNECTION: dict[str, Any] = {
+    "application_name": "observant",
+    "connect_timeout": 10,
+    # A network that swallows everything is noticed within half a minute, not within a quarter of
+    # an hour.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
 _LIST = re.compile(r"\bIN :(\w+)")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, errors.ForeignKeyViolation)
@@ -126,7 +137,7 @@ class PostgresEngine(Engine):
 
     def _connect(self) -> psycopg.Connection[Row]:
         connection = psycopg.connect(
-            self._url, autocommit=True, application_name="observant", connect_timeout=10
+            self._url, autocommit=True, **{**_CONNECTION, **_options_of(self._url)}
         )
         for setting, value in (
             ("search_path", f'"{self._schema}"'),
@@ -146,17 +157,17 @@ class PostgresEngine(Engine):
             super().migrate(create=create)
 
     def read(self, work: Callable[[Session], T]) -> T:
-        with self._told():
-            for attempt in range(_ATTEMPTS):
-                try:
-                    with self._snapshot() as session:
-                        return work(session)
-                except psycopg.OperationalError as error:
-                    if not _connection_lost(error) or attempt == _ATTEMPTS - 1:
-                        raise
+        def once() -> T:
+            try:
+                with self._snapshot() as session:
+                    return work(session)
+            except psycopg.OperationalError as error:
+                if _connection_lost(error):
                     self._drop_idle()
-                    time.sleep(_pause(attempt))
-        raise AssertionError
+                raise
+
+        with self._told():
+            return _until_it_works(once)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Session]:
@@ -204,25 +215,22 @@ class PostgresEngine(Engine):
             connection.close()
 
     def write(self, work: Callable[[Session], T]) -> T:
-        with self._writing, self._told():
-            if self._closed:
-                raise StoreError(f"{self}: the store is closed")
-            for attempt in range(_ATTEMPTS):
+        def once() -> T:
+            with self._writing:
+                if self._closed:
+                    raise StoreError(f"{self}: the store is closed")
+                if self._writer is None or self._writer.closed:
+                    self._writer = self._connect()
                 try:
-                    if self._writer is None or self._writer.closed:
-                        self._writer = self._connect()
                     with self._writer.transaction():
                         return work(PostgresSession(self._writer))
-                except _AGAIN:
-                    if attempt == _ATTEMPTS - 1:
-                        raise
                 except psycopg.OperationalError as error:
-                    if not _connection_lost(error) or attempt == _ATTEMPTS - 1:
-                        raise
-                    if self._writer is not None:
+                    if _connection_lost(error):
                         self._writer.close()
-                time.sleep(_pause(attempt))
-        raise AssertionError
+                    raise
+
+        with self._told():
+            return _until_it_works(once)
 
     def findings(self, *, thorough: bool = True) -> list[Finding]:
         del thorough
@@ -278,7 +286,31 @@ class PostgresEngine(Engine):
                 f"{self}: somebody has held a row for {_LOCK_SECONDS} seconds; nothing was written"
             ) from error
         except psycopg.Error as error:
+            away = isinstance(error, psycopg.OperationalError) and _connection_lost(error)
+            if away:
+                raise StoreAwayError(f"{self} is away: {str(error).strip()}") from error
             raise StoreError(f"{self}: {str(error).strip()}") from error
+
+
+def _until_it_works(once: Callable[[], T]) -> T:
+    """Try again, a few times, after deadlocks and lost connections."""
+    for attempt in range(_ATTEMPTS):
+        last = attempt >= _ATTEMPTS - 1
+        try:
+            return once()
+        except _AGAIN:
+            if last:
+                raise
+        except psycopg.OperationalError as error:
+            if last or not _connection_lost(error):
+                raise
+        time.sleep(_pause(attempt))
+    raise AssertionError
+
+
+def _options_of(url: str) -> dict[str, str]:
+    """What the URL itself says of a connection; it has the last word."""
+    return {key: value for key, value in parse_qsl(urlsplit(url).query) if key in _CONNECTION}
 
 
 def _translated(text: str) -> str:
@@ -303,7 +335,8 @@ def _schema_of(url: str) -> tuple[str, str]:
 
 def _connection_lost(error: psycopg.OperationalError) -> bool:
     """Whether trying again on a new connection can help."""
-    return error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}
+    state = error.sqlstate
+    return state is None or state[:2] in {"08", "57"} or state == "53300"  # too many connections
 
 
 def _pause(attempt: int) -> float:

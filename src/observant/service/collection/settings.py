@@ -12,12 +12,15 @@ from observant.observer.settings import KEPT, SettingsChanges, keep, settings_of
 from observant.service.answers import Health, SettingsView
 from observant.service.collection.masking import masked_settings
 from observant.service.collection.overview import Overviews
+from observant.store import StoreAwayError
 from observant.units import format_duration
 
 if TYPE_CHECKING:
     from observant.observer.config import Config
 
-__all__ = ["Settings"]
+__all__ = ["STORE_AWAY", "Settings"]
+
+STORE_AWAY = "the database is away; the observer waits, and goes on when it is back"
 
 
 class Settings(Overviews):
@@ -36,12 +39,13 @@ class Settings(Overviews):
         """Say ok, or what is wrong, without secrets."""
         problems = []
         try:
-            totals = self.totals()
             observing = bool(self.observers(lively=True))
-        except ObservantError:
+            totals = self.totals()
+        except ObservantError as error:
+            away = isinstance(error, StoreAwayError)
             return Health(
                 ok=False,
-                problems=["the store cannot be read"],
+                problems=[STORE_AWAY if away else "the store cannot be read"],
                 version=version("observant"),
                 observing=False,
                 sources=0,
@@ -58,6 +62,8 @@ class Settings(Overviews):
         status = self.status()
         if status is not None and status.outage:
             problems.append("the network seems to be out")
+        if status is not None and status.store_away:
+            problems.append(STORE_AWAY)
         return Health(
             ok=not problems,
             problems=problems,
