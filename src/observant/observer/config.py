@@ -41,6 +41,12 @@ _LISTS = frozenset({"allow", "files", "kinds"})
 _UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`(.*)", re.DOTALL)
 
 
+def _origin(url: str) -> str:
+    from observant.observer.sources.base import origin_of
+
+    return origin_of(url)
+
+
 def _check_objective(objective: str) -> None:
     if objective not in OBJECTIVES:
         raise InputError(f"no objective {objective!r}; one of {', '.join(OBJECTIVES)}")
@@ -63,6 +69,8 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Hours when it may be visited, such as ``mon-fri 08:00-18:00``; any time unless told."""
     timezone: str = "UTC"
     headers: dict[str, str] = {}
+    origins: tuple[str, ...] = ()
+    """Where the headers of a table that sources share may be sent, such as https://example.org."""
     robots: bool = True
     """Obey robots.txt."""
     verify: bool = True
@@ -87,6 +95,9 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             from observant.observer.transport.headers import checked_headers
 
             checked_headers(self.headers.items())
+        for origin in self.origins:
+            if not _origin(origin):
+                raise InputError(f"origins: {origin!r} is none; write https://example.org")
 
     @property
     def shortest(self) -> float:
@@ -274,20 +285,52 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.budget_per_day * self.spot_checks
 
     def settings_of(
-        self, tags: tuple[str, ...] | list[str], own: dict[str, Any] | None, source: str = ""
+        self,
+        tags: tuple[str, ...] | list[str],
+        own: dict[str, Any] | None,
+        source: str = "",
+        url: str = "",
     ) -> SourceSettings:
-        """The settings of a source with these tags and settings of its own.
+        """The settings of a source at this address with these tags and settings of its own.
+
+        Everybody who may enter sources may tag one. So headers of [defaults] and [tags] that may
+        be secrets are left out unless the configuration names the origin of the address: in
+        `origins` of the same table, or by a source of its own that has the tag.
 
         >>> config = Config(defaults={"max_period": "30d"}, tags={"news": {"importance": 3}})
         >>> config.settings_of(["news"], {"min_period": "5min"}).importance
         3.0
         """
         merged: dict[str, Any] = {}
-        for layer in (self.defaults, *(self.tags.get(tag, {}) for tag in tags), own or {}):
+        if own and "origins" in own:
+            raise InputError("origins belong to [defaults] and [tags]", source=source or None)
+        shared = (self._sendable(tag, url) for tag in (None, *tags))
+        for layer in (*shared, own or {}):
             merged = _merged(merged, layer)
         settings = _settings(merged, source)
         _check_inner(settings, source)
         return settings
+
+    @property
+    def shares_headers(self) -> bool:
+        """Whether the settings of a source depend on its origin."""
+        return any(table.get("headers") for table in (self.defaults, *self.tags.values()))
+
+    def _sendable(self, tag: str | None, url: str) -> dict[str, Any]:
+        """[defaults], or [tags.TAG], without secrets that are not for this address."""
+        table = self.defaults if tag is None else self.tags.get(tag, {})
+        headers = table.get("headers")
+        if not isinstance(headers, dict) or not headers:
+            return table
+        from observant.observer.transport.headers import HARMLESS
+
+        origin = _origin(url)
+        named = [*table.get("origins", ())]
+        named += [entry.url for entry in self.sources if tag is None or tag in entry.tags]
+        if origin and any(_origin(one) == origin for one in named):
+            return table
+        harmless = {name: text for name, text in headers.items() if name.lower() in HARMLESS}
+        return table | {"headers": harmless}
 
 
 def load_config(

@@ -25,6 +25,7 @@ from observant.observer.permission import Permission
 from observant.observer.scheduling import Planned, Schedule
 from observant.observer.settings import settings_of
 from observant.observer.sources import Surroundings, host_of, make_source
+from observant.observer.sources.base import origin_of
 from observant.observer.spot_checks import SpotChecks
 from observant.observer.telling import Standing
 from observant.store import SHARDS
@@ -253,10 +254,12 @@ class Watching:
             if not row.host:
                 row = msgspec.structs.replace(row, host=host_of(row.kind, row.url or row.name))
             own = own_settings(row)
-            alike = (tuple(row.tags), msgspec.json.encode(own))
+            url = row.url or row.name
+            origin = origin_of(url) if self.config.shares_headers else ""
+            alike = (tuple(row.tags), msgspec.json.encode(own), origin)
             try:
                 if alike not in read:  # most of many sources have the same settings
-                    settings = self.config.settings_of(row.tags, own, row.name)
+                    settings = self.config.settings_of(row.tags, own, row.name, url)
                     read[alike] = settings, settings.hours, settings.shortest, settings.longest
             except InputError as error:
                 log.warning("this source cannot be visited", extra={"reason": str(error)})

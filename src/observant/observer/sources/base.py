@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from observant.observer.transport import Transport
     from observant.store.visit import Previous, Visit
 
-__all__ = ["ON_THE_WEB", "Compared", "Source", "Surroundings", "file_path", "host_of"]
+__all__ = [
+    "ON_THE_WEB",
+    "Compared",
+    "Source",
+    "Surroundings",
+    "file_path",
+    "host_of",
+    "origin_of",
+]
 
 ON_THE_WEB = frozenset({"http", "feed", "sitemap", "query"})
 """Kinds whose sources are addresses on the web; all others need `observer.permission`."""
@@ -86,6 +94,21 @@ def file_path(url: str) -> Path:
     """The path of a source of the kind file: a path, or file:///path."""
     parts = urlsplit(url)
     return Path(unquote(parts.path) if parts.scheme == "file" else url)
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of an address on the web; empty for anything else.
+
+    >>> origin_of("https://ada:secret@Example.org:443/a"), origin_of("/etc/hosts")
+    ('https://example.org', '')
+    """
+    from observant.errors import BadURL
+    from observant.observer.transport.urls import parse
+
+    try:
+        return parse(url).origin
+    except BadURL:
+        return ""
 
 
 def host_of(kind: str, url: str) -> str:

@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from observant.errors import InputError
 from observant.observer.running import describe
+from observant.observer.sources.base import origin_of
 from observant.store.types import STATES
 
 if TYPE_CHECKING:
@@ -154,8 +155,8 @@ def checked_changes(
 ) -> dict[str, Any]:
     """Fields of the store to be changed, after the same checks as a new source.
 
-    Headers may hold secrets: they are never sent to a host they were not entered for. Who moves a
-    source to another host enters its headers again.
+    Headers may hold secrets: they are never sent to an origin they were not entered for. Who moves
+    a source to another host, port or scheme enters its headers again.
     """
     from observant.service.collection.masking import unmasked_settings, unmasked_url
 
@@ -172,18 +173,18 @@ def checked_changes(
         entry = NewSource(url=address, kind=before.kind, settings=settings)
         moved = checked(entry, config, trusted=trusted)
         found |= {"url": moved.url, "host": moved.host}
-        if moved.host != before.host:
+        if origin_of(moved.url) != origin_of(before.url or before.name):
             kept = before.config.get("headers") or {}
             sent = settings.get("headers") or {}
             if any(kept.get(name) == value for name, value in sent.items()):
                 raise InputError(
-                    "its headers were entered for another host: enter them again with the new "
-                    "address, or take them away",
+                    "its headers were entered for another host, port or scheme: enter them again "
+                    "with the new address, or take them away",
                     source=before.name,
                 )
             if address != changes.url:  # the mask stood for the old one
                 raise InputError(
-                    "its password was entered for another host: enter it again",
+                    "its password was entered for another host, port or scheme: enter it again",
                     source=before.name,
                 )
     tags = found.get("tags", before.tags)

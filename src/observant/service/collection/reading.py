@@ -113,7 +113,9 @@ class Reading(Base):
         """Everything about one source but its visits."""
         found = self.find(source)
         try:
-            in_force = self.config.settings_of(found.tags, own_settings(found), found.name)
+            in_force = self.config.settings_of(
+                found.tags, own_settings(found), found.name, found.url or found.name
+            )
         except InputError:
             in_force = SourceSettings()
         return SourceDetail(
