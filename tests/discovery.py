@@ -43,6 +43,7 @@ def able_to(package, *methods):
         for cls in classes(package)
         if all(callable(getattr(cls, name, None)) for name in methods)
         and not getattr(cls, "_is_protocol", False)
+        and not inspect.isabstract(cls)
     }
 
 

@@ -7,7 +7,6 @@ integrals and the rate. `as_model` makes one of whatever the user has.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from observant.currency.shares import share_lost, share_lost_twice
 from observant.errors import InputError
 
 if TYPE_CHECKING:
@@ -126,11 +126,11 @@ class PoissonRates(AgeModel):
 
     def integrated_age_cdf(self, x: ArrayLike) -> Array:
         x = np.asarray(x, float)
-        return x * _share_lost(self._expected_updates(x))
+        return x * share_lost(self._expected_updates(x))
 
     def twice_integrated_age_cdf(self, x: ArrayLike) -> Array:
         x = np.asarray(x, float)
-        return x**2 * _share_lost_twice(self._expected_updates(x))
+        return x**2 * share_lost_twice(self._expected_updates(x))
 
     def age_quantile(self, p: ArrayLike) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -247,28 +247,6 @@ def unwrapped(values: Array) -> Array:
     """A plain number where the array has no dimensions, as NumPy's own functions answer."""
     answer: Array = values[()]
     return answer
-
-
-def _share_lost(y: Array) -> Array:
-    """1 − (1 − e^(−y))/y: the share of a period lost to staleness when y updates are expected."""
-    small = np.minimum(y, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(y < 1.0, small * _series(small, 1), 1.0 + np.expm1(-y) / y)
-
-
-def _share_lost_twice(y: Array) -> Array:
-    """1/2 − 1/y + (1 − e^(−y))/y², the same for the time since the oldest missed update."""
-    small = np.minimum(y, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(y < 1.0, small * _series(small, 2), 0.5 - _share_lost(y) / y)
-
-
-def _series(y: Array, order: int) -> Array:
-    """Σ (−y)ⁿ / (n + 1 + order)!, for y up to 1."""
-    total = np.zeros_like(y)
-    for n in range(18, -1, -1):
-        total = 1.0 / math.factorial(n + 1 + order) - y * total
-    return total
 
 
 def _integral_of_lines(knots: Array, values: Array, x: ArrayLike) -> Array:

@@ -6,6 +6,7 @@ this package that lists it in ``IMPORTERS``; that is all it takes to be found.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -66,9 +67,9 @@ class Importer(Protocol):
     name: str
     title: str
     evidence: Evidence
-    endings: tuple[str, ...]
-    assumption: str
-    assumes: str
+    endings: tuple[str, ...] = ()
+    assumption: str = ""
+    assumes: str = ""
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether this is the format, by the first bytes (at most 64 KiB, after decompression).
@@ -100,6 +101,24 @@ class DescribesSources(Protocol):
         self, file: ImportFile, options: ImportOptions, report: Report
     ) -> Iterator[SourceDescription]:
         """Yield the sources that the file describes, whether or not they have visits."""
+
+
+class Describer(Importer):
+    """A format that describes sources and tells of no visits."""
+
+    @abstractmethod
+    def sources(
+        self, file: ImportFile, options: ImportOptions, report: Report
+    ) -> Iterator[SourceDescription]: ...
+
+    def read(
+        self, file: ImportFile, options: ImportOptions, report: Report
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield nothing; the file is read for what there is to report."""
+        report.warn(f"this is a {self.title}: it describes sources and tells of no visits")
+        for _ in self.sources(file, options, report):
+            pass
+        yield from ()
 
 
 @dataclass(frozen=True, kw_only=True)

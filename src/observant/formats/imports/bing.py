@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 
 from observant.errors import InputError
-from observant.formats.imports.base import SourceDescription, VisitRows
+from observant.formats.imports.base import Importer, SourceDescription, VisitRows
 from observant.formats.imports.loose import loose_lines, plain_text
 from observant.formats.imports.opening import ImportFile
 from observant.times import MICROSECONDS_PER_DAY, checked, from_iso
@@ -40,15 +40,13 @@ _START = "2017-01-01T00:00:00Z"
 _LONGEST_LINE = 1 << 24
 
 
-class BingHistories:
+class BingHistories(Importer):
     """The file of histories, or the folder with all files."""
 
     name = "bing"
     title = "Bing crawl histories (Kolobov et al. 2019)"
     evidence: Evidence = "V"
-    endings: tuple[str, ...] = (HISTORY,)
-    assumption = ""
-    assumes = ""
+    endings = (HISTORY,)
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether this is the folder, or the first line is one of histories."""

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError, LeftOut
-from observant.formats.imports.base import VisitRows
+from observant.formats.imports.base import Importer, VisitRows
 from observant.formats.imports.blocks import read_lines
 from observant.formats.imports.cdxj import CdxjLines, record_row
 from observant.times import from_digits
@@ -32,15 +32,13 @@ _NESTED = 1000
 _SKIPPED = "skipped-unchanged"
 
 
-class CdxServer:
+class CdxServer(Importer):
     """What ``output=json`` gives, on the Wayback Machine, on pywb and on Common Crawl's server."""
 
     name = "cdx-server"
     title = "answer of a CDX server (JSON)"
     evidence: Evidence = "V"
-    endings: tuple[str, ...] = (".json", ".jsonl", ".ndjson")
-    assumption = ""
-    assumes = ""
+    endings = (".json", ".jsonl", ".ndjson")
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether the first row or object has the names of a CDX server."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from observant.errors import InputError
-from observant.formats.imports.base import VisitRows
+from observant.formats.imports.base import Importer, VisitRows
 from observant.formats.imports.loose import plain_text
 from observant.formats.imports.watches import describe_watch, period_of
 from observant.times import MICROSECONDS, from_seconds
@@ -46,13 +46,13 @@ _MOST_VISITS = 100_000
 _DEFAULT_PERIOD = 3 * 3600
 
 
-class ChangeDetection:
+class ChangeDetection(Importer):
     """A backup of changedetection.io, or its datastore folder."""
 
     name = "changedetection"
     title = "changedetection.io backup"
     evidence: Evidence = "C"
-    endings: tuple[str, ...] = (".zip", "/")
+    endings = (".zip", "/")
     assumption = "regular-visits"
     assumes = (
         "each watch was checked at regular intervals between its first snapshot and its last "

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from observant.errors import InputError
+from observant.formats.imports.base import Importer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,15 +35,13 @@ _NOT_PAGES = ("robotstxt",)
 _SUBSET = re.compile(r"subset=([a-z]+)")
 
 
-class CommonCrawl:
+class CommonCrawl(Importer):
     """Only the columns that a visit needs are read."""
 
     name = "commoncrawl"
     title = "Common Crawl columnar index (Parquet)"
     evidence: Evidence = "V"
-    endings: tuple[str, ...] = (".parquet",)
-    assumption = ""
-    assumes = ""
+    endings = (".parquet",)
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether this is Parquet with the columns of the index."""

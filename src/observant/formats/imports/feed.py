@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
-from observant.formats.imports.base import SourceDescription, VisitRows
+from observant.formats.imports.base import Importer, SourceDescription, VisitRows
 from observant.formats.imports.histories import add_history
 from observant.formats.imports.markup import elements, local_name, text_of
 from observant.times import MICROSECONDS_PER_DAY, from_iso, from_mail
@@ -36,15 +36,13 @@ _PERIODS = {"hourly": 60, "daily": 1440, "weekly": 10_080, "monthly": 43_200, "y
 _LARGEST_JSON = 1 << 26
 
 
-class FeedFile:
+class FeedFile(Importer):
     """A saved feed."""
 
     name = "feed"
     title = "RSS, Atom or JSON Feed"
     evidence: Evidence = "D"
-    endings: tuple[str, ...] = (".rss", ".atom", ".rdf")
-    assumption = ""
-    assumes = ""
+    endings = (".rss", ".atom", ".rdf")
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
         """Whether the root element, or the version of JSON, is one of a feed."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from observant.errors import InputError
 from observant.formats.gitlog import changes, find_revision
-from observant.formats.imports.base import VisitRows
+from observant.formats.imports.base import Importer, VisitRows
 from observant.formats.imports.histories import add_history
 from observant.formats.imports.urlwatch import EVERY_CHANGE_SEEN
 from observant.times import MICROSECONDS, checked
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["IMPORTERS", "GitHistory"]
 
 
-class GitHistory:
+class GitHistory(Importer):
     """The folder of a git repository."""
 
     name = "git"
     title = "Git repository"
     evidence: Evidence = "C"
-    endings: tuple[str, ...] = ("/",)
+    endings = ("/",)
     assumption = EVERY_CHANGE_SEEN
     assumes = "the commits of a file are all updates it had, up to the last commit"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import LeftOut
+from observant.formats.imports.base import Importer
 from observant.formats.imports.blocks import Lines, read_lines
 from observant.formats.imports.values import (
     Row,
@@ -40,15 +41,13 @@ _LINE = re.compile(
 )
 
 
-class Heritrix:
+class Heritrix(Importer):
     """``crawl.log`` of Heritrix 1 and 3."""
 
     name = "heritrix"
     title = "Heritrix crawl.log"
     evidence: Evidence = "V"
-    endings: tuple[str, ...] = ("crawl.log",)
-    assumption = ""
-    assumes = ""
+    endings = ("crawl.log",)
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether the first line is one of a crawl log."""

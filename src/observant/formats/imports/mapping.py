@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError, VisitLogError
+from observant.formats.imports.base import Importer
 from observant.formats.imports.lines import json_objects, lines
 from observant.units import counted
 from observant.visits.log import COLUMNS
@@ -28,7 +29,7 @@ _PROBE = 1000
 """Rows of which one at least must be readable: each that is not costs a millisecond."""
 
 
-class Table:
+class Table(Importer):
     """Rows with a source and a time, and whatever else the visit log has.
 
     ``--map`` says which column of the file each column of the visit log is; those that are not
@@ -38,9 +39,7 @@ class Table:
     name = "table"
     title = "table of visits (CSV, JSON Lines, Parquet) with your own column names"
     evidence: Evidence = "V"
-    endings: tuple[str, ...] = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson")
-    assumption = ""
-    assumes = ""
+    endings = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson")
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether there are columns called source and time."""

@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from observant.errors import InputError
-from observant.formats.imports.base import VisitRows
+from observant.formats.imports.base import Importer, VisitRows
 from observant.formats.imports.loose import loose_cells, loose_lines, loose_objects, plain_text
 from observant.formats.imports.opening import ImportFile
 from observant.times import MICROSECONDS, checked, from_any, from_java
@@ -57,15 +57,12 @@ class State(NamedTuple):
     signature: str
 
 
-class NutchDump:
+class NutchDump(Importer):
     """``readdb -dump``: text, CSV or JSON."""
 
     name = "nutch"
     title = "Apache Nutch crawl database dump"
     evidence: Evidence = "S"
-    endings: tuple[str, ...] = ()
-    assumption = ""
-    assumes = ""
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether this looks like a dump, or like a folder of its parts."""
@@ -99,15 +96,12 @@ class NutchDump:
         yield rows.take()
 
 
-class NutchSegment:
+class NutchSegment(Importer):
     """``readseg -dump``: the fetches themselves."""
 
     name = "nutch-segment"
     title = "Apache Nutch segment dump"
     evidence: Evidence = "V"
-    endings: tuple[str, ...] = ()
-    assumption = ""
-    assumes = ""
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether this looks like a segment dump, or like the folder of one."""

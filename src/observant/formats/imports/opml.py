@@ -6,12 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
-from observant.formats.imports.base import SourceDescription
+from observant.formats.imports.base import Describer, SourceDescription
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.opening import ImportFile
@@ -23,28 +21,17 @@ _LARGEST = 1 << 26
 _DEEPEST = 200
 
 
-class OpmlFile:
+class OpmlFile(Describer):
     """A list of feeds."""
 
     name = "opml"
     title = "OPML list of feeds"
     evidence: Evidence = "S"
-    endings: tuple[str, ...] = (".opml",)
-    assumption = ""
-    assumes = ""
+    endings = (".opml",)
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
         """Whether the root element is opml."""
         return re.search(rb"<opml[\s>]", head[:4096], re.IGNORECASE) is not None
-
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield nothing: a list of feeds tells of no visits."""
-        report.warn("OPML describes sources and tells of no visits")
-        for _ in self.sources(file, options, report):
-            pass  # it is read for what there is to report
-        yield from ()
 
     def sources(
         self,

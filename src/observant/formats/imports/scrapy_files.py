@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
-from observant.formats.imports.base import VisitRows
+from observant.formats.imports.base import Importer, VisitRows
 from observant.formats.imports.loose import loose_lines, plain_text
 from observant.times import from_iso, from_mail, from_seconds
 
@@ -44,15 +44,13 @@ _LARGEST_META = 1 << 16
 _LARGEST_BODY = 1 << 28
 
 
-class ScrapyLog:
+class ScrapyLog(Importer):
     """The log of a spider: when it fetched what, and with which status."""
 
     name = "scrapy-log"
     title = "Scrapy log"
     evidence: Evidence = "V"
-    endings: tuple[str, ...] = (".log",)
-    assumption = ""
-    assumes = ""
+    endings = (".log",)
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
         """Whether the log has lines of Scrapy's."""
@@ -79,15 +77,13 @@ class ScrapyLog:
         yield rows.take()
 
 
-class ScrapyCache:
+class ScrapyCache(Importer):
     """``httpcache/``: the last answer to every request, with its body."""
 
     name = "scrapy-cache"
     title = "Scrapy HTTP cache folder"
     evidence: Evidence = "S"
-    endings: tuple[str, ...] = ("/",)
-    assumption = ""
-    assumes = ""
+    endings = ("/",)
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether this is the cache, or the part of one spider."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
-from observant.formats.imports.base import VisitRows
+from observant.formats.imports.base import Importer, VisitRows
 from observant.formats.imports.loose import loose_cells, loose_objects, plain_text
 from observant.times import MICROSECONDS, from_any
 
@@ -47,15 +47,12 @@ _USUAL = {
 _ONE_VISIT = 60 * MICROSECONDS
 
 
-class ScrapyItems:
+class ScrapyItems(Importer):
     """An item feed, with a mapping of its fields."""
 
     name = "scrapy-items"
     title = "Scrapy item feed"
     evidence: Evidence = "V"
-    endings: tuple[str, ...] = ()
-    assumption = ""
-    assumes = ""
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
         """Only XML is known by its look: JSON and CSV could be anybody's."""

@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
-from observant.formats.imports.base import SourceDescription, VisitRows
+from observant.formats.imports.base import Importer, SourceDescription, VisitRows
 from observant.formats.imports.loose import loose_lines, plain_text
 from observant.formats.imports.markup import elements, local_name, text_of
 from observant.times import (
@@ -51,15 +51,13 @@ _ENOUGH = 5
 _ROOTS = {"urlset", "sitemapindex"}
 
 
-class SitemapFile:
+class SitemapFile(Importer):
     """``sitemap.xml``, or a plain list of addresses."""
 
     name = "sitemap"
     title = "Sitemap"
     evidence: Evidence = "D"
-    endings: tuple[str, ...] = (".xml",)
-    assumption = ""
-    assumes = ""
+    endings = (".xml",)
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
         """Whether the root element is one of a sitemap."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from observant.formats.imports.base import VisitRows
+from observant.formats.imports.base import Importer, VisitRows
 from observant.formats.imports.loose import loose_cells, loose_objects, plain_text
 from observant.times import MICROSECONDS, checked, from_any, from_mail
 
@@ -29,15 +29,12 @@ _STATUS = {"FETCHED": 200, "REDIRECTION": 301, "FETCH_ERROR": 0, "ERROR": 404}
 _MINUTE = 60 * MICROSECONDS
 
 
-class StormCrawler:
+class StormCrawler(Importer):
     """Status documents, SQL rows and URLFrontier dumps."""
 
     name = "stormcrawler"
     title = "StormCrawler status or URLFrontier dump"
     evidence: Evidence = "S"
-    endings: tuple[str, ...] = ()
-    assumption = ""
-    assumes = ""
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
         """Whether the first line looks like one of the three forms."""

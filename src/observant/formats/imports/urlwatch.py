@@ -23,7 +23,7 @@ from urllib.parse import quote
 import msgspec
 
 from observant.errors import InputError
-from observant.formats.imports.base import VisitRows
+from observant.formats.imports.base import Importer, VisitRows
 from observant.formats.imports.histories import add_history
 from observant.formats.imports.loose import plain_text
 from observant.formats.imports.opening import ImportFile
@@ -57,13 +57,13 @@ class _Packed(msgspec.Struct):
     err: Any = None
 
 
-class SnapshotDatabase:
+class SnapshotDatabase(Importer):
     """``cache.db`` of urlwatch, ``snapshots.db`` of webchanges."""
 
     name = "urlwatch"
     title = "urlwatch or webchanges database"
     evidence: Evidence = "C"
-    endings: tuple[str, ...] = (".db", ".sqlite", ".sqlite3")
+    endings = (".db", ".sqlite", ".sqlite3")
     assumption = EVERY_CHANGE_SEEN
     assumes = (
         "visits were so frequent that every change was seen, soon after it happened, up to the "

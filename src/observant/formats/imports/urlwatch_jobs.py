@@ -12,13 +12,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
-from observant.formats.imports.base import SourceDescription
+from observant.formats.imports.base import Describer, SourceDescription
 from observant.formats.imports.loose import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.opening import ImportFile
@@ -43,15 +41,13 @@ _WITHOUT_PLACE = {
 }
 
 
-class JobFile:
+class JobFile(Describer):
     """``urls.yaml`` of urlwatch, ``jobs.yaml`` of webchanges."""
 
     name = "urlwatch-jobs"
     title = "urlwatch or webchanges job file"
     evidence: Evidence = "S"
-    endings: tuple[str, ...] = ("urls.yaml", "jobs.yaml")
-    assumption = ""
-    assumes = ""
+    endings = ("urls.yaml", "jobs.yaml")
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether this is YAML by its name, with a job at the top."""
@@ -59,15 +55,6 @@ class JobFile:
             return False
         keys = rb"(?m)^(?:- )?(?:url|navigate|command|name|kind): *\S"
         return re.search(keys, head) is not None and b"seeds:" not in head
-
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield nothing: jobs tell of no visits."""
-        report.warn("a job file describes sources and tells of no visits")
-        for _ in self.sources(file, options, report):
-            pass  # it is read for what there is to report
-        yield from ()
 
     def sources(
         self,

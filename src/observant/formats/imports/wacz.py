@@ -6,6 +6,7 @@ import zipfile
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from observant.errors import InputError
+from observant.formats.imports.base import Importer
 from observant.formats.imports.blocks import read_lines
 from observant.formats.imports.cdxj import CdxjLines
 from observant.formats.imports.opening import ImportFile
@@ -29,15 +30,13 @@ _MOST_MEMBERS = 100_000
 _ENCRYPTED = 1
 
 
-class Wacz:
+class Wacz(Importer):
     """Web archives in one file, as Browsertrix, ArchiveWeb.page and py-wacz write them."""
 
     name = "wacz"
     title = "WACZ web archive"
     evidence: Evidence = "V"
-    endings: tuple[str, ...] = (".wacz",)
-    assumption = ""
-    assumes = ""
+    endings = (".wacz",)
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether this is a zip with a description and an archive or an index."""

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, BinaryIO
 
 from observant.errors import LeftOut
-from observant.formats.imports.base import VisitRows
+from observant.formats.imports.base import Importer, VisitRows
 from observant.formats.imports.values import checked_row, digest_in, iso_instant
 from observant.formats.imports.warc_records import Body, WarcRecord, http_head, records_of
 from observant.times import http_date, micros
@@ -26,15 +26,13 @@ _CHUNK = 1 << 20
 _VERSIONS = (b"WARC/0.17", b"WARC/0.18", b"WARC/1.0", b"WARC/1.1")
 
 
-class Warc:
+class Warc(Importer):
     """WARC 1.0 and 1.1, plain or compressed by gzip or zstd, a record at a time."""
 
     name = "warc"
     title = "WARC file of a web archive"
     evidence: Evidence = "V"
-    endings: tuple[str, ...] = (".warc",)
-    assumption = ""
-    assumes = ""
+    endings = (".warc",)
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether the first line says so."""

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from observant.errors import InputError
+from observant.formats.imports.base import Importer
 from observant.formats.imports.blocks import COMPILED_FROM, read_block
 from observant.formats.imports.cdxj import CdxjLines
 from observant.formats.imports.lines import lines
@@ -41,15 +42,13 @@ class Member(NamedTuple):
     length: int
 
 
-class ZipNum:
+class ZipNum(Importer):
     """The secondary index of a cluster; the shards that it names lie in the same folder."""
 
     name = "zipnum"
     title = "ZipNum cluster of CDXJ (cluster.idx and its shards)"
     evidence: Evidence = "V"
-    endings: tuple[str, ...] = (".idx",)
-    assumption = ""
-    assumes = ""
+    endings = (".idx",)
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether the first line is one of a secondary index."""

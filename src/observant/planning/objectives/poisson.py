@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from observant.currency.shares import share_lost, share_lost_twice
 from observant.planning.objectives.index import (
     Array,
     Choice,
@@ -17,8 +18,6 @@ from observant.planning.objectives.solving import (
     currency_crossing,
     ein,
     newton_crossing,
-    share_lost,
-    share_lost_twice,
 )
 
 if TYPE_CHECKING:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import InputError
-from observant.planning.rivals.policy import CHANGED, FAILED, GONE, SAME, UNKNOWN, Seen, State
+from observant.planning.rivals.policy import (
+    CHANGED,
+    FAILED,
+    GONE,
+    SAME,
+    UNKNOWN,
+    Adaptive,
+    Seen,
+    State,
+)
 from observant.times import DAY
 
 if TYPE_CHECKING:
@@ -24,7 +33,7 @@ _MINUTES = 1_440.0  # of a day
 
 
 @dataclass(frozen=True)
-class NutchDefault:
+class NutchDefault(Adaptive):
     """Nutch's `DefaultFetchSchedule`: the same interval always, 30 days as shipped.
 
     A failed visit is tried again after a day; the third failure in a row counts as gone. A source
@@ -37,20 +46,15 @@ class NutchDefault:
     retries: int = 3
     name: str = "nutch"
 
-    def start(self, sources: int) -> State:
-        return State.fresh(sources, self.interval)
+    def first_period(self) -> float:
+        return self.interval
 
-    def next_period(
-        self,
-        state: State,
-        seen: Seen,
-        rng: np.random.Generator | None = None,  # noqa: ARG002
-    ) -> tuple[Floats, State]:
+    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
         return _nutch_failures(self, state, seen, state.period, state.period)
 
 
 @dataclass(frozen=True)
-class NutchAdaptive:
+class NutchAdaptive(Adaptive):
     """Nutch's `AdaptiveFetchSchedule`. The defaults are those of the shipped configuration.
 
     The interval grows by `up` after a visit that saw nothing new and shrinks by `down` after a
@@ -83,15 +87,10 @@ class NutchAdaptive:
         """The values in the code, used when the configuration does not set them."""
         return cls(up=0.2, down=0.2, sync_share=0.2, name="nutch_adaptive_code")
 
-    def start(self, sources: int) -> State:
-        return State.fresh(sources, self.interval)
+    def first_period(self) -> float:
+        return self.interval
 
-    def next_period(
-        self,
-        state: State,
-        seen: Seen,
-        rng: np.random.Generator | None = None,  # noqa: ARG002
-    ) -> tuple[Floats, State]:
+    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
         time = np.asarray(seen.time)
         outcome = np.where(
             state.known | (np.asarray(seen.outcome) > UNKNOWN), seen.outcome, UNKNOWN
@@ -138,7 +137,7 @@ def _nutch_failures(
 
 
 @dataclass(frozen=True)
-class StormCrawler:
+class StormCrawler(Adaptive):
     """StormCrawler's `AdaptiveScheduler`, in whole minutes. Intervals are given in minutes here.
 
     After a change the interval goes the share `down` of the way to the shortest; after none it
@@ -180,15 +179,10 @@ class StormCrawler:
             name="news_crawl",
         )
 
-    def start(self, sources: int) -> State:
-        return State.fresh(sources, self.first / _MINUTES)
+    def first_period(self) -> float:
+        return self.first / _MINUTES
 
-    def next_period(
-        self,
-        state: State,
-        seen: Seen,
-        rng: np.random.Generator | None = None,  # noqa: ARG002
-    ) -> tuple[Floats, State]:
+    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
         outcome = np.asarray(seen.outcome)
         minutes = np.round(state.period * _MINUTES)
         shorter = np.floor((1.0 - self.down) * minutes + self.down * self.shortest + 1e-9)
@@ -203,7 +197,7 @@ class StormCrawler:
 
 
 @dataclass(frozen=True)
-class Heritrix:
+class Heritrix(Adaptive):
     """Heritrix 1's adaptive frontier, `WaitEvaluator`. Heritrix 3 has no such rule.
 
     The wait is divided by `factor` after a change and multiplied after none. `overdue` adds the
@@ -222,15 +216,10 @@ class Heritrix:
         if not self.factor > 1.0:
             raise InputError(f"the factor must be above 1, not {self.factor!r}")
 
-    def start(self, sources: int) -> State:
-        return State.fresh(sources, self.interval)
+    def first_period(self) -> float:
+        return self.interval
 
-    def next_period(
-        self,
-        state: State,
-        seen: Seen,
-        rng: np.random.Generator | None = None,  # noqa: ARG002
-    ) -> tuple[Floats, State]:
+    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
         outcome, wait = np.asarray(seen.outcome), state.period
         if self.overdue:
             wait = wait + np.nan_to_num(np.maximum(np.asarray(seen.time) - state.due, 0.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
@@ -19,6 +20,7 @@ __all__ = [
     "GONE",
     "SAME",
     "UNKNOWN",
+    "Adaptive",
     "FixedPeriods",
     "Rule",
     "Seen",
@@ -139,6 +141,29 @@ class Rule(Protocol):
         self, state: State, seen: Seen, rng: np.random.Generator | None = None
     ) -> tuple[Floats, State]:
         """Days from this visit to the next, and the state after it; infinite means never again."""
+
+
+class Adaptive:
+    """A rule whose next visit follows from this one and from what it remembers, not from chance."""
+
+    def start(self, sources: int) -> State:
+        return State.fresh(sources, self.first_period())
+
+    def next_period(
+        self,
+        state: State,
+        seen: Seen,
+        rng: np.random.Generator | None = None,  # noqa: ARG002
+    ) -> tuple[Floats, State]:
+        return self.after(state, seen)
+
+    @abstractmethod
+    def first_period(self) -> float:
+        """Days that a source counts as waiting for before its first visit."""
+
+    @abstractmethod
+    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
+        """As `next_period`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from observant.currency import heuristic_time_to_live
 from observant.errors import InputError
-from observant.planning.rivals.policy import CHANGED, FAILED, UNKNOWN, Seen, State
+from observant.planning.rivals.policy import CHANGED, FAILED, UNKNOWN, Adaptive, Seen, State
 from observant.times import SECOND
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class ChangeDetection:
 
 
 @dataclass(frozen=True)
-class HttpHeuristic:
+class HttpHeuristic(Adaptive):
     """The guess of browsers and caches: look again after a tenth of the age (RFC 9111, 4.2.2).
 
     The age is the time since Last-Modified, or where the source does not say, since the last
@@ -60,15 +60,10 @@ class HttpHeuristic:
     longest: float = 365.0
     name: str = "http_heuristic"
 
-    def start(self, sources: int) -> State:
-        return State.fresh(sources, self.shortest)
+    def first_period(self) -> float:
+        return self.shortest
 
-    def next_period(
-        self,
-        state: State,
-        seen: Seen,
-        rng: np.random.Generator | None = None,  # noqa: ARG002
-    ) -> tuple[Floats, State]:
+    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
         time, outcome = np.asarray(seen.time), np.asarray(seen.outcome)
         last = np.where(np.isnan(state.changed) | (outcome == CHANGED), time, state.changed)
         age = np.where(np.isnan(seen.age), time - last, seen.age)
@@ -81,7 +76,7 @@ class HttpHeuristic:
 
 
 @dataclass(frozen=True)
-class Miniflux:
+class Miniflux(Adaptive):
     """Miniflux with POLLING_SCHEDULER=entry_frequency: as often as entries came last week.
 
     w = ⌈7 d ÷ mean gap⌉ entries a week, the wait is 7 d ÷ (w·factor) between 5 minutes and a day,
@@ -98,15 +93,10 @@ class Miniflux:
         if not self.factor > 0.0:
             raise InputError(f"the factor must be above 0, not {self.factor!r}")
 
-    def start(self, sources: int) -> State:
-        return State.fresh(sources, self.longest)
+    def first_period(self) -> float:
+        return self.longest
 
-    def next_period(
-        self,
-        state: State,
-        seen: Seen,
-        rng: np.random.Generator | None = None,  # noqa: ARG002
-    ) -> tuple[Floats, State]:
+    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
         gap = np.asarray(seen.entry_gap)
         some = gap > 0.0
         a_week = np.ceil(7.0 / np.where(some, gap, 1.0) - 1e-9)
@@ -119,7 +109,7 @@ class Miniflux:
 
 
 @dataclass(frozen=True)
-class CommaFeed:
+class CommaFeed(Adaptive):
     """CommaFeed's empirical interval: half the mean gap of the entries, by how long ago the last
     one came.
 
@@ -133,15 +123,10 @@ class CommaFeed:
     free_errors: int = 3
     name: str = "commafeed"
 
-    def start(self, sources: int) -> State:
-        return State.fresh(sources, self.longest)
+    def first_period(self) -> float:
+        return self.longest
 
-    def next_period(
-        self,
-        state: State,
-        seen: Seen,
-        rng: np.random.Generator | None = None,  # noqa: ARG002
-    ) -> tuple[Floats, State]:
+    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
         age, gap = np.asarray(seen.entry_age), np.asarray(seen.entry_gap)
         lively = np.clip(gap / 2.0, self.shortest, _HOUR)
         wait = np.select(
