@@ -452,7 +452,7 @@ def test_the_throttle_doubles_and_forgets_and_stays_small():
     assert throttle.wait(["k"]) == 0.0
     for k in range(100):
         throttle.failed([f"other {k}"])
-    assert len(throttle._failures) == 10
+    assert len(throttle.failures) == 10
 
 
 def test_a_throttled_login_is_429_with_a_time_to_wait():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from observant.cli.options import since_option
-from observant.cli.store_options import opened, place, store_options, tell_disabled
+from observant.cli.store_options import new_file, opened, place, store_options, tell_disabled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,9 +113,16 @@ def restore(file: str, replace: bool, store: str | None, config: str | None, as_
     from observant.cli.console import print_json
     from observant.units import counted
 
-    with opened(store, config, create=True) as (found, loaded):
-        visits = found.restore(file, replace=replace)
-        disabled = tell_disabled(found, loaded)
+    made = new_file(store, config)
+    try:
+        with opened(store, config, create=True) as (found, loaded):
+            visits = found.restore(file, replace=replace)
+            disabled = tell_disabled(found, loaded)
+    except BaseException:
+        if made is not None:  # a bad backup leaves nothing behind
+            for ending in ("", "-wal", "-shm"):
+                Path(f"{made}{ending}").unlink(missing_ok=True)
+        raise
     if as_json:
         print_json({"store": place(loaded.store), "visits": visits, "disabled": disabled})
     else:

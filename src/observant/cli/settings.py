@@ -168,7 +168,7 @@ def import_(file: str, store: str | None, config: str | None, as_json: bool) -> 
         document = msgspec.json.decode(text, type=Document)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=file) from error
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"this is not an export of observant: {error}", file=file) from error
     with _collection(store, config, create=True) as collection:
         told = collection.import_(document, trusted=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +18,16 @@ if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.store import Store, StoredSource
 
-__all__ = ["ago", "due", "opened", "place", "source_json", "store_options", "tell_disabled"]
+__all__ = [
+    "ago",
+    "due",
+    "new_file",
+    "opened",
+    "place",
+    "source_json",
+    "store_options",
+    "tell_disabled",
+]
 
 store_options = together(
     click.option(
@@ -47,6 +57,14 @@ def opened(
     loaded = load_config(config, {"store": store, **flags})
     with open_store(loaded.store, create=create) as found:
         yield found, loaded
+
+
+def new_file(store: str | None, config: str | None) -> Path | None:
+    """The file that opening the store would make; None if there is one, or if it is none."""
+    from observant.observer.config import load_config
+
+    place = load_config(config, {"store": store}).store
+    return Path(place) if "://" not in place and not Path(place).exists() else None
 
 
 def tell_disabled(store: Store, config: Config) -> list[dict[str, str]]:

@@ -125,6 +125,8 @@ def _told(error: Exception) -> tuple[int, str, dict[str, str]]:
         return 503, "the store cannot be used now; the log of the service says why", {}
     if isinstance(error, msgspec.ValidationError):
         return 400, str(error), {}
+    if isinstance(error, RecursionError):  # a body of thousands of brackets
+        return 400, "this is nested too deeply", {}
     if isinstance(error, BusyError):
         return 503, str(error), {"Retry-After": "5"}
     if isinstance(error, ObservantError):

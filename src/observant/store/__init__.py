@@ -154,6 +154,12 @@ def open_store(
     where = slashes and (ENGINES.get(scheme) or added("observant.stores").get(scheme))
     if where:
         return Store(load(where)(text, create=create, durable=durable), clock)
+    named = text.partition(":")[0].lower()
+    if slashes or (named and named != text.lower() and named in ENGINES):
+        raise StoreError(  # without the address: it may hold a password
+            f"this address of a database ({named[:20]}:…) is not understood; "
+            "write postgresql://user@host/database, or the name of a file"
+        )
     engine = load(ENGINES[""])(
         text, create=create, durable=durable, allow_network=allow_network_filesystem
     )

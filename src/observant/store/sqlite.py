@@ -110,6 +110,8 @@ class SqliteEngine(Engine):
         self._pool = threading.Lock()  # another one: nobody who reads waits for those who write
         self._idle: list[sqlite3.Connection] = []
         self._writer: sqlite3.Connection | None = None
+        self._read_only = ""
+        """The address of a file that we may not write; empty for others."""
         self._closed = False
         try:
             self._open(create=create, allow_network=allow_network)
@@ -134,6 +136,12 @@ class SqliteEngine(Engine):
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             except OSError as error:
                 raise StoreError(f"{self.path}: cannot be made: {error.strerror}") from error
+        self._read_only = _read_only_uri(self.path)
+        if self._read_only:
+            with _told(self), contextlib.closing(self._connect()) as connection:
+                _refuse_foreign(connection, self.path)
+            self.migrate(create=False)
+            return
         with _told(self):
             self._writer = self._connect()
             _refuse_foreign(self._writer, self.path)
@@ -145,7 +153,8 @@ class SqliteEngine(Engine):
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path,
+            self._read_only or self.path,
+            uri=bool(self._read_only),
             timeout=_BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
@@ -198,6 +207,8 @@ class SqliteEngine(Engine):
 
     def write(self, work: Callable[[Session], T]) -> T:
         with self._writing, _told(self):
+            if self._writer is None and self._read_only and not self._closed:
+                raise StoreError(f"{self.path}: may only be read, not written")
             if self._writer is None:
                 raise StoreError(f"{self.path}: the store is closed")
             self._writer.execute("BEGIN IMMEDIATE")
@@ -268,6 +279,16 @@ class SqliteEngine(Engine):
                 self._writer = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _read_only_uri(path: Path) -> str:
+    """How to open a file that may only be read, or lies where nothing may be written."""
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        return ""
+    # Without a log there is nothing to wait for: so none is looked for, which takes writing.
+    log = path.with_name(f"{path.name}-wal")
+    settled = not (log.exists() and log.stat().st_size)
+    return f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if settled else ''}"
 
 
 def _expanded(text: str, parameters: dict[str, Any]) -> tuple[str, dict[str, Any]]:

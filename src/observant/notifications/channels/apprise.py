@@ -2,8 +2,9 @@
 installed).
 
 Apprise speaks to the network by itself, so it runs in a process of its own in which the guard is
-asked about every address before a socket connects, no other program can be started, and no
-redirect is followed. The address with its secrets goes in by standard input, never by arguments.
+asked about every address before a socket connects, no other program can be started, no file but
+those of Python and its packages can be opened, and no redirect is followed. The address with its
+secrets goes in by standard input, never by arguments.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import re
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
 
 import msgspec
 
@@ -37,6 +39,8 @@ _LOCAL = frozenset(
     ]
 )
 """What stays on this machine, or has a way of its own here."""
+_FILES = frozenset({"template", "attach", "file", "path", "config", "include"})
+"""Options of addresses that name files; what else may open one, the worker refuses."""
 
 
 def check_apprise(channel: str) -> None:
@@ -46,6 +50,11 @@ def check_apprise(channel: str) -> None:
         raise InputError("a channel is an address: https://…, mailto:…, or one of Apprise")
     if match[1].lower() in _LOCAL:
         raise InputError(f"{match[1]}:// is no channel here; use https:// or mailto:")
+    for name in parse_qs(channel.partition("?")[2], keep_blank_values=True):
+        if name.lower().lstrip("+-:") in _FILES:
+            raise InputError(
+                f"{match[1]}://…?{name[:20]}= opens files of this machine; leave it out"
+            )
     if find_spec("apprise") is None:
         raise InputError(
             f"{match[1]}:// needs Apprise: install observant[notify], or use https:// or mailto:"

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
+import mimetypes
+import os
 import sys
+import sysconfig
 from typing import Any
 
 from observant.observer.transport.guard import Guard
@@ -17,6 +20,7 @@ from observant.observer.transport.guard import Guard
 __all__ = ["main"]
 
 _PROGRAMS = ("subprocess.", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "pty.")
+_HARMLESS_FILES = frozenset(["/dev/null", "/dev/urandom", *mimetypes.knownfiles])
 _SENDING = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
 
 
@@ -45,8 +49,23 @@ def main() -> None:
     json.dump({"ok": ok, "error": error or "the service did not take it"}, sys.stdout)
 
 
+def _is_ours(name: object, folders: tuple[str, ...]) -> bool:
+    """Whether a file belongs to Python or its packages; a number is one that is open already."""
+    if isinstance(name, int):
+        return True
+    path = os.path.realpath(os.fspath(name))  # type: ignore[call-overload]
+    text = path.decode("utf-8", "replace") if isinstance(path, bytes) else str(path)
+    return text.startswith(folders) or name in _HARMLESS_FILES
+
+
 def _hook(guard: Guard, refusals: list[str]) -> Any:
+    paths = {*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix, *sys.path[1:]}
+    folders = tuple(f"{os.path.realpath(path)}/" for path in paths if path)
+
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and not _is_ours(arguments[0], folders):
+            refusals.append("it would open a file of this machine")
+            raise PermissionError("no file is opened here")
         if event.startswith(_PROGRAMS):
             raise PermissionError("no program is started here")
         if event not in _SENDING:

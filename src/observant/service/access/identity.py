@@ -92,7 +92,7 @@ class Access:
     ) -> None:
         self.store, self._clock = store, clock
         self._cost = {} if log_n is None else {"log_n": log_n}
-        self._throttle = throttle or Throttle()
+        self._throttle = throttle or Throttle(store=store)
 
     @cached_property
     def _nobody(self) -> str:

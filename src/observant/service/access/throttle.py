@@ -1,23 +1,32 @@
-"""Guessing passwords is slow: failures are counted, and soon one has to wait."""
+"""Guessing passwords is slow: failures are counted, and soon one has to wait.
+
+They are counted in the store, so that it does not matter which of several processes is asked, or
+whether it was started anew.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
-from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from observant.store import Store
+
 __all__ = ["Throttle"]
+
+_KEPT = "access.failures"
 
 
 class Throttle:
     """Lets `free` failures of a key pass; then each failure doubles the wait, up to `longest`.
 
     Counted are the account together with the address, the address, and (more patiently, so that
-    nobody can lock others out for long) the account. What failed long ago is forgotten.
+    nobody can lock others out for long) the account. What failed long ago is forgotten. Without a
+    store the failures are counted in this process alone.
 
     >>> now = 0.0
     >>> throttle = Throttle(free=2, clock=lambda: now)
@@ -33,41 +42,63 @@ class Throttle:
         free: int = 5,
         first: float = 2.0,
         longest: float = 900.0,
-        most: int = 10_000,
-        clock: Callable[[], float] = time.monotonic,
+        most: int = 2000,
+        clock: Callable[[], float] = time.time,
+        store: Store | None = None,
     ) -> None:
         self._free, self._first, self._longest, self._most = free, first, longest, most
-        self._clock = clock
+        self._clock, self._store = clock, store
         self._lock = threading.Lock()
-        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._here: dict[str, list[float]] = {}
+
+    @property
+    def failures(self) -> dict[str, list[float]]:
+        """How often each key has failed and when last, by a digest of the key."""
+        kept = self._here if self._store is None else self._store.settings.get(_KEPT)
+        return kept if isinstance(kept, dict) else {}
 
     def wait(self, keys: Iterable[str]) -> float:
         """Seconds until these may try again."""
-        now = self._clock()
-        with self._lock:
-            return max([0.0, *(self._until(key) - now for key in keys)])
+        now, failures = self._clock(), self.failures
+        return max([0.0, *(self._until(key, failures, now) - now for key in keys)])
 
     def failed(self, keys: Iterable[str]) -> None:
         """These have failed to sign in."""
-        now = self._clock()
-        with self._lock:
-            for key in keys:
-                count, last = self._failures.pop(key, (0, now))
-                fresh = now - last < 2 * self._longest
-                self._failures[key] = (count + 1 if fresh else 1, now)
-            while len(self._failures) > self._most:
-                self._failures.popitem(last=False)
+        now, named = self._clock(), [_digest(key) for key in keys]
+
+        def count(kept: Any) -> dict[str, list[float]]:
+            failures: dict[str, list[float]] = dict(kept) if isinstance(kept, dict) else {}
+            for key in named:
+                before, last = failures.pop(key, (0, now))
+                fresh = abs(now - last) < 2 * self._longest
+                failures[key] = [before + 1 if fresh else 1, now]
+            lately = sorted(failures.items(), key=lambda item: item[1][1])
+            return dict(lately[-self._most :])
+
+        self._change(count)
 
     def succeeded(self, keys: Iterable[str]) -> None:
         """These have signed in: begin anew."""
-        with self._lock:
-            for key in keys:
-                self._failures.pop(key, None)
+        named = {_digest(key) for key in keys}
+        if named & set(self.failures):
+            self._change(lambda kept: {k: v for k, v in (kept or {}).items() if k not in named})
 
-    def _until(self, key: str) -> float:
-        """The tick from which this key may try again."""
-        count, last = self._failures.get(key, (0, 0.0))
+    def _change(self, work: Callable[[Any], dict[str, list[float]]]) -> None:
+        if self._store is not None:
+            self._store.settings.change(_KEPT, lambda kept: work(kept) or None)
+            return
+        with self._lock:
+            self._here = work(self._here)
+
+    def _until(self, key: str, failures: dict[str, list[float]], now: float) -> float:
+        """The instant from which this key may try again."""
+        count, last = failures.get(_digest(key), (0, 0.0))
         beyond = count - self._free * (10 if key.startswith("account:") else 1)
-        if beyond <= 0:
+        if beyond <= 0 or last > now + self._longest:  # the clock was set back meanwhile
             return 0.0
         return last + min(self._first * 2.0 ** min(beyond - 1, 30), self._longest)
+
+
+def _digest(key: str) -> str:
+    """What is kept of a key: who has tried to sign in, and from where, is nobody's business."""
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:24]

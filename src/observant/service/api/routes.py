@@ -58,13 +58,17 @@ IdempotencyKey = Annotated[
 def spec(operation: str, *, topic: str = "", **more: Any) -> dict[str, Any]:
     """What a handler says of itself: its name is that of the client's method and of the rule."""
     told = {
+        400: "It is not understood.",
         401: "Nobody has signed in.",
         403: "Not allowed.",
         404: "There is no such thing.",
+        409: "It is in conflict with what is there.",
+        413: "It is too large.",
         422: "It cannot be used; the detail says why.",
         429: "Too many attempts.",
         503: "Not now.",
     }
+    need = RULES[operation]
     responses = {
         status: ResponseSpec(
             Problem,
@@ -73,7 +77,8 @@ def spec(operation: str, *, topic: str = "", **more: Any) -> dict[str, Any]:
             generate_examples=False,
         )
         for status, text in told.items()
-        if RULES[operation] != "nothing" or status != 403
+        if not (status == 403 and need == "nothing")
+        and not (status in {409, 413} and need == "read")
     }
     return {
         "opt": rule(operation),
