@@ -57,10 +57,11 @@ log = logging.getLogger("observant.observer")
 _REFRESH = 2.0
 _SAVE = 30.0
 _SWEEP = 3600.0
-_STOPPING = 10.0
+_STOPPING = 4.0
 """Seconds that visits under way are given to end when the observer stops."""
 _LONGEST_VISIT = 600.0
 _RECENT = 5.0
+_LONGEST_TEXT = 1 << 16
 _PATIENCE = 60.0
 """A visit waits so many seconds for its host; for longer rests it goes back into the schedule."""
 _STORE_FAILURES = 5
@@ -402,6 +403,10 @@ class Observer(Watching):
             looked_back = True
             watched.noise = len(learned_noise(previous))
             watched.text = previous.text if previous else None
+            if (
+                len(watched.text or "") > _LONGEST_TEXT
+            ):  # the worker that reads it makes the excerpt
+                watched.text = None
             self.permission.check(watched.row)
             if watched.source is None:
                 watched.source = self._make(watched)

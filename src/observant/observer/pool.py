@@ -18,6 +18,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Self, TypeVar
@@ -33,6 +34,8 @@ T = TypeVar("T")
 SMALL = 512 << 10
 """Bytes of a request up to which it is small."""
 _MB = 1 << 20
+ROOM = 32 * _MB
+"""Bytes of requests that may wait in memory; the others wait in files."""
 _WAIT = 30.0
 """Real seconds that a worker may need beyond ten times its processor time: machines are busy."""
 
@@ -51,8 +54,8 @@ class Lane(NamedTuple):
 
 
 LANES = {
-    "small": Lane(2, 3, 0, 64 * _MB),
-    "large": Lane(1, 3, 1.5, 160 * _MB),
+    "small": Lane(2, 3, 0, 48 * _MB),
+    "large": Lane(1, 3, 1.5, 128 * _MB),
     "asked": Lane(1, 5, 1.5, 160 * _MB, most=4),
 }
 
@@ -75,15 +78,23 @@ class Pool:
         self.started = self.died = 0
         """Workers so far, and those that were ended by a limit or broke down."""
 
-    def submit(self, task: str, given: Any, kind: type[T], *, lane: str = "") -> Future[T]:
-        """Have it done: `given` goes to the task, and its answer, a `kind`, comes back."""
-        packed = msgspec.msgpack.encode(given)
+    def submit(
+        self, task: str, given: Any, kind: type[T], *, lane: str = "", packed: bytes = b""
+    ) -> Future[T]:
+        """Have it done: `given` goes to the task, and its answer, a `kind`, comes back.
+
+        `packed` is what is given, if it is packed already.
+        """
+        packed = packed or msgspec.msgpack.encode(given)
         lane = lane or ("small" if len(packed) <= SMALL else "large")
         limits, waiting = self.lanes[lane], self._queues[lane]
         if waiting.under_way >= limits.most + limits.workers:
             raise BusyError("too many of these are asked for at once: try again soon")
         future: Future[T] = Future()
-        job = _Job(task, packed, kind, limits, future)
+        kept: bytes | _Spilled = packed
+        if self.bytes + len(packed) > ROOM and waiting.under_way:  # its turn comes later
+            kept = _Spilled(packed)
+        job = _Job(task, kept, kind, limits, future)
         with self._lock:
             if self._closed:
                 raise WorkerError("the workers have been closed")
@@ -111,7 +122,7 @@ class Pool:
 
     @property
     def bytes(self) -> int:
-        """What waits, or is being read."""
+        """What waits in memory, or is being read."""
         return sum(waiting.bytes for waiting in self._queues.values())
 
     def close(self) -> None:
@@ -166,12 +177,34 @@ class Pool:
             job.future.set_result(value)
 
 
+class _Spilled:
+    """A request that waits in a file: the large ones of many hosts do not fit into memory."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._size = len(packed)
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (it is closed when it is read)
+        self._file.write(packed)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def take(self) -> bytes:
+        with self._file as file:
+            file.seek(0)
+            return file.read()
+
+
 class _Job(NamedTuple):
     task: str
-    packed: bytes
+    packed: bytes | _Spilled
     kind: Any
     limits: Lane
     future: Future[Any]
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory while it waits."""
+        return 0 if isinstance(self.packed, _Spilled) else len(self.packed)
 
     @property
     def seconds(self) -> int:
@@ -189,13 +222,13 @@ class _Queue:
     def put(self, job: _Job) -> None:
         with self._lock:
             self.under_way += 1
-            self.bytes += len(job.packed)
+            self.bytes += job.held
         self.jobs.put(job)
 
     def done(self, job: _Job) -> None:
         with self._lock:
             self.under_way -= 1
-            self.bytes -= len(job.packed)
+            self.bytes -= job.held
 
 
 class _Worker:
@@ -222,6 +255,10 @@ class _Worker:
         return True
 
     def do(self, job: _Job) -> Any:
+        packed = job.packed.take() if isinstance(job.packed, _Spilled) else job.packed
+        return self._do(job, packed)
+
+    def _do(self, job: _Job, packed: bytes) -> Any:
         process = self.process
         assert process is not None  # noqa: S101 (`ready` was called)
         limits = job.limits
@@ -231,12 +268,12 @@ class _Worker:
         deadline = _WAIT + 10 * job.seconds
         try:
             _write(process.stdin, len(head).to_bytes(4, "big") + head)
-            _write(process.stdin, job.packed)
+            _write(process.stdin, packed)
             reply, value = self._receive(process.stdout, deadline)
         except (OSError, EOFError):
             error = self._death(process, job, deadline)
             if error is None and self.ready():  # it had just retired: nothing was begun
-                return self.do(job)
+                return self._do(job, packed)
             raise error or WorkerError("no worker could be started") from None
         if reply.what == "done":
             return msgspec.msgpack.decode(value, type=job.kind)

@@ -6,6 +6,7 @@ ask for them from an event loop; what is small and takes time in proportion is d
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable  # noqa: TC003 (msgspec reads the annotations)
 from functools import cache
@@ -112,7 +113,8 @@ async def read(
 ) -> Read:
     """Read what a visit fetched and compare it with the last version.
 
-    A worker that is ended by its limits makes a failed visit, which says so.
+    A worker that is ended by its limits makes a failed visit, which says so. Large texts are handed
+    over: afterwards `fetched` has no body any more, and `previous` no text.
     """
     from observant.observer.pool import pool
 
@@ -133,8 +135,16 @@ async def read(
         previous=previous,
         fetched=msgspec.structs.replace(fetched, headers=()),
     )
+    packed = msgspec.msgpack.encode(body)
+    del body
+    if length > AT_ONCE:  # many may wait: nobody needs these again
+        msgspec.structs.force_setattr(fetched, "body", b"")
+        if previous is not None:
+            msgspec.structs.force_setattr(previous, "text", None)
+    waiting = pool().submit("read", None, Read, packed=packed)
+    del packed
     try:
-        return await pool().run("read", body, Read)
+        return await asyncio.wrap_future(waiting)
     except WorkerError as error:
         return Read(comparison=comparer.failed(previous, "content", str(error)))
 

@@ -167,8 +167,12 @@ def _changes(
         "attributes": list(comparison.attributes) if comparison else [],
         "back_to": comparison.back_to.hex() if comparison and comparison.back_to else None,
     }
-    if comparison is not None and comparison.text is not None and text_before is not None:
-        shown = comparison.excerpt or excerpt(text_before, comparison.text)
+    shown = None
+    if comparison is not None and comparison.text is not None:
+        shown = comparison.excerpt
+        if shown is None and text_before is not None:
+            shown = excerpt(text_before, comparison.text)
+    if shown is not None:
         payload |= {"added": shown.added, "removed": shown.removed, "cut": shown.cut}
     told = []
     only_member = any(tag.startswith(QUERY_TAG) for tag in row.tags) and memberships

@@ -8,10 +8,12 @@ import ipaddress
 import logging
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from litestar.concurrency import set_asyncio_executor
 
 from observant.errors import InputError, ObservantError
 from observant.notifications import notifying
@@ -30,6 +32,9 @@ __all__ = ["Serving", "is_loopback", "serve"]
 
 log = logging.getLogger("observant.service")
 _STOPPING = 5.0
+_ANSWERING = 24
+"""Threads that answer requests. They are not those of the observer, which keeps leases and visits;
+what takes long (visits that people ask for, differences) may have a few of them and no more."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 """Seconds before an observer that has ended with an error is started again."""
 
@@ -66,6 +71,9 @@ async def serve(
     credentials = await asyncio.to_thread(access.first_run)
     collection = Collection(store, config, observer, loop=asyncio.get_running_loop())
     app = create_app(collection, access=access, prefix=serving.prefix)
+    answering = ThreadPoolExecutor(_ANSWERING, thread_name_prefix="observant-answering")
+    # Set beside the loop: Litestar fears that answers are under way, and there are none yet.
+    await asyncio.to_thread(set_asyncio_executor, answering)
     server = _Server(
         uvicorn.Config(
             app,
@@ -102,6 +110,8 @@ async def serve(
                     observer.stop()
                 results = await asyncio.gather(*tasks, return_exceptions=True)
                 await warming
+                await asyncio.to_thread(set_asyncio_executor, None)
+                answering.shutdown(wait=False, cancel_futures=True)
                 collection.cache.close()
                 listening.close()
     for task, result in zip(tasks, results, strict=True):

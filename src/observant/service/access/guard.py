@@ -7,13 +7,13 @@ know, and must not come from another site.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
 from litestar import Request
+from litestar.concurrency import sync_to_thread
 from litestar.enums import ScopeType
 from litestar.exceptions import NotAuthorizedException, PermissionDeniedException
 from litestar.middleware import ASGIMiddleware
@@ -57,6 +57,15 @@ def check_routes(app: Litestar) -> None:
                 )
 
 
+def _shows_something(scope: HTTPScope) -> bool:
+    """Whether whoever asks says who they are; strangers are answered without the store."""
+    return (
+        any(key == b"authorization" for key, _ in scope["headers"])
+        or bool(scope["route_handler"].opt.get("token_in_query") and scope["query_string"])
+        or bool(session_of(scope))
+    )
+
+
 class Guard(ASGIMiddleware):
     """Stands before every handler."""
 
@@ -70,7 +79,7 @@ class Guard(ASGIMiddleware):
             raise PermissionDeniedException("only HTTP is spoken here")
         # A handler that does not say (the answer to OPTIONS) needs what reading needs.
         need = scope["route_handler"].opt.get("needs", "read")
-        who = await asyncio.to_thread(self._who, scope)
+        who = await sync_to_thread(self._who, scope) if _shows_something(scope) else ANONYMOUS
         scope["user"] = who
         if not who.may(need):
             if who.anonymous and self._is_page(scope):

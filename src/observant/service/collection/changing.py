@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from observant.errors import InputError, ObservantError
+from observant.errors import BusyError, InputError, ObservantError
 from observant.service.answers import Added, BulkAnswer, CheckAnswer, Imported, Refused, SourceRow
 from observant.service.collection.entries import (
     MOST_SOURCES,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Changing"]
 
 _CHECK_SECONDS = 120.0
-_BUSY_SECONDS = 10.0
 _CHECKS = threading.BoundedSemaphore(4)
 """Visits that people have asked for, at once."""
 _PAGE = 1000
@@ -105,8 +104,8 @@ class Changing(Reading):
         found = self.find(source)
         if found.state != "active":
             raise InputError("this source is paused: resume it first", source=found.name)
-        if not _CHECKS.acquire(timeout=_BUSY_SECONDS):
-            raise ObservantError("many visits are asked for at once: try again soon")
+        if not _CHECKS.acquire(blocking=False):
+            raise BusyError("many visits are asked for at once: try again soon")
         try:
             self._visit(found.name)
         except TimeoutError:

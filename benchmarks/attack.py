@@ -1,0 +1,372 @@
+"""Attacks on the whole product, as tables.
+
+    python -m benchmarks.attack [TABLE ...] [--seconds SECONDS]
+
+readers   bombs × readers: what each body costs a worker, in processor seconds and megabytes
+at-once   the worst that a body can cost which is read without a worker
+serve     `observant serve` while twenty hosts serve the whole collection: how long /health takes,
+          how much memory all its processes have, and how long it takes to end after SIGTERM
+
+Each table is a function in `TABLES`. Everything happens on this machine.
+"""
+
+import argparse
+import contextlib
+import gzip
+import http.client
+import http.server
+import json
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from benchmarks.bombs import BOMBS, HTML, JSON, ROBOTS, TEXT, XML
+from observant.errors import InputError, ObservantError
+from observant.observer.comparing import Comparer, Rules
+from observant.observer.tasks import AT_ONCE, Body, run
+from observant.observer.visit import Fetched
+
+MB = 2**20
+HOSTS = 20
+PAGES = {
+    "page": ("page", {}),
+    "again": ("again", {}),
+    "css": ("page", {"css": "p"}),
+    "drop": ("page", {"drop": ["i"]}),
+    "xpath": ("page", {"xpath": "//a"}),
+    "jsonpath": ("page", {"jsonpath": "$..*"}),
+    "jmespath": ("page", {"jmespath": "@"}),
+    "regex": ("page", {"regex": "(a+)+b"}),
+    "feed": ("feed", {}),
+    "sitemap": ("sitemap", {}),
+    "query": ("query", {}),
+}
+"""The readers: how a body is read, and by which rules."""
+WHO = {
+    HTML: ("page", "again", "css", "drop", "xpath", "regex", "query"),
+    JSON: ("page", "again", "jsonpath", "jmespath", "regex"),
+    XML: ("page", "again", "css", "xpath", "feed", "sitemap"),
+    TEXT: ("page", "again", "regex", "sitemap"),
+}
+
+
+# -- bombs × readers ------------------------------------------------------------------------------
+
+
+def readers(_seconds):
+    """What every bomb costs every reader that would get it, each in a process of its own."""
+    print(f"{'bomb':34}{'kB':>7}" + "".join(f"{name:>14}" for name in PAGES))
+    worst = [0.0, 0.0]
+    for name, bomb in (BOMBS | ROBOTS).items():
+        cells = dict.fromkeys(PAGES, "")
+        for reader in WHO[bomb.kind] if name in BOMBS else ():
+            spent, grown, what = in_process(name, reader)
+            cells[reader] = f"{spent:.1f}s {grown:4.0f}M{what}"
+            worst = [max(worst[0], spent), max(worst[1], grown)]
+        if name in ROBOTS:
+            spent, grown, what = in_process(name, "robots")
+            cells["page"] = f"{spent:.1f}s {grown:4.0f}M{what}"
+            worst = [max(worst[0], spent), max(worst[1], grown)]
+        row = "".join(f"{cell:>14}" for cell in cells.values())
+        print(f"{name:34}{len(bomb.body()) / 1000:7,.0f}{row}", flush=True)
+    print(
+        f"worst: {worst[0]:.1f} s, {worst[1]:.0f} MB; "
+        "t: ended by its time, m: by its memory, -: refused with a reason"
+    )
+    return worst
+
+
+def in_process(name, reader):
+    """Seconds, megabytes and how it ended: read with the limits of its lane in a new process."""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "benchmarks.attack", "--one", name, reader],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == -signal.SIGXCPU:
+        return float("nan"), float("nan"), "t"
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return msgspec.json.decode(done.stdout, type=tuple[float, float, str])
+
+
+def one(name, reader):
+    """In that process: the limits of a worker, then the task."""
+    from observant.observer.pool import LANES, SMALL
+    from observant.observer.worker import _Limits
+
+    bomb = (BOMBS | ROBOTS)[name]
+    body = bomb.body()
+    task, given = ("robots", (body, "observant")) if reader == "robots" else ("read", None)
+    if given is None:
+        given = asked(body, bomb.kind, *PAGES[reader])
+    packed = msgspec.msgpack.encode(given)
+    lane = LANES["small" if len(packed) <= SMALL else "large"]
+    run("read", msgspec.msgpack.encode(asked(b"<p>warm", HTML, "page", {})))
+    if reader in {"feed", "query", "robots"}:
+        run("read", msgspec.msgpack.encode(asked(b"<rss version='2.0'/>", XML, "feed", {})))
+    before, what = peak(), ""
+    started = time.process_time()
+    with _Limits(int(lane.seconds + lane.seconds_per_mb * len(packed) / MB), lane.memory):
+        try:
+            found = msgspec.msgpack.decode(run(task, packed))
+            what = "-" if task == "read" and found["comparison"]["outcome"] == "failed" else ""
+        except MemoryError:
+            what = "m"
+        except (InputError, ObservantError):
+            what = "-"
+    print(json.dumps([time.process_time() - started, (peak() - before) / MB, what]))
+
+
+def asked(body, kind, form, rules):
+    """A request to read; `again` is the second visit of a page that has changed everywhere."""
+    comparer = Comparer(Rules(**rules))
+    previous = None
+    if form == "again":
+        form = "page"
+        first = answer(body, kind)
+        found = comparer.compare(None, first)
+        previous = comparer.after(None, first, found)
+        body = body.translate(bytes.maketrans(b"x0k1w", b"y1l2v"))
+    query = {"items": "p" if kind != JSON else "@"} if form == "query" else {}
+    return Body(
+        form=form,
+        rules=msgspec.to_builtins(comparer.rules),
+        selection_version=comparer.selection_version,
+        query=query,
+        now=2e9,
+        previous=previous,
+        fetched=answer(body, kind),
+    )
+
+
+def answer(body, kind):
+    return Fetched(url="http://a.example/", status=200, body=body, content_type=kind)
+
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def at_once(_seconds):
+    """The worst that a small body costs in the process that serves pages."""
+    worst = {}
+    for name, bomb in BOMBS.items():
+        body = bomb.body(AT_ONCE // 2)[: AT_ONCE // 2]
+        other = body.translate(bytes.maketrans(b"x0k1w", b"y1l2v"))
+        comparer = Comparer()
+        started = time.process_time()
+        found = comparer.compare(None, answer(body, bomb.kind))
+        middle = time.process_time()
+        before = comparer.after(None, answer(body, bomb.kind), found)
+        comparer.compare(before, answer(other, bomb.kind))
+        worst[name] = max(middle - started, time.process_time() - middle)
+    for name, seconds in sorted(worst.items(), key=lambda pair: -pair[1])[:5]:
+        print(f"{name:34}{1000 * seconds:8.1f} ms")
+    return max(worst.values())
+
+
+# -- a service under attack -----------------------------------------------------------------------
+
+
+class Hostile(http.server.BaseHTTPRequestHandler):
+    """Serves the collection: /7/ is the eighth bomb; nearly every visit finds another one."""
+
+    protocol_version = "HTTP/1.1"
+    packed: ClassVar[dict[str, bytes]] = {}
+    visits = 0
+    lock = threading.Lock()
+
+    def do_GET(self):
+        host = int(self.headers["Host"].split(":")[0].rsplit(".", 1)[1])
+        name = self.path.strip("/").split("/")[0]
+        kind, status = TEXT, 200
+        if name == "robots.txt":
+            names = list(ROBOTS)
+            body, status = self.bomb(names[host % len(names)]), 200 if host % 3 == 0 else 404
+        else:
+            with self.lock:
+                Hostile.visits += 1
+            chosen = list(BOMBS)[int(name)]
+            kind, body = BOMBS[chosen].kind, self.bomb(chosen)
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            self.wfile.write(body)
+
+    def bomb(self, name):
+        """One of two versions, in turn: nearly every visit finds a change."""
+        with self.lock:
+            key = f"{name} {Hostile.visits % 2}"
+            if key not in self.packed:
+                body = (BOMBS | ROBOTS)[name].body()
+                if key.endswith("1"):
+                    body = body.translate(bytes.maketrans(b"x0k1w", b"y1l2v"))
+                self.packed[key] = gzip.compress(body, 1)
+            return self.packed[key]
+
+    def log_message(self, *_given):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+
+def serve(seconds):
+    """The service is asked for its health all the time, while everybody attacks it."""
+    server = Server(("0.0.0.0", 0), Hostile)  # noqa: S104 (127.0.0.1 to 127.0.0.20)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        config = place / "observant.toml"
+        config.write_text(settings(server.server_port), "utf-8")
+        port = free_port()
+        start = "from observant.cli import main; main()"
+        command = [sys.executable, "-c", start, "serve", "--port", str(port)]
+        command += ["--store", str(place / "o.db"), "--config", str(config)]
+        with (place / "log").open("wb") as told:
+            process = subprocess.Popen(command, stdout=told, stderr=told, cwd=place)  # noqa: S603
+        try:
+            told = attack(process, port, seconds, place / "log")
+        finally:
+            if process.poll() is None:
+                process.kill()
+            server.shutdown()
+        told["visits"] = Hostile.visits
+    for key, value in told.items():
+        print(f"{key:34}{value:12,.3f}" if isinstance(value, float) else f"{key:34}{value:12,}")
+    return told
+
+
+def settings(port):
+    """Every bomb as a page of every host, some with rules, some as feeds and sitemaps."""
+    lines = [
+        'budget = "20/s"',
+        'allow = ["127.0.0.0/8"]',
+        'host_delay = "50ms"',
+        'defaults = {min_period = "1s"}',
+    ]
+    for host in range(1, HOSTS + 1):
+        for number, (name, bomb) in enumerate(BOMBS.items()):
+            if (number + host) % 4:
+                continue
+            kind = "sitemap" if "sitemap" in name else "feed" if "feed" in name else "http"
+            if kind == "http" and bomb.kind == XML and host % 2:
+                kind = "feed"
+            lines += ["[[sources]]", f'url = "http://127.0.0.{host}:{port}/{number}/"']
+            lines.append(f'kind = "{kind}"')
+            rules = {0: 'css = "p"', 1: 'drop = ["i"]'}.get(host % 4)
+            if rules and bomb.kind == HTML:
+                lines.append(f"settings = {{compare = {{{rules}}}}}")
+    return "\n".join(lines)
+
+
+def attack(process, port, seconds, log):
+    waits, sizes, failed = [], [], 0
+    while not healthy(port):
+        if process.poll() is not None:
+            raise RuntimeError(f"the service did not start: {log.read_text()}")
+        time.sleep(0.1)
+    rest, own = memory_of(process.pid), [memory_of(process.pid, alone=True)]
+    end = time.monotonic() + seconds
+    looked = 0.0
+    while time.monotonic() < end and process.poll() is None:
+        started = time.perf_counter()
+        failed += not healthy(port)
+        waits.append(time.perf_counter() - started)
+        if waits[-1]>0.25: print("LATE", round(time.monotonic()-end+seconds,1), round(waits[-1],2))
+        if time.monotonic() > looked + 0.2:
+            looked = time.monotonic()
+            sizes.append(memory_of(process.pid))
+            own.append(memory_of(process.pid, alone=True))
+        time.sleep(0.02)
+    alive = process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    started = time.monotonic()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(60)
+    waits.sort()
+    return {
+        "asked for its health": len(waits),
+        "without an answer": failed,
+        "median ms": 1000 * waits[len(waits) // 2],
+        "99 of 100 within ms": 1000 * waits[int(0.99 * len(waits))],
+        "longest ms": 1000 * waits[-1],
+        "memory at rest MB": rest / MB,
+        "peak above rest MB": (max(sizes) - rest) / MB,
+        "of these its own MB": (max(own) - own[0]) / MB,
+        "alive at the end": int(alive),
+        "seconds from SIGTERM to the end": time.monotonic() - started,
+        "ended with": process.returncode if process.returncode is not None else -1,
+    }
+
+
+def healthy(port):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def memory_of(pid, *, alone=False):
+    """Bytes of a process and all below it: what is shared counts once for all."""
+    total = 0
+    for one_of in [pid] if alone else family(pid):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            text = Path(f"/proc/{one_of}/smaps_rollup").read_text()
+            total += int(text.split("\nPss:")[1].split()[0]) * 1024
+    return total
+
+
+def family(pid):
+    found = [pid]
+    for known in found:
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{known}/task").iterdir():
+                found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def free_port():
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        return taken.getsockname()[1]
+
+
+TABLES = {"readers": readers, "at-once": at_once, "serve": serve}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
+    parser.add_argument("--seconds", type=float, default=60.0, help="of the service under attack")
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        one(*options.one)
+        return
+    for name in options.tables or TABLES:
+        print(f"\n{name}: {(TABLES[name].__doc__ or '').splitlines()[0]}", flush=True)
+        TABLES[name](options.seconds)
+
+
+if __name__ == "__main__":
+    main()
