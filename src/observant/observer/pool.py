@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import ctypes
 import os
 import queue
 import select
@@ -34,7 +35,7 @@ T = TypeVar("T")
 SMALL = 512 << 10
 """Bytes of a request up to which it is small."""
 _MB = 1 << 20
-ROOM = 32 * _MB
+ROOM = 8 * _MB
 """Bytes of requests that may wait in memory; the others wait in files."""
 _WAIT = 30.0
 """Real seconds that a worker may need beyond ten times its processor time: machines are busy."""
@@ -250,7 +251,12 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "MALLOC_ARENA_MAX": "1"},
+            env=os.environ
+            | {
+                "PYTHONPATH": os.pathsep.join(paths),
+                "MALLOC_ARENA_MAX": "1",
+                "MALLOC_MMAP_THRESHOLD_": "262144",
+            },
         )
         return True
 
@@ -340,6 +346,16 @@ def _read(pipe: Any, size: int) -> bytes:
     return b"".join(pieces)
 
 
+def _keep_large_apart() -> None:
+    """Have glibc give large blocks back when they are freed.
+
+    It would put bodies of megabytes among small things after the first few, and keep them.
+    """
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 18)
+
+
+_M_MMAP_THRESHOLD = -3
 _shared: Pool | None = None
 _owner = 0
 
@@ -348,6 +364,7 @@ def pool() -> Pool:
     """The pool of this process."""
     global _shared, _owner
     if _shared is None or _owner != os.getpid():  # a fork has its own
+        _keep_large_apart()
         _shared, _owner = Pool(), os.getpid()
         atexit.register(_shared.close)
     return _shared
