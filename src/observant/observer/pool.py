@@ -79,14 +79,9 @@ class Pool:
         self.started = self.died = 0
         """Workers so far, and those that were ended by a limit or broke down."""
 
-    def submit(
-        self, task: str, given: Any, kind: type[T], *, lane: str = "", packed: bytes = b""
-    ) -> Future[T]:
-        """Have it done: `given` goes to the task, and its answer, a `kind`, comes back.
-
-        `packed` is what is given, if it is packed already.
-        """
-        packed = packed or msgspec.msgpack.encode(given)
+    def submit(self, task: str, given: Any, kind: type[T], *, lane: str = "") -> Future[T]:
+        """Have it done: `given` goes to the task, and its answer, a `kind`, comes back."""
+        packed = msgspec.msgpack.encode(given)
         lane = lane or ("small" if len(packed) <= SMALL else "large")
         limits, waiting = self.lanes[lane], self._queues[lane]
         if waiting.under_way >= limits.most + limits.workers:

@@ -7,6 +7,7 @@ ask for them from an event loop; what is small and takes time in proportion is d
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import Callable  # noqa: TC003 (msgspec reads the annotations)
 from functools import cache
@@ -116,7 +117,7 @@ async def read(
     A worker that is ended by its limits makes a failed visit, which says so. Large texts are handed
     over: afterwards `fetched` has no body any more, and `previous` no text.
     """
-    from observant.observer.pool import pool
+    from observant.observer.pool import SMALL, pool
 
     if form == "page" or not fetched.ok or fetched.not_modified:
         found = comparer.unread(previous, fetched)
@@ -135,14 +136,14 @@ async def read(
         previous=previous,
         fetched=msgspec.structs.replace(fetched, headers=()),
     )
-    packed = msgspec.msgpack.encode(body)
-    del body
-    if length > AT_ONCE:  # many may wait: nobody needs these again
+    # Packing megabytes takes a moment, and many may come at once: not in the event loop.
+    submit = functools.partial(pool().submit, "read", body, Read)
+    waiting = submit() if length <= SMALL else await asyncio.to_thread(submit)
+    del body, submit
+    if length > AT_ONCE:  # nobody needs these again, and many may wait
         msgspec.structs.force_setattr(fetched, "body", b"")
         if previous is not None:
             msgspec.structs.force_setattr(previous, "text", None)
-    waiting = pool().submit("read", None, Read, packed=packed)
-    del packed
     try:
         return await asyncio.wrap_future(waiting)
     except WorkerError as error:
