@@ -5,8 +5,9 @@ Everything a user calls is a name of this package; heavy parts load when they ar
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from observant.plugins import lazy
 
 if TYPE_CHECKING:
     from observant.estimation.accuracy import accuracy
@@ -79,14 +80,4 @@ _HOMES = {
     "write_table": "observant.formats",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'observant' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, _HOMES)

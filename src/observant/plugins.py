@@ -11,9 +11,13 @@ Only who installs packages can do that: no page, subscription or imported file n
 from __future__ import annotations
 
 import importlib
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["GROUPS", "added", "load"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["GROUPS", "added", "lazy", "load"]
 
 GROUPS = {
     "observant.channels": "ways to tell people, by the scheme of the address",
@@ -42,3 +46,19 @@ def load(where: str) -> Any:
     for name in attribute.split("."):
         found = getattr(found, name)
     return found
+
+
+def lazy(
+    package: str, homes: dict[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a package whose names load when they are first used."""
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = sys.modules[package]
+        value = getattr(importlib.import_module(homes[name]), name)
+        setattr(module, name, value)
+        return value
+
+    return find, lambda: sorted({*vars(sys.modules[package]), *homes})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from observant.units import format_duration
 
 if TYPE_CHECKING:
     import altair as alt
+    from numpy.typing import NDArray
 
     from observant.estimation.season import Season
     from observant.planning.phases import VisitTimes
@@ -26,37 +27,43 @@ def season_figure(season: Season) -> alt.LayerChart | alt.Chart:
         return _day_figure(season)
     import altair as alt
 
-    table = season.by_hour()
+    return week_map(
+        season.by_hour(),
+        "weight",
+        season.time_zone,
+        title=_title(season),
+        scale=alt.Scale(scheme="blues", domainMin=0),
+        legend=alt.Legend(title=["relative", "rate"], gradientLength=150),
+    )
+
+
+def week_map(
+    table: NDArray[np.float64],
+    name: str,
+    zone: str,
+    *,
+    scale: alt.Scale,
+    legend: alt.Legend,
+    title: Any = "",
+) -> alt.Chart:
+    """A table of weekdays and hours as a map of the week; `name` is what it holds."""
+    import altair as alt
+
     rows = [
-        {"day": day, "from": hour, "to": hour + 1, "weight": float(table[d, hour])}
+        {"day": day, "from": hour, "to": hour + 1, name: float(table[d, hour])}
         for d, day in enumerate(_DAYS)
         for hour in range(24)
     ]
+    axis = alt.Axis(title=f"hour of the day ({zone})", values=list(range(0, 25, 3)), grid=False)
     chart: alt.Chart = styled(
-        alt.Chart(data(rows), width=600, height=210, title=_title(season))
+        alt.Chart(data(rows), width=600, height=210, title=title)
         .mark_rect(stroke="white", strokeWidth=1.5, cornerRadius=2)
         .encode(
-            x=alt.X(
-                "from:Q",
-                scale=alt.Scale(domain=[0, 24], nice=False),
-                axis=alt.Axis(
-                    title=f"hour of the day ({season.time_zone})",
-                    values=list(range(0, 25, 3)),
-                    grid=False,
-                ),
-            ),
+            x=alt.X("from:Q", scale=alt.Scale(domain=[0, 24], nice=False), axis=axis),
             x2="to:Q",
-            y=alt.Y(
-                "day:N",
-                sort=_DAYS,
-                axis=alt.Axis(title=None, ticks=False, domain=False),
-            ),
-            color=alt.Color(
-                "weight:Q",
-                scale=alt.Scale(scheme="blues", domainMin=0),
-                legend=alt.Legend(title=["relative", "rate"], gradientLength=150),
-            ),
-            tooltip=["day:N", "from:Q", alt.Tooltip("weight:Q", format=".2f")],
+            y=alt.Y("day:N", sort=_DAYS, axis=alt.Axis(title=None, ticks=False, domain=False)),
+            color=alt.Color(f"{name}:Q", scale=scale, legend=legend),
+            tooltip=["day:N", "from:Q", alt.Tooltip(f"{name}:Q", format=".3~g")],
         )
     )
     return chart

@@ -5,8 +5,9 @@ What a program of your own needs of it are the names of this package; they load 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from observant.plugins import lazy
 
 if TYPE_CHECKING:
     from observant.observer.clock import AcceleratedClock
@@ -45,14 +46,4 @@ _HOMES = {
     "warm_up": "observant.observer.scheduling",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'observant.observer' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, _HOMES)

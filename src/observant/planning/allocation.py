@@ -108,6 +108,21 @@ def plan(
     return _plan_of(problem, solution, budget or 0.0, names, notes)
 
 
+def key_figures(plan: Any, sources: int, starved: int) -> dict[str, Any]:
+    """What every plan says of itself, in memory, on disk or on a cluster."""
+    return {
+        "price": plan.price,
+        "alpha": plan.collection_alpha,
+        "alpha_error": plan.alpha_error,
+        "uniform_alpha": plan.uniform_alpha,
+        "objective": plan.objective,
+        "budget_per_day": plan.budget,
+        "spent_per_day": plan.spent,
+        "sources": sources,
+        "starved": starved,
+    }
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Table):
     """How often to visit each source, what that achieves, and what one more visit would."""
@@ -216,15 +231,7 @@ class Plan(Table):
     def summary(self) -> dict[str, Any]:
         """The plan in a few numbers."""
         return {
-            "price": self.price,
-            "alpha": self.collection_alpha,
-            "alpha_error": self.alpha_error,
-            "uniform_alpha": self.uniform_alpha,
-            "objective": self.objective,
-            "budget_per_day": self.budget,
-            "spent_per_day": self.spent,
-            "sources": len(self),
-            "starved": int(self.starved.sum()),
+            **key_figures(self, len(self), int(self.starved.sum())),
             "saturated_hosts": len(self.saturated_hosts),
             "penalties": self.penalties,
             "notes": list(self.notes),

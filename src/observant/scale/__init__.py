@@ -16,8 +16,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from observant.plugins import lazy
 
 if TYPE_CHECKING:
     from observant.scale.estimating import estimate_rates
@@ -49,22 +50,18 @@ __all__ = [
 
 # `observant estimate` asks whether a log fits into memory; it need not load planning for that.
 _HOMES = {
-    "PlanFile": "planning",
-    "RateFile": "ratefile",
-    "available_memory": "memory",
-    "choose_engine": "memory",
-    "estimate_rates": "estimating",
-    "expected_memory": "memory",
-    "format_size": "memory",
-    "parse_size": "memory",
-    "plan": "planning",
-    "rate_table_of": "ratefile",
-    "read_rates": "ratefile",
-    "sample_visits": "sampling",
+    "PlanFile": "observant.scale.planning",
+    "RateFile": "observant.scale.ratefile",
+    "available_memory": "observant.scale.memory",
+    "choose_engine": "observant.scale.memory",
+    "estimate_rates": "observant.scale.estimating",
+    "expected_memory": "observant.scale.memory",
+    "format_size": "observant.scale.memory",
+    "parse_size": "observant.scale.memory",
+    "plan": "observant.scale.planning",
+    "rate_table_of": "observant.scale.ratefile",
+    "read_rates": "observant.scale.ratefile",
+    "sample_visits": "observant.scale.sampling",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

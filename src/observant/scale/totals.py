@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from observant.planning.allocation import key_figures
+
 if TYPE_CHECKING:
     from observant.scale.pricing import Priced
 
@@ -31,15 +33,7 @@ class PlanTotals:
     def summary(self) -> dict[str, Any]:
         """The plan in a few numbers."""
         return {
-            "price": self.price,
-            "alpha": self.collection_alpha,
-            "alpha_error": self.alpha_error,
-            "uniform_alpha": self.uniform_alpha,
-            "objective": self.objective,
-            "budget_per_day": self.budget,
-            "spent_per_day": self.spent,
-            "sources": self.sources,
-            "starved": self.starved,
+            **key_figures(self, self.sources, self.starved),
             "penalty": self.penalty,
             "passes": self.passes,
         }

@@ -7,7 +7,7 @@ share. See docs/store.md.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from observant.errors import (
     BackupError,
@@ -18,7 +18,7 @@ from observant.errors import (
     StoreVersionError,
     UnknownSourceError,
 )
-from observant.plugins import added, load
+from observant.plugins import added, lazy, load
 from observant.store.deliveries import DELIVERY_STATES, Batch, Delivery
 from observant.store.members import Member, StoredMember
 from observant.store.subscriptions import Filter, StoredSubscription, Subscription
@@ -166,8 +166,7 @@ def open_store(
     return Store(engine, clock)
 
 
-def __getattr__(name: str) -> Any:
-    later = {"GroupCommit": "groups", "Store": "store"}  # they take as long to load as all the rest
-    if name not in later:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return load(f"observant.store.{later[name]}:{name}")
+# They take as long to load as all the rest.
+__getattr__, __dir__ = lazy(
+    __name__, {"GroupCommit": "observant.store.groups", "Store": "observant.store.store"}
+)

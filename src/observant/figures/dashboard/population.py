@@ -8,6 +8,7 @@ import numpy as np
 
 from observant.figures.dashboard.basics import BLUE, data
 from observant.figures.population import cumulative, empirical
+from observant.figures.season import week_map
 from observant.figures.style import styled
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from observant.estimation.population import Description, PriorComparison
 
 __all__ = ["ages_figure", "change_ratio_figure", "mean_times_figure", "week_figure"]
-
-_DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 
 
 def ages_figure(description: Description) -> Any:
@@ -49,30 +48,12 @@ def week_figure(hours: NDArray[np.float64]) -> Any:
     """Changes by hour of the week, Monday 00:00 UTC first (figure 3.1)."""
     import altair as alt
 
-    rows = [
-        {"day": _DAYS[i // 24], "from": i % 24, "to": i % 24 + 1, "changes": round(float(n), 2)}
-        for i, n in enumerate(hours)
-    ]
-    return styled(
-        alt.Chart(data(rows), width=560, height=190)
-        .mark_rect(stroke="white", strokeWidth=1.5, cornerRadius=2)
-        .encode(
-            x=alt.X(
-                "from:Q",
-                scale=alt.Scale(domain=[0, 24], nice=False),
-                axis=alt.Axis(
-                    title="hour of the day (UTC)", values=list(range(0, 25, 3)), grid=False
-                ),
-            ),
-            x2="to:Q",
-            y=alt.Y("day:N", sort=_DAYS, axis=alt.Axis(title=None, ticks=False, domain=False)),
-            color=alt.Color(
-                "changes:Q",
-                scale=alt.Scale(range=["#eaf2f9", BLUE, "#12344f"], zero=False, nice=False),
-                legend=alt.Legend(title=None, gradientLength=150, tickCount=4),
-            ),
-            tooltip=["day:N", "from:Q", alt.Tooltip("changes:Q", format=".3~g")],
-        )
+    return week_map(
+        hours.reshape(7, 24).round(2),
+        "changes",
+        "UTC",
+        scale=alt.Scale(range=["#eaf2f9", BLUE, "#12344f"], zero=False, nice=False),
+        legend=alt.Legend(title=None, gradientLength=150, tickCount=4),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from observant.errors import InputError
 from observant.names import KEYS
@@ -32,6 +32,8 @@ __all__ = [
     "visit_schema",
 ]
 
+Batches: TypeAlias = "Iterator[pa.RecordBatch]"
+Described: TypeAlias = "Iterator[SourceDescription]"
 Evidence = Literal["V", "C", "S", "D"]
 
 EVIDENCE: dict[str, str] = {
@@ -81,9 +83,7 @@ class Importer(Protocol):
         Parquet, ``PAR1`` and a line end go before the names of its columns.
         """
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the visits in batches with columns of the visit log, times in microseconds.
 
         ``source`` and ``time`` are there always, others where the format knows them; rows may
@@ -97,9 +97,7 @@ class Importer(Protocol):
 class DescribesSources(Protocol):
     """An importer whose files also say what is watched: watch settings, OPML, job files."""
 
-    def sources(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[SourceDescription]:
+    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:
         """Yield the sources that the file describes, whether or not they have visits."""
 
 
@@ -107,13 +105,9 @@ class Describer(Importer):
     """A format that describes sources and tells of no visits."""
 
     @abstractmethod
-    def sources(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[SourceDescription]: ...
+    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described: ...
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield nothing; the file is read for what there is to report."""
         report.warn(f"this is a {self.title}: it describes sources and tells of no visits")
         for _ in self.sources(file, options, report):

@@ -14,15 +14,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 
 from observant.errors import InputError
-from observant.formats.imports.base import Importer, SourceDescription, VisitRows
+from observant.formats.imports.base import (
+    Batches,
+    Described,
+    Importer,
+    SourceDescription,
+    VisitRows,
+)
 from observant.formats.imports.loose import loose_lines, plain_text
 from observant.formats.imports.opening import ImportFile
 from observant.times import MICROSECONDS_PER_DAY, checked, from_iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.report import Report
@@ -55,9 +59,7 @@ class BingHistories(Importer):
             return HISTORY in text.split("\n")
         return re.match(r"\d+\t[\d.eE+-]+\t\s*\[\[\s*[\d.eE+-]+\s*,\s*[01]\s*\]", text) is not None
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield every visit; sources have the numbers of the URLs for names.
 
         With the mapping ``source=url``, and the folder, they have the URLs: then all of them are
@@ -88,9 +90,7 @@ class BingHistories(Importer):
                         yield rows.take()
         yield rows.take()
 
-    def sources(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[SourceDescription]:
+    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:
         """Yield the URLs with their importance, if this is the folder; nothing of a single file."""
         if not file.is_folder or options.mapping.get("source") != "url":
             return

@@ -19,12 +19,9 @@ from observant.formats.imports.values import (
 from observant.times import from_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from observant.formats.imports.base import ImportOptions
+    from observant.formats.imports.base import Batches, ImportOptions
     from observant.formats.imports.opening import ImportFile
     from observant.formats.imports.report import Report
 
@@ -73,9 +70,7 @@ class Cdx:
             return True
         return bool(_LINE.fullmatch(first if rest or len(head) < 1 << 12 else first[:0]))
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         with file.open() as stream:
             header, first = _first_line(stream)
             form = CdxLines(header, by_key=options.key == "surt")

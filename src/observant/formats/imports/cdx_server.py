@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError, LeftOut
-from observant.formats.imports.base import Importer, VisitRows
+from observant.formats.imports.base import Batches, Importer, VisitRows
 from observant.formats.imports.blocks import read_lines
 from observant.formats.imports.cdxj import CdxjLines, record_row
 from observant.times import from_digits
@@ -55,9 +55,7 @@ class CdxServer(Importer):
             return False
         return _is_header(first)
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the captures, in either form."""
         with file.open() as stream:
             head = stream.peek(64)[:64]  # type: ignore[attr-defined]

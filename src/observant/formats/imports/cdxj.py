@@ -16,13 +16,12 @@ from observant.formats.imports.values import (
 from observant.times import from_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from observant.formats.imports.base import ImportOptions
+    from observant.formats.imports.base import Batches, ImportOptions
     from observant.formats.imports.opening import ImportFile
     from observant.formats.imports.report import Report
 
@@ -59,9 +58,7 @@ class Cdxj:
             return len(parts) == 3 and parts[1].isdigit() and parts[2].lstrip().startswith(b"{")
         return False
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         with file.open() as stream:
             yield from read_lines(stream, CdxjLines(by_key=options.key == "surt"), report)
 

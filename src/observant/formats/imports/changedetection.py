@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from observant.errors import InputError
-from observant.formats.imports.base import Importer, VisitRows
+from observant.formats.imports.base import Batches, Described, Importer, VisitRows
 from observant.formats.imports.loose import plain_text
 from observant.formats.imports.watches import describe_watch, period_of
 from observant.times import MICROSECONDS, from_seconds
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import pyarrow as pa
-
-    from observant.formats.imports.base import Evidence, ImportOptions, SourceDescription
+    from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.opening import ImportFile
     from observant.formats.imports.report import Report
 
@@ -70,9 +68,7 @@ class ChangeDetection(Importer):
             for entry in names
         )
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield made-up regular visits with the changes that were seen."""
         report.warn("visits are made up from counts of checks: rates are approximate")
         rows = VisitRows(options.batch_rows)
@@ -96,12 +92,7 @@ class ChangeDetection(Importer):
                         yield rows.take()
         yield rows.take()
 
-    def sources(
-        self,
-        file: ImportFile,
-        options: ImportOptions,  # noqa: ARG002 - the contract's
-        report: Report,
-    ) -> Iterator[SourceDescription]:
+    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:  # noqa: ARG002 - the contract's
         """Yield the watches with their settings in our words."""
         with _datastore(file) as tree:
             tags = _tags(tree, report)

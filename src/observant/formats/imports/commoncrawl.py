@@ -6,11 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from observant.errors import InputError
-from observant.formats.imports.base import Importer
+from observant.formats.imports.base import Batches, Importer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
@@ -49,9 +47,7 @@ class CommonCrawl(Importer):
         columns = head.split(b"\n")
         return columns[0] == b"PAR1" and {b"url", b"fetch_time", b"fetch_status"} <= set(columns)
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the captures of pages; robots.txt and what is no response are left out."""
         import pyarrow.parquet as pq
 

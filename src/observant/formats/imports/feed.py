@@ -14,15 +14,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
-from observant.formats.imports.base import Importer, SourceDescription, VisitRows
+from observant.formats.imports.base import (
+    Batches,
+    Described,
+    Importer,
+    SourceDescription,
+    VisitRows,
+)
 from observant.formats.imports.histories import add_history
 from observant.formats.imports.markup import elements, local_name, text_of
 from observant.times import MICROSECONDS_PER_DAY, from_iso, from_mail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.opening import ImportFile
@@ -55,9 +59,7 @@ class FeedFile(Importer):
         known = {b"rss": b"<rss", b"feed": b"w3.org/2005/Atom", b"RDF": b"purl.org/rss"}
         return known[found[1]] in start
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the history that the entries tell, as visits that are worth exactly that."""
         feed = _read(file, options, report)
         until = max([file.saved_at(), *feed.updates])
@@ -72,9 +74,7 @@ class FeedFile(Importer):
         add_history(rows, feed.address or file.name, feed.updates, until)
         yield rows.take()
 
-    def sources(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[SourceDescription]:
+    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:
         """Yield the feed."""
         feed = _read(file, options, report)
         if not feed.address:

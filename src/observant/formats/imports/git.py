@@ -14,16 +14,12 @@ from typing import TYPE_CHECKING
 
 from observant.errors import InputError
 from observant.formats.gitlog import changes, find_revision
-from observant.formats.imports.base import Importer, VisitRows
+from observant.formats.imports.base import Batches, Importer, VisitRows
 from observant.formats.imports.histories import add_history
 from observant.formats.imports.urlwatch import EVERY_CHANGE_SEEN
 from observant.times import MICROSECONDS, checked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.opening import ImportFile
     from observant.formats.imports.report import Report
@@ -46,9 +42,7 @@ class GitHistory(Importer):
         names = set(head.decode(errors="replace").split("\n"))
         return name.endswith("/") and (".git" in names or {"HEAD", "objects", "refs"} <= names)
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the history of each file, as visits that are worth exactly that."""
         if not file.is_folder or file.path is None:
             raise InputError("a git repository is a folder", file=file.name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import LeftOut
-from observant.formats.imports.base import Importer
+from observant.formats.imports.base import Batches, Importer
 from observant.formats.imports.blocks import Lines, read_lines
 from observant.formats.imports.values import (
     Row,
@@ -21,9 +21,6 @@ from observant.formats.imports.values import (
 from observant.times import from_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from observant.formats.imports.base import Evidence, ImportOptions
@@ -54,12 +51,7 @@ class Heritrix(Importer):
         del name
         return _LINE.fullmatch(head.partition(b"\n")[0].rstrip(b"\r")) is not None
 
-    def read(
-        self,
-        file: ImportFile,
-        options: ImportOptions,  # noqa: ARG002 - the contract's
-        report: Report,
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:  # noqa: ARG002 - the contract's
         """Yield the visits; the time is when the fetch began, not when it was logged."""
         with file.open() as stream:
             yield from read_lines(stream, HeritrixLines(), report)

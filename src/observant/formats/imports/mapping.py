@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError, VisitLogError
-from observant.formats.imports.base import Importer
+from observant.formats.imports.base import Batches, Importer
 from observant.formats.imports.lines import json_objects, lines
 from observant.units import counted
 from observant.visits.log import COLUMNS
@@ -54,9 +54,7 @@ class Table(Importer):
                 return False
         return {cell.strip('" ') for cell in first.split(_delimiter(first))} >= set(_NEEDED)
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the rows that can be read; one that cannot is malformed, and the rest go on."""
         names = {column: options.mapping.get(column, column) for column in COLUMNS}
         if file.head().startswith(b"PAR1"):

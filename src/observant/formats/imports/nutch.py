@@ -15,15 +15,13 @@ import re
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from observant.errors import InputError
-from observant.formats.imports.base import Importer, VisitRows
+from observant.formats.imports.base import Batches, Importer, VisitRows
 from observant.formats.imports.loose import loose_cells, loose_lines, loose_objects, plain_text
 from observant.formats.imports.opening import ImportFile
 from observant.times import MICROSECONDS, checked, from_any, from_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.report import Report
@@ -76,9 +74,7 @@ class NutchDump(Importer):
             or ('"statusName"' in first and '"retriesSinceFetch"' in first)
         )
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the last fetch of each page, as far as the database knows."""
         report.warn(
             "the time of a fetch is taken as its due time less its interval; a schedule that "
@@ -109,9 +105,7 @@ class NutchSegment(Importer):
             return "dump" in head.decode(errors="replace").split("\n")
         return re.match(rb"\s*Recno:: 0\s*\nURL:: \S", head) is not None
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the fetches."""
         if file.is_folder:
             assert file.path is not None  # noqa: S101 - only a path is a folder

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
-from observant.formats.imports.base import Describer, SourceDescription
+from observant.formats.imports.base import Described, Describer, SourceDescription
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,12 +33,7 @@ class OpmlFile(Describer):
         """Whether the root element is opml."""
         return re.search(rb"<opml[\s>]", head[:4096], re.IGNORECASE) is not None
 
-    def sources(
-        self,
-        file: ImportFile,
-        options: ImportOptions,  # noqa: ARG002 - the contract's
-        report: Report,
-    ) -> Iterator[SourceDescription]:
+    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:  # noqa: ARG002 - the contract's
         """Yield every feed once, with the folders around it as tags."""
         seen: set[str] = set()
         for line, element, folders in _outlines(file):

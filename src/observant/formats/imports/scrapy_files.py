@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
-from observant.formats.imports.base import Importer, VisitRows
+from observant.formats.imports.base import Batches, Importer, VisitRows
 from observant.formats.imports.loose import loose_lines, plain_text
 from observant.times import from_iso, from_mail, from_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.opening import ImportFile
@@ -58,9 +56,7 @@ class ScrapyLog(Importer):
             re.search(rb"(?m)^\d{4}-\d\d-\d\d \S+ \[scrapy\.[a-z.]+\] [A-Z]+: ", head) is not None
         )
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the fetches."""
         report.warn(
             "a log tells when pages were fetched, not what was in them: it supports no rate, "
@@ -94,9 +90,7 @@ class ScrapyCache(Importer):
         names = head.decode(errors="replace").split("\n")
         return bool(names) and all(re.fullmatch(r"[0-9a-f]{2}", entry) for entry in names)
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the answers that are kept, one for each request."""
         if not file.is_folder or file.path is None:
             raise InputError(

@@ -17,14 +17,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
-from observant.formats.imports.base import Importer, VisitRows
+from observant.formats.imports.base import Batches, Importer, VisitRows
 from observant.formats.imports.loose import loose_cells, loose_objects, plain_text
 from observant.times import MICROSECONDS, from_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.opening import ImportFile
@@ -60,9 +58,7 @@ class ScrapyItems(Importer):
         start = text.partition(b"?>")[2] if text.startswith(b"<?xml") else text
         return start.lstrip().startswith(b"<items>")
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the visits that the items tell of."""
         rows = VisitRows(options.batch_rows)
         fields: dict[str, str] | None = None

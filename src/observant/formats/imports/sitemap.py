@@ -15,7 +15,13 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
-from observant.formats.imports.base import Importer, SourceDescription, VisitRows
+from observant.formats.imports.base import (
+    Batches,
+    Described,
+    Importer,
+    SourceDescription,
+    VisitRows,
+)
 from observant.formats.imports.loose import loose_lines, plain_text
 from observant.formats.imports.markup import elements, local_name, text_of
 from observant.times import (
@@ -28,8 +34,6 @@ from observant.times import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.opening import ImportFile
@@ -63,9 +67,7 @@ class SitemapFile(Importer):
         """Whether the root element is one of a sitemap."""
         return re.search(rb"<(?:\w+:)?(?:urlset|sitemapindex)[\s>]", head[:4096]) is not None
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield one visit to each page, with the date that the site declares for it."""
         saved = file.saved_at()
         report.warn(
@@ -82,12 +84,7 @@ class SitemapFile(Importer):
                     yield rows.take()
         yield rows.take()
 
-    def sources(
-        self,
-        file: ImportFile,
-        options: ImportOptions,  # noqa: ARG002 - the contract's
-        report: Report,
-    ) -> Iterator[SourceDescription]:
+    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:  # noqa: ARG002 - the contract's
         """Yield the pages, and the further sitemaps of an index."""
         with file.open() as stream:
             for page in _pages(stream, report, index_too=True):

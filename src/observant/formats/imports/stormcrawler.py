@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from observant.formats.imports.base import Importer, VisitRows
+from observant.formats.imports.base import Batches, Importer, VisitRows
 from observant.formats.imports.loose import loose_cells, loose_objects, plain_text
 from observant.times import MICROSECONDS, checked, from_any, from_mail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.opening import ImportFile
@@ -46,9 +44,7 @@ class StormCrawler(Importer):
         frontier = b'"info"' in first and (b'"known"' in first or b'"discovered"' in first)
         return frontier or (b'"nextFetchDate"' in first and b'"status"' in first)
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the last fetch of each page, where its time can be told."""
         rows = VisitRows(options.batch_rows)
         with file.open() as stream:

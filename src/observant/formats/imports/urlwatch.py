@@ -23,7 +23,7 @@ from urllib.parse import quote
 import msgspec
 
 from observant.errors import InputError
-from observant.formats.imports.base import Importer, VisitRows
+from observant.formats.imports.base import Batches, Importer, VisitRows
 from observant.formats.imports.histories import add_history
 from observant.formats.imports.loose import plain_text
 from observant.formats.imports.opening import ImportFile
@@ -32,8 +32,6 @@ from observant.times import from_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.report import Report
@@ -80,9 +78,7 @@ class SnapshotDatabase(Importer):
             for name, (_, columns) in _LAYOUTS.items()
         )
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the history of each job, as visits that are worth exactly that."""
         rows = VisitRows(options.batch_rows)
         names = _names_beside(file, report)

@@ -12,12 +12,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
-from observant.formats.imports.base import Describer, SourceDescription
+from observant.formats.imports.base import Described, Describer, SourceDescription
 from observant.formats.imports.loose import plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.opening import ImportFile
     from observant.formats.imports.report import Report
@@ -56,12 +54,7 @@ class JobFile(Describer):
         keys = rb"(?m)^(?:- )?(?:url|navigate|command|name|kind): *\S"
         return re.search(keys, head) is not None and b"seeds:" not in head
 
-    def sources(
-        self,
-        file: ImportFile,
-        options: ImportOptions,  # noqa: ARG002 - the contract's
-        report: Report,
-    ) -> Iterator[SourceDescription]:
+    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:  # noqa: ARG002 - the contract's
         """Yield the jobs that have an address."""
         for number, job in enumerate(_jobs(file), 1):
             report.add_rows()

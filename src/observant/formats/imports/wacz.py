@@ -6,17 +6,13 @@ import zipfile
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from observant.errors import InputError
-from observant.formats.imports.base import Importer
+from observant.formats.imports.base import Batches, Importer
 from observant.formats.imports.blocks import read_lines
 from observant.formats.imports.cdxj import CdxjLines
 from observant.formats.imports.opening import ImportFile
 from observant.formats.imports.warc import read_warc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.report import Report
 
@@ -48,9 +44,7 @@ class Wacz(Importer):
             and any(entry.startswith((b"archive/", b"indexes/")) for entry in entries)
         )
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the visits of the index; of the WARC files themselves if there is none."""
         with file.local() as path, zipfile.ZipFile(path) as archive:
             members = _safe(archive, path.stat().st_size)

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, BinaryIO
 
 from observant.errors import LeftOut
-from observant.formats.imports.base import Importer, VisitRows
+from observant.formats.imports.base import Batches, Importer, VisitRows
 from observant.formats.imports.values import checked_row, digest_in, iso_instant
 from observant.formats.imports.warc_records import Body, WarcRecord, http_head, records_of
 from observant.times import http_date, micros
@@ -39,9 +39,7 @@ class Warc(Importer):
         del name
         return head.startswith(_VERSIONS)
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield a visit for each response and each revisit."""
         with file.open() as stream:
             yield from read_warc(stream, options, report)

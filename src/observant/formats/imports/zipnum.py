@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from observant.errors import InputError
-from observant.formats.imports.base import Importer
+from observant.formats.imports.base import Batches, Importer
 from observant.formats.imports.blocks import COMPILED_FROM, read_block
 from observant.formats.imports.cdxj import CdxjLines
 from observant.formats.imports.lines import lines
@@ -18,8 +18,6 @@ from observant.formats.imports.lines import lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.opening import ImportFile
@@ -56,9 +54,7 @@ class ZipNum(Importer):
         first = head.partition(b"\n")[0].rstrip(b"\r").decode(errors="replace")
         return _LINE.fullmatch(first) is not None
 
-    def read(
-        self, file: ImportFile, options: ImportOptions, report: Report
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield a batch a group of members, in their order, decompressed in threads."""
         if file.path is None:
             raise InputError("the shards lie beside the index, so it must be a file on disk")

@@ -80,6 +80,10 @@ class Compared:
     ) -> None:
         self.name, self.url, self.settings = name, url, settings
         self.comparer, self.around = comparer, around
+        self.prepare()
+
+    def prepare(self) -> None:
+        """What a kind checks and works out once, when it is made."""
 
     async def fetch(self, previous: Previous | None) -> Fetched:
         raise NotImplementedError

@@ -14,9 +14,6 @@ from observant.observer.sources.base import Compared
 from observant.observer.visit import Fetched
 
 if TYPE_CHECKING:
-    from observant.observer.comparing import Comparer
-    from observant.observer.config import SourceSettings
-    from observant.observer.sources.base import Surroundings
     from observant.store.visit import Previous
 
 __all__ = ["CommandSource"]
@@ -28,21 +25,13 @@ _LARGEST = 10 * 1024 * 1024
 class CommandSource(Compared):
     """Runs the command (without a shell) and takes its standard output; it must end with 0."""
 
-    def __init__(
-        self,
-        name: str,
-        url: str,
-        settings: SourceSettings,
-        comparer: Comparer,
-        around: Surroundings,
-    ) -> None:
-        if not around.trusted:
+    def prepare(self) -> None:
+        if not self.around.trusted:
             raise InputError(
                 f"a command is run only from a configuration file that nobody else can write: "
-                f"{around.reason or 'it is not in one'}",
-                source=name,
+                f"{self.around.reason or 'it is not in one'}",
+                source=self.name,
             )
-        super().__init__(name, url, settings, comparer, around)
 
     async def fetch(self, previous: Previous | None) -> Fetched:
         del previous

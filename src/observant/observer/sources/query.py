@@ -21,8 +21,6 @@ from observant.observer.tasks import read
 from observant.store import Member
 
 if TYPE_CHECKING:
-    from observant.observer.config import SourceSettings
-    from observant.observer.sources.base import Surroundings
     from observant.observer.tasks import Read
     from observant.observer.visit import Fetched
     from observant.store.visit import Previous, Visit
@@ -68,20 +66,12 @@ class QuerySource(HttpSource):
 
     form = "query"
 
-    def __init__(
-        self,
-        name: str,
-        url: str,
-        settings: SourceSettings,
-        comparer: Comparer,
-        around: Surroundings,
-    ) -> None:
-        self.query = msgspec.convert(settings.query, StandingQuery, strict=False)
+    def prepare(self) -> None:
+        self.query = msgspec.convert(self.settings.query, StandingQuery, strict=False)
         # Where a line stands in a list means nothing: what changes there is never noise.
-        rules = msgspec.structs.replace(comparer.rules, kind="text", learn_noise=False)
-        comparer = Comparer(rules)
-        comparer.selection_version += _version(self.query)
-        super().__init__(name, url, settings, comparer, around)
+        rules = msgspec.structs.replace(self.comparer.rules, kind="text", learn_noise=False)
+        self.comparer = Comparer(rules)
+        self.comparer.selection_version += _version(self.query)
 
     async def visit(self, previous: Previous | None) -> Visit:
         _found.set(None)
