@@ -160,7 +160,7 @@ def _accepted(way: str, store: Any, drawn: dict[str, Any], folder: Path) -> Conf
         keep(store, config, changes)
     collection = Collection(store, config)
     try:
-        collection.add(
+        collection.sources.add(
             NewSource(url=str(page), kind="file", settings=own, tags=("news",)), trusted=True
         )
         store.sources.add([describe("http://127.0.0.1:8080/", tags=["news"])])
@@ -181,7 +181,7 @@ async def _start(store: Any, config: Config) -> None:
         store.snapshots.retain(**limits)
     collection = Collection(store, config)
     try:
-        await asyncio.to_thread(collection.settings)
+        await asyncio.to_thread(collection.settings.get)
         await asyncio.to_thread(collection.overview)
         await asyncio.to_thread(collection.health)
     finally:

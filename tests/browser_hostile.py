@@ -65,7 +65,7 @@ def _fill(store, collection, now):
             url=f"https://site{number % 3}.example/{number}?q=%3Cscript%3E", title=text,
             tags=(tag, "news"), importance=1.0 + number % 4,
         )  # fmt: skip
-        names.append(collection.add(entry).source.name)
+        names.append(collection.sources.add(entry).source.name)
     plain = "https://evil.example/\"><script>window.hurt='name'</script>"
     store.sources.add([Source(name=plain, url="javascript:window.hurt='link'//", title="")])
     for number, name in enumerate([*names[:6], plain]):

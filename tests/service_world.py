@@ -45,7 +45,7 @@ class World:
         """Three sources with visits, versions and events; what strangers say is hostile."""
         now = self.collection.now()
         for name in ("a", "b", "c"):
-            self.collection.add(
+            self.collection.sources.add(
                 NewSource(
                     url=f"https://{name}.example/",
                     title=HOSTILE,

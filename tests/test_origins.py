@@ -87,7 +87,7 @@ def test_masked_credentials_follow_a_source_to_no_other_origin(place):
     world = World()
     try:
         headers = {"Authorization": SECRET}
-        world.collection.add(
+        world.collection.sources.add(
             NewSource(url="https://ada:pw@a.example/", settings={"headers": headers})
         )
         with world.browser("editor") as client:
@@ -102,7 +102,7 @@ def test_masked_credentials_follow_a_source_to_no_other_origin(place):
         change = SourceChanges(
             url=f"https://{MASK}@a.example:443/else", settings={"headers": {"Authorization": MASK}}
         )
-        world.collection.update(1, change)
+        world.collection.sources.update(1, change)
         assert world.store.sources.numbered(1).config == {"headers": headers}
         assert world.store.sources.numbered(1).url.startswith("https://ada:pw@a.example")
     finally:
@@ -122,8 +122,8 @@ def test_who_looks_at_a_source_sees_which_headers_are_sent():
     world = World(config=Config(tags=shared))
     try:
         for host in ("a", "b"):
-            world.collection.add(NewSource(url=f"https://{host}.example/", tags=("api",)))
-        assert world.collection.source(1).in_force["headers"] == {"X-Key": MASK}
-        assert world.collection.source(2).in_force["headers"] == {}
+            world.collection.sources.add(NewSource(url=f"https://{host}.example/", tags=("api",)))
+        assert world.collection.sources.get(1).in_force["headers"] == {"X-Key": MASK}
+        assert world.collection.sources.get(2).in_force["headers"] == {}
     finally:
         world.close()

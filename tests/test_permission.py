@@ -82,7 +82,7 @@ def test_a_restored_backup_reads_no_file(folder):
         assert store.sources.previous("page").text is None
         collection = Collection(store, config)
         try:
-            assert "It is not visited: a file is read only if" in collection.source("page").why
+            assert "It is not visited: a file is read only if" in collection.sources.get("page").why
         finally:
             collection.cache.close()
         assert asyncio.run(Observer(store, config).check("page")).outcome == "failed"

@@ -22,10 +22,10 @@ from observant.observer.spot_checks import SpotChecks
 from observant.service import charts, studies
 from observant.service.beliefs import read_beliefs
 from observant.service.collection import BulkChange, Collection, NewSource, SourceChanges
+from observant.service.collection.document import Document
 from observant.service.collection.entries import web_address
 from observant.service.collection.masking import MASK
 from observant.service.collection.reasons import price_of
-from observant.service.collection.transfer import Document
 from observant.service.measured import current_time, expected_time, measured
 from observant.store import Entry, Posterior, Source, Subscription, Visit, open_store
 
@@ -193,34 +193,38 @@ def test_an_address_may_hold_credentials_that_nobody_sees_again(fresh):
 
 def test_stored_secrets_are_never_sent_to_a_newly_set_host(fresh):
     headers = {"Authorization": "Bearer top-secret"}
-    added = fresh.collection.add(
+    added = fresh.collection.sources.add(
         NewSource(url="https://good.example/", settings={"headers": headers})
     )
     number = added.source.id
-    assert fresh.collection.source(number).settings == {"headers": {"Authorization": MASK}}
+    assert fresh.collection.sources.get(number).settings == {"headers": {"Authorization": MASK}}
     with pytest.raises(InputError, match="another host"):
-        fresh.collection.update(number, SourceChanges(url="https://evil.example/"))
+        fresh.collection.sources.update(number, SourceChanges(url="https://evil.example/"))
     with pytest.raises(InputError, match="another host"):  # nor by giving the mask back
-        fresh.collection.update(
+        fresh.collection.sources.update(
             number,
             SourceChanges(
                 url="https://evil.example/", settings={"headers": {"Authorization": MASK}}
             ),
         )
-    fresh.collection.update(number, SourceChanges(settings={"headers": {"Authorization": MASK}}))
+    fresh.collection.sources.update(
+        number, SourceChanges(settings={"headers": {"Authorization": MASK}})
+    )
     assert fresh.store.sources.numbered(number).config == {"headers": headers}
-    fresh.collection.update(number, SourceChanges(url="https://evil.example/", settings={}))
+    fresh.collection.sources.update(number, SourceChanges(url="https://evil.example/", settings={}))
     assert fresh.store.sources.numbered(number).config == {}
 
-    with_password = fresh.collection.add(NewSource(url="https://ada:pw@good.example/b"))
+    with_password = fresh.collection.sources.add(NewSource(url="https://ada:pw@good.example/b"))
     with pytest.raises(InputError, match="another host"):
-        fresh.collection.update(
+        fresh.collection.sources.update(
             with_password.source.id, SourceChanges(url=f"https://{MASK}@evil.example/b")
         )
-    anew = fresh.collection.add(NewSource(url="https://ada:pw@good.example/moved"))
-    fresh.collection.update(anew.source.id, SourceChanges(url="https://eve:new@other.example/b"))
+    anew = fresh.collection.sources.add(NewSource(url="https://ada:pw@good.example/moved"))
+    fresh.collection.sources.update(
+        anew.source.id, SourceChanges(url="https://eve:new@other.example/b")
+    )
     assert fresh.store.sources.numbered(anew.source.id).url == "https://eve:new@other.example/b"
-    kept = fresh.collection.update(
+    kept = fresh.collection.sources.update(
         with_password.source.id, SourceChanges(url=f"https://{MASK}@good.example/c")
     )
     assert fresh.store.sources.numbered(kept.id).url == "https://ada:pw@good.example/c"
@@ -228,7 +232,9 @@ def test_stored_secrets_are_never_sent_to_a_newly_set_host(fresh):
 
 def test_pages_follow_one_another_in_every_order(fresh):
     for k in range(25):
-        fresh.collection.add(NewSource(url=f"https://h{k % 3}.example/{k}", importance=k % 4))
+        fresh.collection.sources.add(
+            NewSource(url=f"https://h{k % 3}.example/{k}", importance=k % 4)
+        )
     with fresh.client("read") as client:
         for sort in SORTS:
             for descending in ("true", "false"):
@@ -251,7 +257,9 @@ def test_pages_follow_one_another_in_every_order(fresh):
 
 def test_many_are_changed_at_once(fresh):
     for k in range(10):
-        fresh.collection.add(NewSource(url=f"https://h.example/{k}", tags=("even",) * (k % 2 == 0)))
+        fresh.collection.sources.add(
+            NewSource(url=f"https://h.example/{k}", tags=("even",) * (k % 2 == 0))
+        )
     with fresh.client("write") as client:
 
         def bulk(**change):
@@ -318,10 +326,10 @@ def test_checking_visits_now_and_records_it(tmp_path):
     page.write_text("one")
     with open_store(tmp_path / "store.db") as store:
         collection = Collection(store, Config(files=(str(tmp_path),)))
-        collection.add(NewSource(url=str(page), kind="file"), trusted=True)
-        assert collection.check(1).visit.outcome == "first"
+        collection.sources.add(NewSource(url=str(page), kind="file"), trusted=True)
+        assert collection.sources.check(1).visit.outcome == "first"
         page.write_text("two, and more of it")
-        assert collection.check(1).visit.outcome == "changed"
+        assert collection.sources.check(1).visit.outcome == "changed"
         assert store.sources.numbered(1).visits == 2
         collection.cache.close()
 
@@ -668,7 +676,7 @@ def test_settings_are_changed_kept_and_given_back(fresh):
 
 def test_a_flag_puts_an_end_to_what_was_kept(fresh):
     kept = {"budget": "5/day", "objective": "currency", "grace": "1h"}
-    fresh.collection.change_settings(SettingsChanges(**kept))
+    fresh.collection.settings.change(SettingsChanges(**kept))
     give_way(fresh.store, {"budget": None, "allow": ("10.0.0.0/8",)})
     assert fresh.store.settings.get(KEPT) == kept
     give_way(fresh.store, {"budget": "9/day"})
@@ -685,16 +693,16 @@ def test_a_running_observer_takes_up_new_settings(tmp_path):
             config = Config(budget="2/s", host_delay=0.0, files=(str(tmp_path),))
             observer = Observer(store, config)
             collection = Collection(store, config, observer, loop=asyncio.get_running_loop())
-            collection.add(
+            collection.sources.add(
                 NewSource(url=str(page), kind="file", settings={"min_period": "1s"}), trusted=True
             )
             task = asyncio.create_task(observer.run())
             await eventually(lambda: observer.tally.visits)
-            seen = await asyncio.to_thread(collection.check, 1)
+            seen = await asyncio.to_thread(collection.sources.check, 1)
             assert seen.visit.outcome == "same"
             assert (await asyncio.to_thread(collection.status)).visits >= 2
             changes = SettingsChanges(budget="5/s", objective="currency", grace="1h")
-            await asyncio.to_thread(collection.change_settings, changes)
+            await asyncio.to_thread(collection.settings.change, changes)
             await eventually(lambda: observer.config.objective == "currency")
             assert observer.status().budget_per_day == pytest.approx(5 * 86_400)
             assert observer.schedule.budget == pytest.approx(5 * 86_400 * (1 - config.spot_checks))
@@ -716,7 +724,7 @@ def test_a_running_observer_takes_up_new_settings(tmp_path):
 def entered(world):
     """Sources with settings, tags and importance; subscriptions; settings."""
     collection = world.collection
-    collection.add_many(
+    collection.sources.add_many(
         [
             NewSource(
                 url="https://ada:pw@a.example/",
@@ -739,7 +747,7 @@ def entered(world):
     )
     world.store.subscriptions.add(Subscription(name="mail", channel="mailto:me@example.org"))
     changes = SettingsChanges(budget="77/day", objective="currency", grace="2h")
-    collection.change_settings(changes)
+    collection.settings.change(changes)
 
 
 def test_everything_entered_goes_out_and_in_again_without_loss(fresh):
@@ -1033,8 +1041,10 @@ def test_the_why_of_a_source_names_price_index_and_constraints(fresh, settings, 
     now = fresh.collection.now()
     fresh.collection.now = lambda: now
     fresh.collection.given = Config(budget="1.5/day")
-    fresh.collection.add(NewSource(url="https://a.example/", importance=3, settings=settings))
-    fresh.collection.add(NewSource(url="https://b.example/"))
+    fresh.collection.sources.add(
+        NewSource(url="https://a.example/", importance=3, settings=settings)
+    )
+    fresh.collection.sources.add(NewSource(url="https://b.example/"))
     fresh.store.visits.record(
         Visit(
             source="https://a.example/",
@@ -1046,19 +1056,19 @@ def test_the_why_of_a_source_names_price_index_and_constraints(fresh, settings, 
         due_at=now + (due_hours - 24) * 3600,
     )
     until(lambda: price_of(fresh.collection) is not None)  # it is computed beside the pages
-    text = fresh.collection.why(1)
+    text = fresh.collection.sources.why(1)
     assert text.startswith("It changes about once in 2d and has importance 3: a visit now is worth")
     assert "the budget buys visits worth" in text
     assert says in text
 
 
 def test_the_why_of_a_source_that_is_not_visited_by_price(world):
-    assert "The last visit failed" in world.collection.why(3)
+    assert "The last visit failed" in world.collection.sources.why(3)
 
 
 def test_bulk_refuses_to_mean_everything_by_accident(fresh):
     with pytest.raises(InputError, match="say which"):
-        fresh.collection.bulk(BulkChange(action="remove"))
+        fresh.collection.sources.bulk(BulkChange(action="remove"))
     assert web_address("https://example.org/?q=ü") == "https://example.org/?q=ü"
 
 

@@ -299,7 +299,7 @@ def test_what_was_entered_goes_out_and_in_by_the_command_line(tmp_path):
     place, other, file = (str(tmp_path / name) for name in ("a.db", "b.db", "entered.json"))
     with open_store(place) as store:
         collection = Collection(store, Config())
-        collection.add(
+        collection.sources.add(
             NewSource(url="/tmp/page", kind="file", settings={"max_period": "7d"}),  # noqa: S108
             trusted=True,
         )

@@ -27,8 +27,10 @@ PATHS = [place.path for place in PLACES]
 @pytest.fixture(scope="module")
 def world():
     made = World().fill()
-    made.collection.bulk(BulkChange(action="tag", ids=(1, 2), value='"><b>x</b>'))
-    made.collection.add(NewSource(url="https://d.example/?q=%22onload=", title='" onload="x'))
+    made.collection.sources.bulk(BulkChange(action="tag", ids=(1, 2), value='"><b>x</b>'))
+    made.collection.sources.add(
+        NewSource(url="https://d.example/?q=%22onload=", title='" onload="x')
+    )
     yield made
     made.close()
 
@@ -280,7 +282,7 @@ def names_on(page):
 
 
 def test_sources_are_found_filtered_sorted_and_paged(fresh):
-    fresh.collection.add_many(
+    fresh.collection.sources.add_many(
         [NewSource(url=f"https://many.example/{i:03}", title=f"Many {i}") for i in range(250)]
     )
     with fresh.browser("viewer") as client:
@@ -401,7 +403,7 @@ def test_a_source_tells_why_shows_its_difference_and_takes_settings(fresh):
 
 
 def test_an_old_difference_can_be_asked_for(world):
-    versions = world.collection.versions(1)
+    versions = world.collection.sources.versions(1)
     with world.browser("viewer") as client:
         address = f"/sources/1?old={versions[-1].digest}&new={versions[0].digest}&by=lines"
         text = " ".join(look(client, address).xpath("//div[@class='diff']")[0].itertext())
@@ -423,16 +425,16 @@ def alphas(page):
 
 def test_a_larger_budget_shows_more_currency_before_it_is_applied(fresh):
     with fresh.browser("editor") as client:
-        before = fresh.collection.settings()
+        before = fresh.collection.settings.get()
         shown = alphas(look(client, "/plan?budget=2/day"))
         more = alphas(look(client, "/plan?budget=50/day"))
         percent = [float(a["α then"].split()[0]) for a in (shown, more)]
         assert percent[0] < percent[1]
-        assert fresh.collection.settings() == before
+        assert fresh.collection.settings.get() == before
         fields = {"budget": "50/day", "grace": "1h", "tag": "news", "factor": "3"}
         fields["objective"] = "currency"  # a grace belongs to it
         assert "Applied" in send(client, "/plan", fields).text
-        after = fresh.collection.settings()
+        after = fresh.collection.settings.get()
         assert (after.budget_per_day, after.grace_days) == (50.0, pytest.approx(1 / 24))
         assert {s.importance for s in fresh.store.sources.list().sources} == {3.0}
         assert look(client, "/plan?budget=nothing", status=422) is not None
@@ -502,7 +504,7 @@ def test_settings_tokens_accounts_and_transfer(fresh):
     with fresh.browser("owner") as client:
         fields = {"budget": "77/day", "grace": "2h", "objective": "currency", "max_versions": "5"}
         assert "Applied" in send(client, "/settings", fields).text
-        found = fresh.collection.settings()
+        found = fresh.collection.settings.get()
         assert (found.budget_per_day, found.objective) == (77.0, "currency")
         assert found.retention == {"max_versions": 5}
         assert send(client, "/settings", fields | {"budget": "lots"}).status_code == 422
@@ -702,6 +704,7 @@ def test_beliefs_say_the_same_as_the_formula():
     from observant.observer.config import Config
     from observant.observer.scheduling import GRID
     from observant.service.beliefs import read_beliefs
+    from observant.service.planning import what_if
     from observant.store import Posterior, Source, Visit, open_store
 
     with open_store(":memory:") as store:
@@ -725,17 +728,19 @@ def test_beliefs_say_the_same_as_the_formula():
         assert mean == pytest.approx(expected, rel=1e-6)
         assert (low <= mean).all()
         assert (mean <= high).all()
-        periods = np.array([2.0, 5.0])
-        x = periods * rates
-        promised = 0.25 * -np.expm1(-x[0]) / x[0] + 0.75 * -np.expm1(-x[1]) / x[1]
-        assert beliefs.promised(0.0)[0] == pytest.approx(promised, rel=1e-6)
-        y = (periods - 1.0) * rates
-        current = (1.0 + (periods - 1.0) * -np.expm1(-y) / y) / periods  # Brewington (2.40)
-        assert beliefs.promised(1.0)[0] == pytest.approx(current @ [0.25, 0.75], rel=1e-6)
         grid, thin, rows = beliefs.coarse(10)
         assert thin.sum(axis=1) == pytest.approx([1.0, 1.0])
         assert thin @ np.log(grid) == pytest.approx(np.log(rates), abs=1e-9)
         assert rows.tolist() == [0, 1]
+        plan = what_if(beliefs, budget=2.0)
+        assert plan.weight.tolist() == [1.0, 3.0]
+        for grace in (0.0, 1e-3, 0.2):
+            beyond = np.maximum(plan.period - grace, 0.0)[:, None] * grid
+            current = (min(grace, 1.0) + -np.expm1(-beyond) / grid) / plan.period[:, None]
+            current = np.where(plan.period[:, None] <= grace, 1.0, current)  # Brewington (2.40)
+            promised = [0.25, 0.75] @ np.sum(thin * current, axis=1)
+            assert plan.promised([grace])[0] == pytest.approx(promised, rel=1e-6)
+        assert plan.promised([0.0])[0] == pytest.approx(plan.alpha, rel=1e-6)
 
 
 def test_a_trace_of_the_history_puts_updates_where_they_were():

@@ -99,7 +99,7 @@ def test_everybody_gets_as_far_as_the_rule_says_on_every_route(world, who):
 
 def sources(world):
     name = f"https://{next(COUNT)}.example/"
-    return world.collection.add(NewSource(url=name)).source.id
+    return world.collection.sources.add(NewSource(url=name)).source.id
 
 
 def subscription(world):
@@ -178,7 +178,9 @@ DEEDS = [
         "check_source",
         lambda n: ("POST", f"/api/v1/sources/{n}/check", None),
         lambda n: (f"/sources/{n}/visit", {}),
-        target=lambda world: world.collection.pause(sources(world)).id,  # nothing is fetched
+        target=lambda world: (
+            world.collection.sources.pause(sources(world)).id
+        ),  # nothing is fetched
     ),
     Deed(
         "remove_source",
@@ -212,7 +214,7 @@ DEEDS = [
         lambda n: ("PATCH", f"/api/v1/subscriptions/{n}", {"subject": "seen"}),
         lambda n: (f"/subscriptions/{n}", SOME | {"name": unique("u"), "subject": "seen"}),
         target=subscription,
-        done=lambda world, n: world.collection.subscription(n).subject == "seen",
+        done=lambda world, n: world.collection.subscriptions.get(n).subject == "seen",
     ),
     Deed(
         "unsubscribe",

@@ -86,7 +86,7 @@ def test_the_plan_page_refuses_a_grace_that_its_objective_has_not():
             assert client.post("/plan", data={"grace": "6h", "objective": "currency"}).is_success
         assert world.collection.config.grace_days == 0.25
         # An objective without a grace takes it along: nobody has to know that there was one.
-        world.collection.change_settings(SettingsChanges(objective="age"))
+        world.collection.settings.change(SettingsChanges(objective="age"))
         assert world.collection.config.grace_days == 0
         assert world.store.settings.get(KEPT) == {"objective": "age"}
     finally:
@@ -159,13 +159,13 @@ def test_a_kept_setting_that_cannot_be_used_is_shown_and_the_one_before_holds(tm
         assert set(found.refused) == {"budget", "grace"}
         collection = Collection(store, Config())
         try:
-            view = collection.settings()
+            view = collection.settings.get()
             assert view.budget_per_day == 20
             assert GRACE in view.refused["grace"]
             assert any("budget" in problem for problem in collection.health().problems)
             # The next change mends it.
-            collection.change_settings(SettingsChanges(objective="age"))
-            assert collection.settings().refused == {}
+            collection.settings.change(SettingsChanges(objective="age"))
+            assert collection.settings.get().refused == {}
             assert store.settings.get(KEPT) == {"objective": "age"}
         finally:
             collection.cache.close()

@@ -51,7 +51,7 @@ def show(store: str | None, config: str | None, as_json: bool) -> None:
     from observant.cli.console import print_json
 
     with _collection(store, config) as collection:
-        view = collection.settings()
+        view = collection.settings.get()
     if as_json:
         print_json(msgspec.to_builtins(view))
         return
@@ -96,7 +96,7 @@ def change(
     told: dict[str, str | None] = dict.fromkeys((*given, "retention")) if forget else {}
     told |= {name: value for name, value in given.items() if value is not None}
     with _collection(store, config) as collection:
-        view = collection.change_settings(msgspec.convert(told, SettingsChanges))
+        view = collection.settings.change(msgspec.convert(told, SettingsChanges))
     if as_json:
         print_json(msgspec.to_builtins(view))
     else:
@@ -125,7 +125,7 @@ def export(file: str, mask: bool, store: str | None, config: str | None, as_json
     from observant.units import counted
 
     with _collection(store, config) as collection:
-        document = collection.export(secrets=not mask)
+        document = collection.document.export(secrets=not mask)
     text = msgspec.json.format(msgspec.json.encode(document), indent=2)
     if file == "-":
         sys.stdout.buffer.write(text + b"\n")
@@ -161,7 +161,7 @@ def import_(file: str, store: str | None, config: str | None, as_json: bool) -> 
 
     from observant.cli.console import print_json
     from observant.errors import InputError
-    from observant.service.collection.transfer import Document
+    from observant.service.collection.document import Document
 
     try:
         text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
@@ -171,7 +171,7 @@ def import_(file: str, store: str | None, config: str | None, as_json: bool) -> 
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"this is not an export of observant: {error}", file=file) from error
     with _collection(store, config, create=True) as collection:
-        told = collection.import_(document, trusted=True)
+        told = collection.document.import_(document, trusted=True)
         disabled = tell_disabled(collection.store, collection.given)
     if as_json:
         print_json({**msgspec.to_builtins(told), "disabled": disabled})

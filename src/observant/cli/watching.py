@@ -119,7 +119,7 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
         versions = found.snapshots.versions(row.name, limit=1000)
         memory = found.sources.previous(row.name, text=False).memory
         settings = loaded.settings_of(row.tags, own_settings(row), row.name, row.url or row.name)
-        why = Collection(found, loaded).why(row.name)
+        why = Collection(found, loaded).sources.why(row.name)
     if as_json:
         print_json(
             {

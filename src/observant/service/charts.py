@@ -168,7 +168,7 @@ def _value(cached: Cached[Any]) -> Any:
 def _performance(asked: Asked) -> Any:
     from observant.figures.dashboard import performance_figure
 
-    curve = asked.collection.curve()
+    curve = asked.collection.currency.curve()
     if not curve:
         raise InputError("there are no sources yet, so there is no currency to show")
     grace = days_in(asked.params, "grace", asked.collection.config.grace_days)
@@ -181,7 +181,7 @@ def _activity(asked: Asked) -> Any:
     from observant.figures.dashboard import activity_figure
 
     return activity_figure(
-        asked.collection.hours(whole_in(asked.params, "hours", 48, most=24 * 31))
+        asked.collection.activity.hours(whole_in(asked.params, "hours", 48, most=24 * 31))
     )
 
 
@@ -283,7 +283,7 @@ def _attributes(asked: Asked) -> Any:
 
 def _changes(asked: Asked) -> list[Any]:
     source = _source(asked)
-    return asked.collection.visits(source.id, changed=True, limit=_VISITS).visits
+    return asked.collection.sources.visits(source.id, changed=True, limit=_VISITS).visits
 
 
 # -- the plan ---------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ import msgspec
 
 from observant.errors import InputError, ServiceError
 from observant.service import answers as a
+from observant.service import summaries as s
 
 if TYPE_CHECKING:
     import ssl
@@ -101,11 +102,11 @@ class Client:
         return f"<client of {self._base}>"
 
     # fmt: off
-    overview = _op("GET /overview", a.Overview, query="grace",
+    overview = _op("GET /overview", s.Overview, query="grace",
         doc="How current the collection is, what that costs, and what is going on.")
-    hours = _op("GET /hours", list[a.HourItem], query="count",
+    hours = _op("GET /hours", list[s.HourItem], query="count",
         doc="Visits, changes and failures of the last hours.")
-    hosts = _op("GET /hosts", list[a.HostItem], query="limit",
+    hosts = _op("GET /hosts", list[s.HostItem], query="limit",
         doc="Hosts in trouble.")
     tags = _op("GET /tags", list[a.TagItem],
         doc="Every tag and how many sources have it.")
@@ -170,11 +171,11 @@ class Client:
 
     # -- plan ---------------------------------------------------------------------------------
 
-    plan = _op("GET /plan", a.PlanView, query="budget grace objective tag factor",
+    plan = _op("GET /plan", s.PlanView, query="budget grace objective tag factor",
         doc="What another budget, grace or objective would bring.")
-    rivals = _op("GET /rivals", a.RivalsView,
+    rivals = _op("GET /rivals", s.RivalsView,
         doc="Other people's rules on this collection's own history.")
-    population = _op("GET /population", a.PopulationView,
+    population = _op("GET /population", s.PopulationView,
         doc="How the sources change, all together.")
 
     # -- notifications ------------------------------------------------------------------------

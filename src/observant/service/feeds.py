@@ -1,4 +1,4 @@
-# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """Changes as Atom and JSON Feed: of the collection, of a tag, of a source.
 
 Titles, addresses and reasons come from strangers. They are text and nothing else: escaped in Atom,
@@ -16,7 +16,6 @@ from urllib.parse import urlencode
 import msgspec
 from litestar import Request, Response, get
 from litestar.params import QueryParameter
-from litestar.types import ControllerRouterHandler
 
 from observant.errors import UnknownSourceError
 from observant.formats.atom import AtomEntry
@@ -28,7 +27,7 @@ from observant.service.collection import Collection
 from observant.service.given import GivenCollection
 from observant.times import iso
 
-__all__ = ["atom", "feed_handlers", "json_feed"]
+__all__ = ["atom", "json_feed"]
 
 _NEVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _ENTRIES = 100
@@ -66,10 +65,6 @@ def json_feed_(
     title, events = _chosen(collection, tag, source, topic)
     body = json_feed(title, _own_address(request), events)
     return _given(request, body, "application/feed+json")
-
-
-def feed_handlers() -> list[ControllerRouterHandler]:
-    return [atom_feed, json_feed_]
 
 
 def atom(title: str, address: str, events: list[EventItem]) -> bytes:
@@ -136,10 +131,10 @@ def _chosen(
         title += f" of {tag}"
     if source is not None:
         try:
-            title += f" of {collection.row(source).name}"
+            title += f" of {collection.sources.row(source).name}"
         except UnknownSourceError:
             raise UnknownSourceError("there is no such source") from None
-    page = collection.events(tag=tag, source=source, topic=topic, limit=_ENTRIES)
+    page = collection.activity.events(tag=tag, source=source, topic=topic, limit=_ENTRIES)
     return title, page.events
 
 

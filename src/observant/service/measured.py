@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.observer.config import Config
-from observant.service.answers import Measured
 from observant.service.beliefs import limits_of
+from observant.service.summaries import Measured
 from observant.store.visit import GOOD
 from observant.times import DAY
 

@@ -24,7 +24,7 @@ from observant.errors import (
     TooManyError,
     UnknownSourceError,
 )
-from observant.service.collection.settings import STORE_AWAY
+from observant.service.collection.collection import STORE_AWAY
 
 if TYPE_CHECKING:
     from litestar import Request

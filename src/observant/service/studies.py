@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from observant.estimation.intervals import IntervalEstimate
     from observant.estimation.season.rates import Season
     from observant.service.cache import Cached
-    from observant.service.collection.base import Base
+    from observant.service.collection.context import Context
     from observant.service.planning import PlanAnswer, Rivals
     from observant.service.population import PopulationAnswer
     from observant.store import StoredSource
@@ -54,7 +54,7 @@ class Planned:
 
 
 def plan_study(
-    collection: Base,
+    collection: Context,
     *,
     budget: float | None = None,
     grace: float | None = None,
@@ -85,7 +85,7 @@ def plan_study(
     return collection.cache.get(key, make, max_age=600.0, wait=wait, heavy=True)
 
 
-def rivals_study(collection: Base, *, wait: float = QUICK) -> Cached[Rivals]:
+def rivals_study(collection: Context, *, wait: float = QUICK) -> Cached[Rivals]:
     """Rival rules on the history of this collection."""
     from observant.service.planning import replay_rivals
 
@@ -98,7 +98,7 @@ def rivals_study(collection: Base, *, wait: float = QUICK) -> Cached[Rivals]:
     )
 
 
-def population_study(collection: Base, *, wait: float = QUICK) -> Cached[PopulationAnswer]:
+def population_study(collection: Context, *, wait: float = QUICK) -> Cached[PopulationAnswer]:
     """Ages, lifetimes, rates and hours of the whole collection."""
     from observant.service.population import population
 
@@ -109,7 +109,7 @@ def population_study(collection: Base, *, wait: float = QUICK) -> Cached[Populat
 
 
 def intervals(
-    collection: Base, source: StoredSource, *, wait: float = QUICK
+    collection: Context, source: StoredSource, *, wait: float = QUICK
 ) -> Cached[IntervalEstimate]:
     """The distribution of the time between updates of a source, with what to doubt."""
 
@@ -141,7 +141,7 @@ def verdict(found: IntervalEstimate) -> str:
     return f"{_AGEING[told.ageing].capitalize()}{p}"
 
 
-def history(collection: Base, source: StoredSource, *, wait: float = QUICK) -> Cached[RatePath]:
+def history(collection: Context, source: StoredSource, *, wait: float = QUICK) -> Cached[RatePath]:
     """The rate of a source as it was known after each of its visits."""
 
     def make() -> RatePath:
@@ -154,7 +154,7 @@ def history(collection: Base, source: StoredSource, *, wait: float = QUICK) -> C
     )
 
 
-def season(collection: Base, source: StoredSource, *, wait: float = QUICK) -> Cached[Season]:
+def season(collection: Context, source: StoredSource, *, wait: float = QUICK) -> Cached[Season]:
     """The hours of the day at which a source changes, if it has such hours."""
 
     def make() -> Season:
@@ -167,7 +167,7 @@ def season(collection: Base, source: StoredSource, *, wait: float = QUICK) -> Ca
     )
 
 
-def _sample(collection: Base) -> VisitLog | None:
+def _sample(collection: Context) -> VisitLog | None:
     """The visits of an even sample of the active sources."""
 
     def make() -> VisitLog | None:
@@ -177,7 +177,7 @@ def _sample(collection: Base) -> VisitLog | None:
     return collection.cache.get("sample", make, max_age=_HOUR, wait=300.0, heavy=True).value
 
 
-def _own_log(collection: Base, source: StoredSource) -> VisitLog:
+def _own_log(collection: Context, source: StoredSource) -> VisitLog:
     from observant.visits import VisitLog
 
     rows = collection.store.visits.list(source.name, limit=_MOST_VISITS)

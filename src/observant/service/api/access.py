@@ -1,15 +1,13 @@
-# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """Sessions, accounts and tokens."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import msgspec
 from litestar import Request, Response, delete, get, patch, post, put
 from litestar.exceptions import PermissionDeniedException
 from litestar.params import JSONBody, PathParameter
-from litestar.types import ControllerRouterHandler
 from msgspec import Meta
 
 from observant.service.access.guard import COOKIE, identity_of, session_of
@@ -17,10 +15,9 @@ from observant.service.access.secrets import LONGEST, SHORTEST
 from observant.service.access.sign_in import client_address, session_cookie
 from observant.service.answers import AccountItem, NewToken, SessionView, TokenItem
 from observant.service.api.routes import LARGEST_CREDENTIALS, LARGEST_ID, spec
+from observant.service.collection.entries import Entered
 from observant.service.given import GivenAccess, GivenPrefix
 from observant.store.accounts import LONGEST_ACCOUNT
-
-__all__ = ["access_handlers"]
 
 Number = Annotated[int, PathParameter(ge=1, le=LARGEST_ID)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_ACCOUNT)]
@@ -28,25 +25,21 @@ Password = Annotated[str, Meta(min_length=SHORTEST, max_length=LONGEST)]
 Role = Literal["viewer", "editor", "owner"]
 
 
-class _Entered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class Credentials(_Entered, frozen=True, kw_only=True):
+class Credentials(Entered, frozen=True, kw_only=True):
     """To sign in."""
 
     name: Annotated[str, Meta(max_length=LONGEST_ACCOUNT)]
     password: Annotated[str, Meta(max_length=LONGEST)]
 
 
-class NewPassword(_Entered, frozen=True, kw_only=True):
+class NewPassword(Entered, frozen=True, kw_only=True):
     """One's own password, before and after."""
 
     old: Annotated[str, Meta(max_length=LONGEST)]
     new: Password
 
 
-class NewAccount(_Entered, frozen=True, kw_only=True):
+class NewAccount(Entered, frozen=True, kw_only=True):
     """Somebody who may sign in."""
 
     name: Name
@@ -54,14 +47,14 @@ class NewAccount(_Entered, frozen=True, kw_only=True):
     password: Password
 
 
-class AccountChanges(_Entered, frozen=True, kw_only=True):
+class AccountChanges(Entered, frozen=True, kw_only=True):
     """A new role or password; either ends all sessions of the account."""
 
     role: Role | None = None
     password: Password | None = None
 
 
-class TokenRequest(_Entered, frozen=True, kw_only=True):
+class TokenRequest(Entered, frozen=True, kw_only=True):
     """A token to be made, with no more than its maker's own permission."""
 
     name: Name
@@ -165,19 +158,3 @@ def create_token(
 def revoke_token(request: Request[Any, Any, Any], access: GivenAccess, number: Number) -> None:
     """Take a token back: one's own, or any for those who administer."""
     access.revoke_token(identity_of(request), number)
-
-
-def access_handlers() -> list[ControllerRouterHandler]:
-    return [
-        session,
-        sign_in,
-        sign_out,
-        change_password,
-        accounts,
-        add_account,
-        update_account,
-        remove_account,
-        tokens,
-        create_token,
-        revoke_token,
-    ]

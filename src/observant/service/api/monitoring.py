@@ -1,4 +1,4 @@
-# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """For machines that watch the watcher: health, which needs nothing, and metrics."""
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from litestar import Request, Response, get
-from litestar.types import ControllerRouterHandler
 
 from observant.observer.metrics import Metrics, Status, Tally
 from observant.service.answers import Health
@@ -18,8 +17,6 @@ from observant.service.given import GivenCollection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-__all__ = ["monitoring_handlers"]
 
 
 _HEALTH = ThreadPoolExecutor(2, thread_name_prefix="observant-health")
@@ -43,10 +40,6 @@ def metrics(request: Request[Any, Any, Any], collection: GivenCollection) -> Res
     registry.register(_Numbers(collection))
     encode, kind = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(registry), media_type=kind)
-
-
-def monitoring_handlers() -> list[ControllerRouterHandler]:
-    return [health, metrics]
 
 
 class _Live(Metrics):

@@ -1,4 +1,4 @@
-# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """The collection on one page, its hours, hosts, tags, events and visits."""
 
 from __future__ import annotations
@@ -12,22 +12,12 @@ from litestar import get
 from litestar.background_tasks import BackgroundTask
 from litestar.params import FromQuery, QueryParameter
 from litestar.response import File
-from litestar.types import ControllerRouterHandler
 
-from observant.service.answers import (
-    EventPage,
-    HostItem,
-    HourItem,
-    ObserverItem,
-    Overview,
-    TagItem,
-    VisitPage,
-)
+from observant.service.answers import EventPage, ObserverItem, TagItem, VisitPage
 from observant.service.api.routes import LARGEST_ID, After, Limit, Text, spec
 from observant.service.given import GivenCollection
+from observant.service.summaries import HostItem, HourItem, Overview
 from observant.units import parse_duration
-
-__all__ = ["overview_handlers"]
 
 Grace = Annotated[
     str | None,
@@ -55,25 +45,25 @@ def hours(
     collection: GivenCollection, count: Annotated[int, QueryParameter(ge=1, le=8784)] = 48
 ) -> list[HourItem]:
     """Visits, changes and failures of the last hours."""
-    return collection.hours(count)
+    return collection.activity.hours(count)
 
 
 @get("/hosts", **spec("hosts", topic="collection"))
 def hosts(collection: GivenCollection, limit: Limit = 100) -> list[HostItem]:
     """Hosts in trouble, those with most failing sources first."""
-    return collection.hosts(limit)
+    return collection.activity.hosts(limit)
 
 
 @get("/tags", **spec("tags", topic="collection"))
 def tags(collection: GivenCollection) -> list[TagItem]:
     """Every tag and how many sources have it."""
-    return collection.tags()
+    return collection.sources.tags()
 
 
 @get("/observers", **spec("observers", topic="collection"))
 def observers(collection: GivenCollection) -> list[ObserverItem]:
     """Observers seen during the last day."""
-    return collection.observers()
+    return collection.activity.observers()
 
 
 @get("/events", **spec("events", topic="collection"))
@@ -86,7 +76,7 @@ def events(
     after: After = None,
 ) -> EventPage:
     """Changes and other events, newest first."""
-    return collection.events(topic=topic, tag=tag, source=source, limit=limit, after=after)
+    return collection.activity.events(topic=topic, tag=tag, source=source, limit=limit, after=after)
 
 
 @get("/visits", **spec("visits", topic="collection"))
@@ -99,7 +89,9 @@ def visits(
     after: After = None,
 ) -> VisitPage:
     """Visits of all sources in the order of their commits, newest first."""
-    return collection.visits(since=since, until=until, changed=changed, limit=limit, after=after)
+    return collection.sources.visits(
+        since=since, until=until, changed=changed, limit=limit, after=after
+    )
 
 
 @get("/visit-log", **spec("visit_log", topic="collection"))
@@ -122,7 +114,3 @@ def visit_log(
         media_type=_TYPES[format],
         background=BackgroundTask(place.unlink, missing_ok=True),
     )
-
-
-def overview_handlers() -> list[ControllerRouterHandler]:
-    return [overview, hours, hosts, tags, observers, events, visits, visit_log]

@@ -1,4 +1,4 @@
-# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """What a plan would bring, what other rules would have brought, and the whole population.
 
 These take a while: `ready` is false until the answer is there, and then it is kept.
@@ -10,25 +10,15 @@ from typing import Annotated, Any, Literal
 
 from litestar import get
 from litestar.params import FromQuery, QueryParameter
-from litestar.types import ControllerRouterHandler
 
 from observant.errors import InputError
 from observant.service import studies
-from observant.service.answers import (
-    PlanPoint,
-    PlanView,
-    PopulationView,
-    RivalItem,
-    RivalsView,
-    finite,
-    plain,
-)
+from observant.service.answers import finite, plain
 from observant.service.api.routes import Text, spec
 from observant.service.cache import Cached
 from observant.service.given import GivenCollection
+from observant.service.summaries import PlanPoint, PlanView, PopulationView, RivalItem, RivalsView
 from observant.units import parse_budget, parse_duration
-
-__all__ = ["planning_handlers"]
 
 _PATIENCE = 10.0
 Rate = Annotated[str | None, QueryParameter(max_length=50, description="As in 5000/day or 2/s.")]
@@ -127,7 +117,3 @@ def population(collection: GivenCollection) -> PopulationView:
 def _told(found: Cached[Any]) -> dict[str, Any]:
     """What every answer that takes a while says of itself."""
     return {"ready": not found.pending, "age_seconds": found.age, "error": found.error}
-
-
-def planning_handlers() -> list[ControllerRouterHandler]:
-    return [plan, rivals, population]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 from litestar.exceptions import ClientException
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
@@ -15,6 +16,9 @@ from observant.service.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
+
+    from litestar.types import ControllerRouterHandler
 
     from observant.service.access import Identity
     from observant.service.collection import Collection
@@ -28,6 +32,7 @@ __all__ = [
     "Limit",
     "SourceId",
     "Text",
+    "handlers_in",
     "once",
     "spec",
 ]
@@ -53,6 +58,16 @@ IdempotencyKey = Annotated[
         description="Any text of your own: the same request with the same key is done once.",
     ),
 ]
+
+
+def handlers_in(*modules: ModuleType) -> list[ControllerRouterHandler]:
+    """All routes of these modules, in the order in which they stand there."""
+    return [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, HTTPRouteHandler)
+    ]
 
 
 def spec(operation: str, *, topic: str = "", **more: Any) -> dict[str, Any]:

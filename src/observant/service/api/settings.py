@@ -7,28 +7,25 @@ from typing import Any
 
 from litestar import Request, get, patch, post
 from litestar.params import FromQuery, JSONBody
-from litestar.types import ControllerRouterHandler
 
 from observant.observer.settings import SettingsChanges
 from observant.service.access.guard import identity_of
 from observant.service.answers import Imported, SettingsView
 from observant.service.api.routes import LARGEST_IMPORT, IdempotencyKey, once, spec
-from observant.service.collection.transfer import Document
+from observant.service.collection.document import Document
 from observant.service.given import GivenCollection
-
-__all__ = ["settings_handlers"]
 
 
 @get("/settings", **spec("settings", topic="settings"))
 def settings(collection: GivenCollection) -> SettingsView:
     """The settings in force."""
-    return collection.settings()
+    return collection.settings.get()
 
 
 @patch("/settings", **spec("change_settings", topic="settings"))
 def change_settings(collection: GivenCollection, data: JSONBody[SettingsChanges]) -> SettingsView:
     """Change budget, objective, grace or retention; a running observer takes it up."""
-    return collection.change_settings(data)
+    return collection.settings.change(data)
 
 
 @get("/export", **spec("export", topic="settings"))
@@ -36,7 +33,7 @@ def export(
     request: Request[Any, Any, Any], collection: GivenCollection, secrets: FromQuery[bool] = False
 ) -> Document:
     """Everything that was entered: sources, subscriptions, settings. Secrets need admin."""
-    return collection.export(secrets=secrets, who=identity_of(request))
+    return collection.document.export(secrets=secrets, who=identity_of(request))
 
 
 @post(
@@ -52,8 +49,6 @@ def import_document(
 ) -> Imported:
     """Take in what was exported. New sources are added, known ones described anew."""
     who = identity_of(request)
-    return once(collection, who, idempotency_key, data, lambda: collection.import_(data), Imported)
-
-
-def settings_handlers() -> list[ControllerRouterHandler]:
-    return [settings, change_settings, export, import_document]
+    return once(
+        collection, who, idempotency_key, data, lambda: collection.document.import_(data), Imported
+    )

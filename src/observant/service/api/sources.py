@@ -1,4 +1,4 @@
-# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """Sources: listing, adding, changing, visiting now, and what their visits found."""
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from litestar import MediaType, Request, Response, delete, get, patch, post
 from litestar.params import Body, FromQuery, JSONBody, PathParameter, QueryParameter
-from litestar.types import ControllerRouterHandler
 
 from observant.service.access.guard import identity_of
 from observant.service.answers import (
@@ -41,8 +40,6 @@ from observant.service.collection import (
 )
 from observant.service.collection.entries import MOST_SOURCES
 from observant.service.given import GivenCollection
-
-__all__ = ["source_handlers"]
 
 Sort = Literal[
     "name",
@@ -87,7 +84,7 @@ def list_sources(
     ] = None,
 ) -> SourcePage:
     """One page of sources. `search` is words that must all occur in name or title."""
-    return collection.sources(
+    return collection.sources.list(
         SourceQuery(
             search=search,
             tag=tag,
@@ -106,7 +103,7 @@ def list_sources(
 @post("/sources", **spec("add_source", topic="sources"))
 def add_source(collection: GivenCollection, data: JSONBody[NewSource]) -> Response[Added]:
     """Watch a source: 201 if it is new, 200 if it was there already and keeps all it has."""
-    added = collection.add(data)
+    added = collection.sources.add(data)
     return Response(added, status_code=201 if added.new else 200)
 
 
@@ -123,19 +120,21 @@ def import_sources(
 ) -> Imported:
     """Watch many sources. Bad ones are refused one by one; known ones keep all they have."""
     who = identity_of(request)
-    return once(collection, who, idempotency_key, data, lambda: collection.add_many(data), Imported)
+    return once(
+        collection, who, idempotency_key, data, lambda: collection.sources.add_many(data), Imported
+    )
 
 
 @post("/sources/bulk", **spec("change_sources", topic="sources", status_code=200))
 def change_sources(collection: GivenCollection, data: JSONBody[BulkChange]) -> BulkAnswer:
     """Pause, resume, tag, untag, weigh or remove many sources at once."""
-    return collection.bulk(data)
+    return collection.sources.bulk(data)
 
 
 @get("/sources/{source_id:int}", **spec("source", topic="sources"))
 def source(collection: GivenCollection, source_id: SourceId) -> SourceDetail:
     """Everything about one source but its visits."""
-    return collection.source(source_id)
+    return collection.sources.get(source_id)
 
 
 @patch("/sources/{source_id:int}", **spec("update_source", topic="sources"))
@@ -143,7 +142,7 @@ def update_source(
     collection: GivenCollection, source_id: SourceId, data: JSONBody[SourceChanges]
 ) -> SourceRow:
     """Change what somebody entered of a source; what is not given stays."""
-    return collection.update(source_id, data)
+    return collection.sources.update(source_id, data)
 
 
 @delete("/sources/{source_id:int}", **spec("remove_source", topic="sources"))
@@ -151,7 +150,7 @@ def remove_source(
     collection: GivenCollection, source_id: SourceId, forget: FromQuery[bool] = False
 ) -> None:
     """Stop watching a source. `forget` deletes its visits and versions as well."""
-    collection.remove(source_id, forget=forget)
+    collection.sources.remove(source_id, forget=forget)
 
 
 @post(
@@ -160,7 +159,7 @@ def remove_source(
 )
 def pause_source(collection: GivenCollection, source_id: SourceId) -> SourceRow:
     """Stop visiting a source for a while. What is known of it stays."""
-    return collection.pause(source_id)
+    return collection.sources.pause(source_id)
 
 
 @post(
@@ -169,7 +168,7 @@ def pause_source(collection: GivenCollection, source_id: SourceId) -> SourceRow:
 )
 def resume_source(collection: GivenCollection, source_id: SourceId) -> SourceRow:
     """Go on visiting a source."""
-    return collection.resume(source_id)
+    return collection.sources.resume(source_id)
 
 
 @post(
@@ -178,7 +177,7 @@ def resume_source(collection: GivenCollection, source_id: SourceId) -> SourceRow
 )
 def check_source(collection: GivenCollection, source_id: SourceId) -> CheckAnswer:
     """Visit a source now, due or not, and tell what was found."""
-    return collection.check(source_id)
+    return collection.sources.check(source_id)
 
 
 @get("/sources/{source_id:int}/visits", **spec("source_visits", topic="sources"))
@@ -192,7 +191,7 @@ def source_visits(
     after: After = None,
 ) -> VisitPage:
     """Visits of a source, newest first."""
-    return collection.visits(
+    return collection.sources.visits(
         source_id, since=since, until=until, changed=changed, limit=limit, after=after
     )
 
@@ -202,7 +201,7 @@ def source_versions(
     collection: GivenCollection, source_id: SourceId, limit: Limit = 100
 ) -> list[VersionItem]:
     """Kept versions of a source, newest first."""
-    return collection.versions(source_id, limit=limit)
+    return collection.sources.versions(source_id, limit=limit)
 
 
 @get(
@@ -212,7 +211,7 @@ def source_versions(
 def snapshot(collection: GivenCollection, source_id: SourceId, digest: Digest) -> Response[bytes]:
     """The content of a version, as text to be downloaded: never as a page of ours."""
     return Response(
-        collection.snapshot(source_id, digest),
+        collection.sources.snapshot(source_id, digest),
         media_type=MediaType.TEXT,
         headers=SNAPSHOT_HEADERS,
     )
@@ -227,23 +226,4 @@ def diff(
     by: FromQuery[Literal["auto", "lines", "words", "json"]] = "auto",
 ) -> DiffAnswer:
     """What changed between two kept versions; the last two unless told."""
-    return collection.diff(source_id, old, new, by=by)
-
-
-def source_handlers() -> list[ControllerRouterHandler]:
-    return [
-        list_sources,
-        add_source,
-        import_sources,
-        change_sources,
-        source,
-        update_source,
-        remove_source,
-        pause_source,
-        resume_source,
-        check_source,
-        source_visits,
-        source_versions,
-        snapshot,
-        diff,
-    ]
+    return collection.sources.diff(source_id, old, new, by=by)

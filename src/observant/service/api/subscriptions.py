@@ -1,4 +1,4 @@
-# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """Subscriptions, their deliveries, and the results of standing queries."""
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from litestar import delete, get, patch, post
 from litestar.params import FromQuery, JSONBody, PathParameter, QueryParameter
-from litestar.types import ControllerRouterHandler
 
 from observant.service.answers import (
     DeliveryPage,
@@ -17,11 +16,9 @@ from observant.service.answers import (
     SubscriptionItem,
 )
 from observant.service.api.routes import LARGEST_ID, After, Limit, SourceId, spec
-from observant.service.collection.telling import SubscriptionChanges
+from observant.service.collection.subscriptions import SubscriptionChanges
 from observant.service.given import GivenCollection
 from observant.store import Subscription
-
-__all__ = ["telling_handlers"]
 
 Number = Annotated[int, PathParameter(ge=1, le=LARGEST_ID)]
 OneSubscription = Annotated[int | None, QueryParameter(ge=1, le=LARGEST_ID)]
@@ -30,19 +27,19 @@ OneSubscription = Annotated[int | None, QueryParameter(ge=1, le=LARGEST_ID)]
 @get("/subscriptions", **spec("subscriptions", topic="notifications"))
 def subscriptions(collection: GivenCollection) -> list[SubscriptionItem]:
     """Who is told of what; secrets masked."""
-    return collection.subscriptions()
+    return collection.subscriptions.list()
 
 
 @post("/subscriptions", **spec("subscribe", topic="notifications"))
 def subscribe(collection: GivenCollection, data: JSONBody[Subscription]) -> NewSubscription:
     """Tell somebody. The secret that signs a webhook is shown this once."""
-    return collection.subscribe(data)
+    return collection.subscriptions.add(data)
 
 
 @get("/subscriptions/{number:int}", **spec("subscription", topic="notifications"))
 def subscription(collection: GivenCollection, number: Number) -> SubscriptionItem:
     """One subscription, secrets masked."""
-    return collection.subscription(number)
+    return collection.subscriptions.get(number)
 
 
 @patch("/subscriptions/{number:int}", **spec("update_subscription", topic="notifications"))
@@ -50,13 +47,13 @@ def update_subscription(
     collection: GivenCollection, number: Number, data: JSONBody[SubscriptionChanges]
 ) -> SubscriptionItem:
     """Change a subscription; what comes back masked stays what it was."""
-    return collection.update_subscription(number, data)
+    return collection.subscriptions.update(number, data)
 
 
 @delete("/subscriptions/{number:int}", **spec("unsubscribe", topic="notifications"))
 def unsubscribe(collection: GivenCollection, number: Number) -> None:
     """Tell no more."""
-    collection.unsubscribe(number)
+    collection.subscriptions.remove(number)
 
 
 @get("/deliveries", **spec("deliveries", topic="notifications"))
@@ -70,7 +67,7 @@ def deliveries(
     after: After = None,
 ) -> DeliveryPage:
     """The delivery log, newest first; dead letters have the state dead."""
-    return collection.deliveries(
+    return collection.subscriptions.deliveries(
         state=delivery_state, subscription=subscription, limit=limit, after=after
     )
 
@@ -81,7 +78,7 @@ def deliveries(
 )
 def retry_deliveries(collection: GivenCollection, subscription: OneSubscription = None) -> Retried:
     """Have dead letters tried again, of one subscription or all."""
-    return collection.retry_deliveries(subscription)
+    return collection.subscriptions.retry(subscription)
 
 
 @get("/sources/{source_id:int}/members", **spec("members", topic="sources"))
@@ -89,17 +86,4 @@ def members(
     collection: GivenCollection, source_id: SourceId, left: FromQuery[bool] = False
 ) -> list[MemberItem]:
     """The results of a standing query by rank; with `left` those that were dropped too."""
-    return collection.members(source_id, left=left)
-
-
-def telling_handlers() -> list[ControllerRouterHandler]:
-    return [
-        subscriptions,
-        subscribe,
-        subscription,
-        update_subscription,
-        unsubscribe,
-        deliveries,
-        retry_deliveries,
-        members,
-    ]
+    return collection.sources.members(source_id, left=left)

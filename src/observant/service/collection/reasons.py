@@ -16,7 +16,7 @@ from observant.units import format_duration
 
 if TYPE_CHECKING:
     from observant.observer.config import SourceSettings
-    from observant.service.collection.base import Base
+    from observant.service.collection.context import Context
     from observant.store import StoredSource
 
 __all__ = ["price_of", "why"]
@@ -25,7 +25,7 @@ _NOTHING = 1e-12
 """A price below which there is more budget than anybody can spend."""
 
 
-def why(collection: Base, source: StoredSource) -> str:
+def why(collection: Context, source: StoredSource) -> str:
     """One sentence for people."""
     now = collection.now()
     if source.state == "paused":
@@ -52,7 +52,9 @@ def why(collection: Base, source: StoredSource) -> str:
     return _by_price(collection, source, settings, now)
 
 
-def _by_price(collection: Base, source: StoredSource, settings: SourceSettings, now: float) -> str:
+def _by_price(
+    collection: Context, source: StoredSource, settings: SourceSettings, now: float
+) -> str:
     from observant.currency import RateMixture
     from observant.planning.objectives import objective
     from observant.service.beliefs import posterior_of
@@ -93,7 +95,7 @@ def _by_price(collection: Base, source: StoredSource, settings: SourceSettings, 
     return f"{start}: {worth}{limit}{hours}."
 
 
-def price_of(collection: Base) -> float | None:
+def price_of(collection: Context) -> float | None:
     """Λ, what a visit must be worth: the observer's own, or that of the plan for the budget."""
     if collection.observer is not None:
         return float(collection.observer.schedule.price)

@@ -1,80 +1,39 @@
-"""Settings while it runs, and whether all is well."""
+"""Settings while it runs."""
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from observant.errors import ObservantError
 from observant.observer.settings import KEPT, SettingsChanges, keep, settings_of
-from observant.service.answers import Health, SettingsView
+from observant.service.answers import SettingsView
 from observant.service.collection.masking import masked_settings
-from observant.service.collection.overview import Overviews
-from observant.store import StoreAwayError
 from observant.units import format_duration
 
 if TYPE_CHECKING:
     from observant.observer.config import Config
+    from observant.service.collection.context import Context
 
-__all__ = ["STORE_AWAY", "Settings"]
-
-STORE_AWAY = "the database is away; the observer waits, and goes on when it is back"
+__all__ = ["Settings"]
 
 
-class Settings(Overviews):
-    """The part of the collection that holds settings and health."""
+class Settings:
+    """The settings in force."""
 
-    def settings(self) -> SettingsView:
+    def __init__(self, context: Context) -> None:
+        self._in = context
+
+    def get(self) -> SettingsView:
         """The settings in force."""
-        return self._view(self.config)
+        return self._view(self._in.config)
 
-    def change_settings(self, changes: SettingsChanges) -> SettingsView:
+    def change(self, changes: SettingsChanges) -> SettingsView:
         """Change budget, objective, grace or retention; running observers take it up."""
-        found = keep(self.store, self.given, changes)
-        return self._view(found)
-
-    def health(self) -> Health:
-        """Say ok, or what is wrong, without secrets."""
-        problems = []
-        try:
-            observing = bool(self.observers(lively=True))
-            totals = self.totals()
-        except ObservantError as error:
-            away = isinstance(error, StoreAwayError)
-            return Health(
-                ok=False,
-                problems=[STORE_AWAY if away else "the store cannot be read"],
-                version=version("observant"),
-                observing=False,
-                sources=0,
-                pending_events=0,
-            )
-        if totals.by_state.get("active") and not observing:
-            problems.append("no observer is running")
-        if self.observer is not None and self.observer.problem:
-            problems.append("the observer ended with an error and is started again: see the log")
-        problems += [
-            f"the setting {name} that is kept cannot be used, the one before it holds ({reason})"
-            for name, reason in settings_of(self.store, self.given).refused.items()
-        ]
-        status = self.status()
-        if status is not None and status.outage:
-            problems.append("the network seems to be out")
-        if status is not None and status.store_away:
-            problems.append(STORE_AWAY)
-        return Health(
-            ok=not problems,
-            problems=problems,
-            version=version("observant"),
-            observing=observing,
-            sources=totals.sources,
-            pending_events=totals.pending,
-        )
+        return self._view(keep(self._in.store, self._in.given, changes))
 
     def _view(self, config: Config) -> SettingsView:
-        kept = self.store.settings.get(KEPT) or {}
+        kept = self._in.store.settings.get(KEPT) or {}
         postgres = config.store.startswith(("postgresql://", "postgres://"))
         return SettingsView(
             budget=_text(config.budget, "/day"),
@@ -95,7 +54,7 @@ class Settings(Overviews):
             tags={tag: masked_settings(own) for tag, own in config.tags.items()},
             store="PostgreSQL" if postgres else "SQLite",
             kept=sorted(kept),
-            refused=settings_of(self.store, self.given).refused,
+            refused=settings_of(self._in.store, self._in.given).refused,
         )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from observant.service.api.routes import handlers_in
 from observant.service.pages import (
+    assets,
     events,
     figures,
     health,
@@ -16,7 +18,6 @@ from observant.service.pages import (
     sources,
     subscriptions,
 )
-from observant.service.pages.assets import static
 
 if TYPE_CHECKING:
     from litestar.types import ControllerRouterHandler
@@ -26,16 +27,16 @@ __all__ = ["page_handlers"]
 
 def page_handlers() -> list[ControllerRouterHandler]:
     """All routes of the dashboard."""
-    return [
-        static,
-        *sign_in.HANDLERS,
-        *overview.HANDLERS,
-        *sources.HANDLERS,
-        *source.HANDLERS,
-        *planning.HANDLERS,
-        *events.HANDLERS,
-        *subscriptions.HANDLERS,
-        *settings.HANDLERS,
-        *health.HANDLERS,
-        *figures.HANDLERS,
-    ]
+    return handlers_in(
+        assets,
+        sign_in,
+        overview,
+        sources,
+        source,
+        planning,
+        events,
+        subscriptions,
+        settings,
+        health,
+        figures,
+    )

@@ -11,8 +11,6 @@ from observant.service.given import GivenCollection
 from observant.service.pages.render import page
 from observant.service.pages.routes import Asked, reading
 
-__all__ = ["HANDLERS"]
-
 
 @get("/events", **reading("events"))
 def events(request: Asked, collection: GivenCollection) -> Response[str]:
@@ -23,15 +21,12 @@ def events(request: Asked, collection: GivenCollection) -> Response[str]:
     return page(
         request,
         "events.html",
-        answer=collection.events(
+        answer=collection.activity.events(
             topic=topic if topic in TOPICS else None, tag=tag, after=after or None
         ),
         topics=TOPICS,
         topic=topic or "",
         tag=tag or "",
-        all_tags=collection.tags(),
+        all_tags=collection.sources.tags(),
         after=after,
     )
-
-
-HANDLERS = [events]

@@ -13,8 +13,6 @@ from observant.service.charts import CHARTS, FORMATS, drawn, rendered
 from observant.service.given import GivenCollection
 from observant.service.pages.routes import Asked, reading
 
-__all__ = ["HANDLERS"]
-
 
 @get("/charts/{file:str}", **reading("figure"))
 def figure(request: Asked, collection: GivenCollection, file: FromPath[str]) -> Response[bytes]:
@@ -43,6 +41,3 @@ def figure(request: Asked, collection: GivenCollection, file: FromPath[str]) -> 
     except InputError as error:
         found = msgspec.json.encode({"missing": error.message})
     return Response(found, status_code=status, media_type=FORMATS["json"])
-
-
-HANDLERS = [figure]

@@ -14,8 +14,6 @@ from observant.service.pages.render import page
 from observant.service.pages.routes import Asked, reading
 from observant.times import utc
 
-__all__ = ["HANDLERS"]
-
 _PARTS = ("observant", "numpy", "scipy", "pyarrow", "numba", "litestar", "altair")
 
 
@@ -41,7 +39,7 @@ def health(request: Asked, collection: GivenCollection) -> Response[str]:
         "health.html",
         view=collection.health(),
         findings=findings,
-        observers=collection.observers(),
+        observers=collection.activity.observers(),
         leases=leases,
         running=status,
         totals=collection.totals(),
@@ -59,6 +57,3 @@ def _in_words(detail: Any) -> str:
         return "" if detail is None else str(detail)
     shown = {k: len(v) if isinstance(v, list | dict) else v for k, v in detail.items() if v != []}
     return ", ".join(f"{key} {value}" for key, value in shown.items())
-
-
-HANDLERS = [health]

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from litestar import Response, get
 
-from observant.service.answers import CurvePoint
 from observant.service.forms import days_in, number_in
 from observant.service.given import GivenCollection
 from observant.service.pages.render import page
 from observant.service.pages.routes import Asked, reading
+from observant.service.summaries import CurvePoint
 from observant.units import format_duration
-
-__all__ = ["HANDLERS"]
 
 
 @get("/", **reading("overview"))
@@ -21,7 +19,7 @@ def overview(request: Asked, collection: GivenCollection) -> Response[str]:
     params = request.query_params
     grace = days_in(params, "grace", None)
     place = number_in(params, "place", None)
-    if place is not None and (curve := collection.curve()):
+    if place is not None and (curve := collection.currency.curve()):
         grace = _grace_at(curve, place)
     view = collection.overview(grace)
     today = view.hours[-24:]
@@ -60,6 +58,3 @@ def _place_of(curve: list[CurvePoint], grace: float) -> float:
     if not curve:
         return 0.0
     return float(np.interp(grace, [p.grace_days for p in curve], range(len(curve))))
-
-
-HANDLERS = [overview]

@@ -23,8 +23,6 @@ from observant.service.pages.routes import CANNOT, Asked, changing, reading
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["HANDLERS"]
-
 _ASKED = ("budget", "grace", "objective", "tag", "factor")
 
 
@@ -57,7 +55,7 @@ def _page(
     *,
     problem: str = "",
 ) -> Response[str]:
-    settings = collection.settings()
+    settings = collection.settings.get()
     asked = {key: value for key in _ASKED if (value := (params.get(key) or "").strip())}
     if asked.get("objective") == settings.objective:
         del asked["objective"]
@@ -85,7 +83,7 @@ def _page(
         sources=sources,
         settings=settings,
         objectives=list(OBJECTIVES),
-        all_tags=collection.tags(),
+        all_tags=collection.sources.tags(),
         asked={key: asked.get(key, "") for key in _ASKED},
         differs=differs,
         changes_text=_in_words(asked),
@@ -126,7 +124,7 @@ def _apply(collection: Collection, form: Form) -> None:
     wanted = _wanted(asked)
     changes = {key: asked[key] for key in ("budget", "grace", "objective") if key in wanted}
     if changes:
-        collection.change_settings(msgspec.convert(changes, SettingsChanges))
+        collection.settings.change(msgspec.convert(changes, SettingsChanges))
     for tag, factor in wanted.get("importance", {}).items():
         _multiply(collection, tag, factor)
 
@@ -145,7 +143,4 @@ def _multiply(collection: Collection, tag: str, factor: float) -> None:
     for importance, ids in groups.items():
         for start in range(0, len(ids), 10_000):
             part = tuple(ids[start : start + 10_000])
-            collection.bulk(BulkChange(action="importance", ids=part, value=importance))
-
-
-HANDLERS = [plan, apply, population]
+            collection.sources.bulk(BulkChange(action="importance", ids=part, value=importance))

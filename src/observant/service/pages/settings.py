@@ -18,14 +18,12 @@ from observant.service.access.secrets import SHORTEST
 from observant.service.access.sign_in import client_address
 from observant.service.answers import AccountItem, TokenItem
 from observant.service.collection import Collection
-from observant.service.collection.transfer import Document
+from observant.service.collection.document import Document
 from observant.service.forms import Form, number_in
 from observant.service.given import GivenAccess, GivenCollection, GivenForm
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
 from observant.store.accounts import ROLES, SCOPES
-
-__all__ = ["HANDLERS"]
 
 
 @get("/settings", **reading("settings"))
@@ -38,7 +36,7 @@ def settings(request: Asked, collection: GivenCollection) -> Response[str]:
 def change(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
     """Change budget, objective, grace or retention."""
     try:
-        collection.change_settings(_changes(form))
+        collection.settings.change(_changes(form))
     except CANNOT as error:
         return _page(request, collection, problem=str(error))
     return back_to(request, "/settings", "applied")
@@ -50,7 +48,7 @@ def take_in(request: Asked, collection: GivenCollection, form: GivenForm) -> Res
     sent = form.files.get("document")
     try:
         text = b"" if sent is None else sent.file.read()
-        found = collection.import_(msgspec.json.decode(text, type=Document))
+        found = collection.document.import_(msgspec.json.decode(text, type=Document))
     except CANNOT as error:
         return _page(request, collection, problem=f"this was not imported: {error}")
     if found.refused:
@@ -67,7 +65,7 @@ def take_in(request: Asked, collection: GivenCollection, form: GivenForm) -> Res
 def export(request: Asked, collection: GivenCollection) -> Response[bytes]:
     """Everything that was entered, as a file; secrets only for those who administer."""
     secrets = bool(request.query_params.get("secrets"))
-    found = collection.export(secrets=secrets, who=identity_of(request))
+    found = collection.document.export(secrets=secrets, who=identity_of(request))
     return Response(
         msgspec.json.format(msgspec.json.encode(found), indent=2),
         media_type="application/json",
@@ -150,7 +148,7 @@ def _page(
         request,
         "settings.html",
         status=422 if problem else 200,
-        view=collection.settings(),
+        view=collection.settings.get(),
         objectives=list(OBJECTIVES),
         tokens=[TokenItem.of(row) for row in access.tokens(who)],
         accounts=[AccountItem.of(account) for account in accounts],
@@ -172,9 +170,3 @@ def _changes(form: Form) -> SettingsChanges:
     }
     values["retention"] = retention if any(retention.values()) else None
     return msgspec.convert(values, SettingsChanges)
-
-
-HANDLERS = [
-    settings, change, take_in, export, create_token, revoke_token, own_password, save_account,
-    remove_account,
-]  # fmt: skip

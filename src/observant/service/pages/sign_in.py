@@ -13,7 +13,7 @@ from observant.service.access.sign_in import LoginForm, inside, sign_in_form
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import Asked, reading
 
-__all__ = ["HANDLERS", "sign_in_page"]
+__all__ = ["sign_in_page"]
 
 
 @get("/login", **reading("sign_in"))
@@ -44,6 +44,3 @@ def sign_in_page(request: Asked, *, problem: str = "", status: int = 200) -> Res
         problem=problem,
         first_run=all(account.signed_in_at is None for account in accounts),
     )
-
-
-HANDLERS = [sign_in]

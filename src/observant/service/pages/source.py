@@ -20,8 +20,6 @@ from observant.service.given import GivenCollection, GivenForm
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
 
-__all__ = ["HANDLERS"]
-
 Number = Annotated[int, PathParameter(ge=1, le=2**53)]
 _AROUND = 200
 """Characters of equal text that are shown around a difference."""
@@ -43,7 +41,7 @@ def update(
     """Describe a source anew."""
     collection.find(number)
     try:
-        collection.update(number, _changes(form))
+        collection.sources.update(number, _changes(form))
     except CANNOT as error:
         return _page(request, collection, number, problem=str(error))
     return back_to(request, f"/sources/{number}", "saved")
@@ -54,7 +52,7 @@ def visit(request: Asked, collection: GivenCollection, number: Number) -> Respon
     """Visit a source now."""
     collection.find(number)
     try:
-        collection.check(number)
+        collection.sources.check(number)
     except ObservantError as error:
         return _page(request, collection, number, problem=str(error))
     return back_to(request, f"/sources/{number}", "visited")
@@ -65,7 +63,7 @@ def set_state(
     request: Asked, collection: GivenCollection, form: GivenForm, number: Number
 ) -> Response[Any]:
     """Pause a source, or go on with it."""
-    (collection.pause if form["state"] == "paused" else collection.resume)(number)
+    (collection.sources.pause if form["state"] == "paused" else collection.sources.resume)(number)
     return back_to(request, f"/sources/{number}", "saved")
 
 
@@ -74,7 +72,7 @@ def remove(
     request: Asked, collection: GivenCollection, form: GivenForm, number: Number
 ) -> Response[Any]:
     """Stop watching a source."""
-    collection.remove(number, forget=bool(form["forget"]))
+    collection.sources.remove(number, forget=bool(form["forget"]))
     return back_to(request, "/sources", "removed")
 
 
@@ -82,14 +80,14 @@ def _page(
     request: Asked, collection: Collection, number: int, *, problem: str = ""
 ) -> Response[str]:
     params = request.query_params
-    detail = collection.source(number)
+    detail = collection.sources.get(number)
     before = whole_in(params, "before", 0)
-    versions = collection.versions(number, limit=_VERSIONS)
+    versions = collection.sources.versions(number, limit=_VERSIONS)
     by = params.get("by") or "auto"
     difference = None
     if len(versions) > 1:
         try:
-            difference = collection.diff(
+            difference = collection.sources.diff(
                 number, params.get("old") or None, params.get("new") or None, by=by
             )
         except InputError as error:
@@ -100,7 +98,7 @@ def _page(
         status=422 if problem else 200,
         detail=detail,
         row=detail.source,
-        visits=collection.visits(number, limit=_VISITS, after=before or None),
+        visits=collection.sources.visits(number, limit=_VISITS, after=before or None),
         before=before,
         versions=versions,
         difference=difference,
@@ -175,6 +173,3 @@ def _changes(form: Form) -> SourceChanges:
         },
         SourceChanges,
     )
-
-
-HANDLERS = [source, update, visit, set_state, remove]

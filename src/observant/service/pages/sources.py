@@ -9,15 +9,12 @@ import msgspec
 from litestar import Response, get, post
 
 from observant.errors import InputError
-from observant.service.collection import Collection
+from observant.service.collection import Collection, SourceQuery
 from observant.service.collection.entries import WEB_KINDS, BulkChange, NewSource, checked
-from observant.service.collection.reading import SourceQuery
 from observant.service.forms import Form, number_in, tags_in
 from observant.service.given import GivenCollection, GivenForm
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
-
-__all__ = ["HANDLERS"]
 
 _FILTERS = ("search", "tag", "host", "state")
 _KINDS = tuple(kind for kind in WEB_KINDS if kind != "query")
@@ -36,7 +33,7 @@ def add(request: Asked, collection: GivenCollection, form: GivenForm) -> Respons
     entered = {key: form.get(key, default) for key, default in _NOTHING.items()}
     try:
         entries = _entries(form)
-        found = collection.add_many(entries)
+        found = collection.sources.add_many(entries)
         if len(entries) == 1 and found.refused:
             raise InputError(found.refused[0].reason)
     except CANNOT as error:
@@ -57,7 +54,7 @@ def add(request: Asked, collection: GivenCollection, form: GivenForm) -> Respons
 def bulk(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
     """Pause, resume, tag, weigh or remove the chosen sources."""
     try:
-        collection.bulk(_bulk_change(form))
+        collection.sources.bulk(_bulk_change(form))
     except CANNOT as error:
         return _page(request, collection, problem=str(error))
     kept = {key: form[f"filter_{key}"] for key in _FILTERS}
@@ -83,12 +80,12 @@ def _page(
         request,
         "sources.html",
         status=422 if problem else 200,
-        answer=collection.sources(query),
+        answer=collection.sources.list(query),
         query=query,
         filters={key: getattr(query, key) for key in _FILTERS},
         narrowed=any(getattr(query, key) for key in _FILTERS),
         after=query.after,
-        all_tags=collection.tags(),
+        all_tags=collection.sources.tags(),
         kinds=_KINDS,
         entered=entered or _NOTHING,
         problem=problem,
@@ -129,6 +126,3 @@ def _bulk_change(form: Form) -> BulkChange:
         },
         BulkChange,
     )
-
-
-HANDLERS = [sources, add, bulk]

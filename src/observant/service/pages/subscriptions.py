@@ -10,17 +10,14 @@ from litestar import Response, get, post
 from litestar.params import PathParameter
 
 from observant.names import RESULT_FORMS, TOPICS
-from observant.service.collection import Collection
+from observant.service.collection import Collection, SourceQuery
 from observant.service.collection.entries import NewSource
-from observant.service.collection.reading import SourceQuery
-from observant.service.collection.telling import SubscriptionChanges
+from observant.service.collection.subscriptions import SubscriptionChanges
 from observant.service.forms import Form, number_in, tags_in, whole_in
 from observant.service.given import GivenCollection, GivenForm
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
 from observant.store import Subscription
-
-__all__ = ["HANDLERS"]
 
 Number = Annotated[int, PathParameter(ge=1, le=2**53)]
 
@@ -38,7 +35,7 @@ def subscriptions(request: Asked, collection: GivenCollection) -> Response[str]:
 def subscribe(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
     """Tell somebody."""
     try:
-        made = collection.subscribe(msgspec.convert(_entered(form), Subscription))
+        made = collection.subscriptions.add(msgspec.convert(_entered(form), Subscription))
     except CANNOT as error:
         return _subscriptions(request, collection, problem=str(error), entered=form)
     return _subscriptions(request, collection, secret=made.secret, made=made.subscription.name)
@@ -57,7 +54,7 @@ def update(
     """Change a subscription; what comes back masked stays what it was."""
     try:
         values = _entered(form) | {"enabled": bool(form["enabled"])}
-        collection.update_subscription(number, msgspec.convert(values, SubscriptionChanges))
+        collection.subscriptions.update(number, msgspec.convert(values, SubscriptionChanges))
     except CANNOT as error:
         return _subscription(request, collection, number, problem=str(error), entered=form)
     return back_to(request, "/subscriptions", "saved")
@@ -66,14 +63,14 @@ def update(
 @post("/subscriptions/{number:int}/remove", **changing("unsubscribe"))
 def unsubscribe(request: Asked, collection: GivenCollection, number: Number) -> Response[Any]:
     """Tell no more."""
-    collection.unsubscribe(number)
+    collection.subscriptions.remove(number)
     return back_to(request, "/subscriptions", "unsubscribed")
 
 
 @post("/subscriptions/retry", **changing("retry_deliveries"))
 def retry(request: Asked, collection: GivenCollection) -> Response[Any]:
     """Have dead letters tried again."""
-    collection.retry_deliveries()
+    collection.subscriptions.retry()
     return back_to(request, "/subscriptions", "sent-again")
 
 
@@ -87,7 +84,7 @@ def queries(request: Asked, collection: GivenCollection) -> Response[str]:
 def add_query(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
     """Ask a question that stays asked."""
     try:
-        added = collection.add(msgspec.convert(_query_entered(form), NewSource))
+        added = collection.sources.add(msgspec.convert(_query_entered(form), NewSource))
     except CANNOT as error:
         return _queries(request, collection, problem=str(error), entered=form)
     return back_to(request, "/queries", "added" if added.new else "known")
@@ -105,14 +102,14 @@ def _subscriptions(
     params = request.query_params
     state = params.get("state") or None
     after = whole_in(params, "after", 0)
-    items = collection.subscriptions()
+    items = collection.subscriptions.list()
     return page(
         request,
         "subscriptions.html",
         status=422 if problem else 200,
         items=items,
         dead=sum(item.deliveries.get("dead", 0) for item in items),
-        log=collection.deliveries(
+        log=collection.subscriptions.deliveries(
             state=state if state in {"waiting", "sent", "dead"} else None, after=after or None
         ),
         state=state or "",
@@ -133,7 +130,7 @@ def _subscription(
     problem: str = "",
     entered: Form | None = None,
 ) -> Response[str]:
-    item = collection.subscription(number)
+    item = collection.subscriptions.get(number)
     wanted = item.filter
     as_form = Form(
         [
@@ -190,12 +187,12 @@ def _queries(
     problem: str = "",
     entered: Form | None = None,
 ) -> Response[str]:
-    found = collection.sources(SourceQuery(kind="query", limit=50))
+    found = collection.sources.list(SourceQuery(kind="query", limit=50))
     return page(
         request,
         "queries.html",
         status=422 if problem else 200,
-        rows=[(row, collection.members(row.id)[:_SHOWN]) for row in found.sources],
+        rows=[(row, collection.sources.members(row.id)[:_SHOWN]) for row in found.sources],
         total=found.total,
         forms=RESULT_FORMS,
         entered=entered or Form([]),
@@ -226,8 +223,3 @@ def _query_entered(form: Form) -> dict[str, Any]:
         "tags": tags_in(form["tags"]),
         "settings": {"query": query} if query else {},
     }
-
-
-HANDLERS = [
-    subscriptions, subscribe, subscription, update, unsubscribe, retry, queries, add_query,
-]  # fmt: skip

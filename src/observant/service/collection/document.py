@@ -17,17 +17,15 @@ from observant.notifications.subscriptions import shown
 from observant.observer.settings import SettingsChanges, keep, kept_settings
 from observant.service.access.identity import OPERATOR, Identity
 from observant.service.answers import Imported, Refused
-from observant.service.collection.base import Base
 from observant.service.collection.entries import MOST_SOURCES, Entered, NewSource, checked
 from observant.service.collection.masking import MASK, masked_settings, masked_url
 from observant.store import Subscription
 
 if TYPE_CHECKING:
+    from observant.service.collection.context import Context
     from observant.store import Source, StoredSource
 
 __all__ = ["Document", "Transfer"]
-
-_PAGE = 1000
 
 
 class Document(Entered, frozen=True, kw_only=True):
@@ -40,8 +38,11 @@ class Document(Entered, frozen=True, kw_only=True):
     settings: SettingsChanges = SettingsChanges()
 
 
-class Transfer(Base):
-    """The part of the collection that is carried from one to another."""
+class Transfer:
+    """What is carried from one collection to another."""
+
+    def __init__(self, context: Context) -> None:
+        self._in = context
 
     def export(self, *, secrets: bool = False, who: Identity = OPERATOR) -> Document:
         """All that was entered; passwords and headers masked unless `secrets`, which are for those
@@ -49,21 +50,13 @@ class Transfer(Base):
         """
         if secrets:
             who.must("admin", "secrets are for those who may administer")
-        sources: list[NewSource] = []
-        after: str | None = None
-        while True:
-            page = self.store.sources.list(limit=_PAGE, after=after)
-            sources.extend(_entry(source, secrets=secrets) for source in page.sources)
-            after = page.next
-            if after is None:
-                break
         return Document(
-            sources=tuple(sources),
+            sources=tuple(_entry(one, secrets=secrets) for one in self._in.store.sources.every()),
             subscriptions=tuple(
                 _subscription(found if secrets else shown(found))
-                for found in self.store.subscriptions.list()
+                for found in self._in.store.subscriptions.list()
             ),
-            settings=kept_settings(self.store, self.given),
+            settings=kept_settings(self._in.store, self._in.given),
         )
 
     def import_(self, document: Document, *, trusted: bool = False) -> Imported:
@@ -71,7 +64,7 @@ class Transfer(Base):
 
         Doing it twice is the same as doing it once.
         """
-        config, refused = keep(self.store, self.given, document.settings), []
+        config, refused = keep(self._in.store, self._in.given, document.settings), []
         given: dict[str, Source] = {}
         for row, entry in enumerate(document.sources, 1):
             try:
@@ -81,18 +74,18 @@ class Transfer(Base):
             except InputError as error:
                 what = entry.name or entry.url
                 refused.append(Refused(row=row, what=what[:200], reason=error.message))
-        now = self.now()
+        now = self._in.now()
         known: dict[str, StoredSource] = {}
         for name in given:
             found = self._known(name)
             if found is not None:
                 known[name] = found
-        added = self.store.sources.add([s for n, s in given.items() if n not in known], now=now)
+        added = self._in.store.sources.add([s for n, s in given.items() if n not in known], now=now)
         changes = {name: _differences(before, given[name]) for name, before in known.items()}
         changes = {name: fields for name, fields in changes.items() if fields}
-        changed = self.store.sources.update_many(changes, now=now)
+        changed = self._in.store.sources.update_many(changes, now=now)
         told = self._subscribe(document, refused)
-        self.changed()
+        self._in.changed()
         return Imported(
             added=added + told["added"],
             changed=changed + told["changed"],
@@ -102,17 +95,17 @@ class Transfer(Base):
 
     def _subscribe(self, document: Document, refused: list[Refused]) -> Counter[str]:
         told: Counter[str] = Counter()
-        there = {found.name: found for found in self.store.subscriptions.list()}
+        there = {found.name: found for found in self._in.store.subscriptions.list()}
         for row, entry in enumerate(document.subscriptions, 1):
             try:
                 _refuse_masked(entry)
                 wanted = checked_subscription(entry)
                 before = there.get(wanted.name)
                 if before is None:
-                    self.store.subscriptions.add(wanted, now=self.now())
+                    self._in.store.subscriptions.add(wanted, now=self._in.now())
                 elif _subscription(before) != wanted:
                     fields = {n: getattr(wanted, n) for n in Subscription.__struct_fields__}
-                    self.store.subscriptions.update(before.name, now=self.now(), **fields)
+                    self._in.store.subscriptions.update(before.name, now=self._in.now(), **fields)
             except InputError as error:
                 refused.append(Refused(row=row, what=entry.name[:200], reason=error.message))
                 continue
@@ -124,7 +117,7 @@ class Transfer(Base):
         from observant.errors import UnknownSourceError
 
         try:
-            return self.store.sources.get(name)
+            return self._in.store.sources.get(name)
         except UnknownSourceError:
             return None
 

@@ -1,26 +1,17 @@
 # ruff: noqa: TC003 (msgspec looks at the types)
-"""The collection on one page."""
+"""Answers computed from the whole collection: the overview, plans, rivals, the population."""
 
 from __future__ import annotations
 
 import datetime as dt
 from typing import Any
 
-from observant.service.answers.base import Answer
+from observant.service.answers import Answer, EventItem
 
 __all__ = [
-    "BudgetOption",
-    "BudgetView",
-    "CurvePoint",
-    "Estimate",
-    "EventItem",
-    "EventPage",
-    "HostItem",
-    "HourItem",
-    "Lateness",
-    "Measured",
-    "Overview",
-]
+    "BudgetOption", "BudgetView", "CurvePoint", "Estimate", "HostItem", "HourItem", "Lateness",
+    "Measured", "Overview", "PlanPoint", "PlanView", "PopulationView", "RivalItem", "RivalsView",
+]  # fmt: skip
 
 
 class Estimate(Answer, frozen=True, kw_only=True):
@@ -108,33 +99,6 @@ class HostItem(Answer, frozen=True, kw_only=True):
     seen_at: dt.datetime | None
 
 
-class EventItem(Answer, frozen=True, kw_only=True):
-    """Something that others are told of."""
-
-    number: int
-    id: str
-    topic: str
-    source: str | None
-    source_id: int | None
-    title: str
-    url: str
-    at: dt.datetime
-    magnitude: float | None
-    reason: str
-    tags: list[str]
-    delivered_at: dt.datetime | None
-    attempts: int
-    error: str | None
-    payload: dict[str, Any]
-
-
-class EventPage(Answer, frozen=True, kw_only=True):
-    """Events, newest first; give `next` as `after` for those before."""
-
-    events: list[EventItem]
-    next: int | None
-
-
 class Overview(Answer, frozen=True, kw_only=True):
     """The collection on one page."""
 
@@ -162,3 +126,70 @@ class Overview(Answer, frozen=True, kw_only=True):
     age_seconds: float
     """How old the computed parts (α, curve, options) are."""
     notes: list[str]
+
+
+# -- plans, rivals, and the whole population ------------------------------------------------------
+
+
+class PlanPoint(Answer, frozen=True, kw_only=True):
+    """What a budget would buy in the long run, planned and with uniform visits."""
+
+    per_day: float
+    alpha: float
+    uniform: float
+
+
+class PlanView(Answer, frozen=True, kw_only=True):
+    """What a plan would bring, before it is applied."""
+
+    ready: bool
+    """False while it is being computed: ask again soon."""
+    age_seconds: float
+    error: str
+    budget_per_day: float | None = None
+    grace_days: float | None = None
+    objective: str | None = None
+    alpha: float | None = None
+    uniform_alpha: float | None = None
+    price: float | None = None
+    spent_per_day: float | None = None
+    sources: int | None = None
+    starved: int | None = None
+    curve: tuple[PlanPoint, ...] = ()
+
+
+class RivalItem(Answer, frozen=True, kw_only=True):
+    """A rule replayed on this collection's own history."""
+
+    policy: str
+    freshness: float | None
+    gap_closed: float | None
+    """Of the way from uniform visiting (0) to a clairvoyant (1)."""
+
+
+class RivalsView(Answer, frozen=True, kw_only=True):
+    """Other rules on the history of this collection, the best first."""
+
+    ready: bool
+    age_seconds: float
+    error: str
+    days: float | None = None
+    rivals: tuple[RivalItem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class PopulationView(Answer, frozen=True, kw_only=True):
+    """How the sources of the collection change, all together."""
+
+    ready: bool
+    age_seconds: float
+    error: str
+    sources: int | None = None
+    sampled: int | None = None
+    visits: int | None = None
+    fits: dict[str, Any] | None = None
+    """Weibull and nonparametric descriptions of the rates, as `observant population --json`."""
+    hours_of_week: tuple[float, ...] = ()
+    """Changes by hour of the week, Monday 00:00 UTC first."""
+    hours_from: str = ""
+    notes: tuple[str, ...] = ()

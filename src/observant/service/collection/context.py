@@ -1,11 +1,11 @@
-"""What every part of the collection has: store, settings in force, observer, clock."""
+"""What every piece of the collection works with: store, settings in force, observer, clock."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from observant.errors import ObservantError
+from observant.errors import InputError, ObservantError
 from observant.observer.settings import settings_of
 from observant.observer.watching import touch
 from observant.service.beliefs import read_beliefs
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from observant.service.cache import Cached
     from observant.store import Store, StoredSource, Totals
 
-__all__ = ["Base"]
+__all__ = ["Context", "some"]
 
 T = TypeVar("T")
 _FRESH_SECONDS = 15.0
@@ -31,8 +31,8 @@ _LARGE = 5000
 """Sources from which on an answer takes longer than somebody who waits for a page may notice."""
 
 
-class Base:
-    """One concern of the collection; `Collection` puts them together.
+class Context:
+    """A store with its settings and (perhaps) its running observer.
 
     Its methods block and are safe to call from several threads. `observer` is the one that runs in
     this process, if any, in the event loop `loop`.
@@ -65,13 +65,13 @@ class Base:
 
     def beliefs(self) -> Beliefs:
         """What is believed of all sources, a few seconds old at most."""
-        found = self.cache.get(
-            "beliefs",
-            lambda: read_beliefs(self.store, self.config, self.now()),
-            max_age=_FRESH_SECONDS,
-            wait=_PATIENCE_SECONDS,
-        )
-        return _there(found)
+        return _there(self._read(_FRESH_SECONDS, _PATIENCE_SECONDS))
+
+    def _read(self, max_age: float, wait: float) -> Cached[Beliefs]:
+        def read() -> Beliefs:
+            return read_beliefs(self.store, self.config, self.now())
+
+        return self.cache.get("beliefs", read, max_age=max_age, wait=wait)
 
     def totals(self) -> Totals:
         """The whole store in numbers, a few seconds old at most."""
@@ -90,12 +90,7 @@ class Base:
             self.cache.forget()
             return
         self.cache.get("totals", self.store.totals, max_age=0.0, wait=0.0)
-        self.cache.get(
-            "beliefs",
-            lambda: read_beliefs(self.store, self.config, self.now()),
-            max_age=0.0,
-            wait=0.0,
-        )
+        self._read(0.0, 0.0)
 
     def status(self) -> Status | None:
         """What the observer of this process is doing; None without one, or while it is busy."""
@@ -119,6 +114,13 @@ class Base:
             work.close()
             raise RuntimeError("the collection has no event loop")
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
+
+
+def some(number: int, what: str) -> int:
+    """How many can be asked for at once."""
+    if not 1 <= number <= 1000:
+        raise InputError(f"from 1 to 1000 {what} can be asked for at once, not {number}")
+    return number
 
 
 def _there(found: Cached[T]) -> T:

@@ -1,0 +1,428 @@
+# ruff: noqa: TC001, TC003 (msgspec looks at the types)
+"""What the service answers: plain frozen values that pages show and the API sends.
+
+One code path: a page renders the same value that the API encodes. Instants are aware datetimes in
+UTC, durations days unless a name says otherwise, what is not known is None.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import math
+from typing import Any, Literal, Self
+
+import msgspec
+
+from observant.store import Filter
+from observant.times import utc
+
+__all__ = [
+    "AccountItem", "Added", "Answer", "BulkAnswer", "CheckAnswer", "DeliveryItem", "DeliveryPage",
+    "DiffAnswer", "DiffPart", "EventItem", "EventPage", "Health", "Imported", "MemberItem",
+    "NewSubscription", "NewToken", "ObserverItem", "Refused", "Retried", "SessionView",
+    "SettingsView", "SourceDetail", "SourcePage", "SourceRow", "SubscriptionItem", "TagItem",
+    "TokenItem", "VersionItem", "VisitItem", "VisitPage", "finite", "plain",
+]  # fmt: skip
+
+
+def finite(value: float | None) -> float | None:
+    """A number, or None where there is none."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def plain(value: Any) -> Any:
+    """Arrays and numbers of NumPy as JSON knows them; what is no number becomes None."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return finite(value) if isinstance(value, float) else value
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A frozen value with named fields."""
+
+    @classmethod
+    def of(cls, stored: Any, **own: Any) -> Self:
+        """A stored value as it is shown: fields of the same name, instants as dates, bytes in
+        hexadecimal; `own` are those that the store does not have so.
+        """
+        dated = _dated(cls)
+        for name in cls.__struct_fields__:
+            if name not in own and hasattr(stored, name):
+                value = getattr(stored, name)
+                own[name] = utc(value) if name in dated else _shown(value)
+        return cls(**own)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, tuple):
+        return list(value)
+    return finite(value) if isinstance(value, float) else value
+
+
+@functools.cache
+def _dated(kind: type[Answer]) -> frozenset[str]:
+    """Fields that are instants."""
+    fields = msgspec.structs.fields(kind)
+    return frozenset(field.name for field in fields if "datetime" in str(field.type))
+
+
+# -- sources, their visits and versions -----------------------------------------------------------
+
+
+class SourceRow(Answer, frozen=True, kw_only=True):
+    """A source in a list. Secrets in the address are masked."""
+
+    id: int
+    name: str
+    kind: str
+    url: str
+    host: str
+    title: str
+    tags: list[str]
+    importance: float
+    state: str
+    created_at: dt.datetime
+    updated_at: dt.datetime
+    visited_at: dt.datetime | None
+    good_at: dt.datetime | None
+    changed_at: dt.datetime | None
+    due_at: dt.datetime | None
+    visits: int
+    changes: int
+    failures: int
+    failed_in_row: int
+    outcome: str | None
+    status: int | None
+    error: str | None
+    rate: float | None
+    """Updates a day."""
+    rate_low: float | None
+    rate_high: float | None
+    period_days: float | None
+    """From the last good visit to the next one that is due."""
+    changed_probability: float | None
+    """P(changed by now): that the copy has missed an update."""
+
+
+class SourcePage(Answer, frozen=True, kw_only=True):
+    """One page of a list; give `next` as `after` to get the following one."""
+
+    sources: list[SourceRow]
+    next: str | None
+    total: int
+
+
+class SourceDetail(Answer, frozen=True, kw_only=True):
+    """Everything about one source but its visits."""
+
+    source: SourceRow
+    settings: dict[str, Any]
+    """Its own settings, values of headers masked."""
+    in_force: dict[str, Any]
+    """Those that hold: built in, defaults, tags and own, in this order."""
+    why: str
+    """Why it is visited when it is."""
+    versions: int
+    noise: Any
+    last_modified: dt.datetime | None
+
+
+class VisitItem(Answer, frozen=True, kw_only=True):
+    """A visit."""
+
+    id: int
+    source: str
+    started_at: dt.datetime
+    seconds: float
+    outcome: str
+    changed: bool | None
+    status: int | None
+    last_modified: dt.datetime | None
+    magnitude: float | None
+    bytes: int | None
+    error: str | None
+    digest: str | None
+    reason: str
+    attributes: list[str]
+
+
+class VisitPage(Answer, frozen=True, kw_only=True):
+    """Visits, newest first; give `next` as `after` for those before."""
+
+    visits: list[VisitItem]
+    next: int | None
+
+
+class VersionItem(Answer, frozen=True, kw_only=True):
+    """A kept version of a source's content."""
+
+    at: dt.datetime
+    kind: str
+    digest: str
+    size: int
+    stored: int
+
+
+class DiffPart(Answer, frozen=True, kw_only=True):
+    """A stretch of both texts: equal, or `old` replaced by `new`."""
+
+    kind: Literal["equal", "changed"]
+    old: str
+    new: str
+    path: str = ""
+    """Where in a JSON document."""
+
+
+class DiffAnswer(Answer, frozen=True, kw_only=True):
+    """What changed between two kept versions."""
+
+    source: str
+    old: VersionItem
+    new: VersionItem
+    kind: str
+    parts: list[DiffPart]
+    text: str
+    """The same for a terminal."""
+
+
+class TagItem(Answer, frozen=True, kw_only=True):
+    """A tag and how many sources have it."""
+
+    tag: str
+    sources: int
+
+
+class Refused(Answer, frozen=True, kw_only=True):
+    """Something in a list that was not taken, and why."""
+
+    row: int
+    what: str
+    reason: str
+
+
+class Added(Answer, frozen=True, kw_only=True):
+    """What became of a source to be added."""
+
+    source: SourceRow
+    new: bool
+    """False if it was there already; then it keeps all it has."""
+
+
+class Imported(Answer, frozen=True, kw_only=True):
+    """What became of an import."""
+
+    added: int
+    changed: int
+    known: int
+    refused: list[Refused]
+
+
+class BulkAnswer(Answer, frozen=True, kw_only=True):
+    """How many sources an action was done to."""
+
+    sources: int
+
+
+class CheckAnswer(Answer, frozen=True, kw_only=True):
+    """A visit that was asked for."""
+
+    visit: VisitItem
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+
+class EventItem(Answer, frozen=True, kw_only=True):
+    """Something that others are told of."""
+
+    number: int
+    id: str
+    topic: str
+    source: str | None
+    source_id: int | None
+    title: str
+    url: str
+    at: dt.datetime
+    magnitude: float | None
+    reason: str
+    tags: list[str]
+    delivered_at: dt.datetime | None
+    attempts: int
+    error: str | None
+    payload: dict[str, Any]
+
+
+class EventPage(Answer, frozen=True, kw_only=True):
+    """Events, newest first; give `next` as `after` for those before."""
+
+    events: list[EventItem]
+    next: int | None
+
+
+# -- subscriptions, deliveries, results of standing queries ---------------------------------------
+
+
+class SubscriptionItem(Answer, frozen=True, kw_only=True):
+    """Who is told of what; channel and secret masked."""
+
+    id: int
+    name: str
+    channel: str
+    secret: str
+    filter: Filter
+    subject: str
+    template: str
+    digest: str | float
+    quiet: tuple[str, ...]
+    timezone: str
+    enabled: bool
+    created_at: dt.datetime
+    updated_at: dt.datetime
+    failures: int
+    """Failed deliveries in a row."""
+    error: str | None
+    rests_until: dt.datetime | None
+    deliveries: dict[str, int]
+    """How many wait, were sent, are dead."""
+
+
+class NewSubscription(Answer, frozen=True, kw_only=True):
+    """A subscription, with the secret that signs its webhook, which is shown this once."""
+
+    subscription: SubscriptionItem
+    secret: str
+
+
+class DeliveryItem(Answer, frozen=True, kw_only=True):
+    """One event for one subscriber."""
+
+    id: int
+    subscription: str
+    event: str
+    topic: str
+    source: str | None
+    state: str
+    queued_at: dt.datetime
+    due_at: dt.datetime | None
+    done_at: dt.datetime | None
+    attempts: int
+    error: str | None
+    message: str | None
+
+
+class DeliveryPage(Answer, frozen=True, kw_only=True):
+    """Deliveries, newest first; give `next` as `after` for those before."""
+
+    deliveries: list[DeliveryItem]
+    next: int | None
+
+
+class Retried(Answer, frozen=True, kw_only=True):
+    """How many dead letters are tried again."""
+
+    deliveries: int
+
+
+class MemberItem(Answer, frozen=True, kw_only=True):
+    """A result of a standing query."""
+
+    url: str
+    title: str
+    rank: int
+    dated_at: dt.datetime | None
+    first_at: dt.datetime
+    seen_at: dt.datetime
+    left_at: dt.datetime | None
+
+
+# -- settings, health, and who may do what --------------------------------------------------------
+
+
+class SettingsView(Answer, frozen=True, kw_only=True):
+    """The settings in force. Those of the first block can be changed while it runs."""
+
+    budget: str
+    budget_per_day: float
+    objective: str
+    grace: str
+    grace_days: float
+    retention: dict[str, Any]
+
+    host_delay: str
+    downloaders: int
+    contact: str
+    allow: list[str]
+    defaults: dict[str, Any]
+    tags: dict[str, dict[str, Any]]
+    store: str
+    """Which kind of store; never where it is or how to get in."""
+    kept: list[str]
+    """Names of settings that were changed here, and win over the configuration file."""
+    refused: dict[str, str]
+    """Those of them that cannot be used, with the reason: the ones before them are in force."""
+
+
+class ObserverItem(Answer, frozen=True, kw_only=True):
+    """An observer of this store."""
+
+    name: str
+    started_at: dt.datetime
+    seen_at: dt.datetime
+    shards: int
+
+
+class Health(Answer, frozen=True, kw_only=True):
+    """ok, or what is wrong; nothing secret."""
+
+    ok: bool
+    problems: list[str]
+    version: str
+    observing: bool
+    sources: int
+    pending_events: int
+
+
+class SessionView(Answer, frozen=True, kw_only=True):
+    """Who is asking."""
+
+    name: str
+    role: str
+    scope: str
+    csrf: str | None
+    """To be sent as X-CSRF-Token with every change made with a session; None with a token."""
+
+
+class AccountItem(Answer, frozen=True, kw_only=True):
+    """Somebody who may sign in."""
+
+    id: int
+    name: str
+    role: str
+    created_at: dt.datetime
+    signed_in_at: dt.datetime | None
+
+
+class TokenItem(Answer, frozen=True, kw_only=True):
+    """A token for programs, without its secret."""
+
+    id: int
+    name: str
+    scope: str
+    account: str | None
+    created_at: dt.datetime
+    expires_at: dt.datetime | None
+    used_at: dt.datetime | None
+
+
+class NewToken(Answer, frozen=True, kw_only=True):
+    """A token with its secret, which is shown this once."""
+
+    token: TokenItem
+    secret: str

@@ -1,0 +1,137 @@
+"""`Collection`: every read and every change that the service offers."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from observant.errors import InputError, ObservantError
+from observant.observer.settings import settings_of
+from observant.service.answers import Health
+from observant.service.collection.activity import Activity
+from observant.service.collection.context import Context
+from observant.service.collection.currency import Currency
+from observant.service.collection.document import Transfer
+from observant.service.collection.settings import Settings
+from observant.service.collection.sources import Sources
+from observant.service.collection.subscriptions import Subscriptions
+from observant.service.summaries import Overview
+from observant.store import StoreAwayError
+from observant.times import utc
+
+__all__ = ["STORE_AWAY", "Collection"]
+
+STORE_AWAY = "the database is away; the observer waits, and goes on when it is back"
+
+_HOURS = 48
+
+
+class Collection(Context):
+    """A store, its settings and (perhaps) its running observer, as the service sees them.
+
+    >>> from observant.observer.config import Config
+    >>> from observant.service.collection import NewSource, SourceQuery
+    >>> from observant.store import open_store
+    >>> with open_store(":memory:") as store:
+    ...     collection = Collection(store, Config())
+    ...     added = collection.sources.add(NewSource(url="https://example.org/a", tags=("news",)))
+    ...     collection.sources.list(SourceQuery(tag="news")).total
+    1
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.sources = Sources(self)
+        self.subscriptions = Subscriptions(self)
+        self.currency = Currency(self)
+        self.activity = Activity(self)
+        self.settings = Settings(self)
+        self.document = Transfer(self)
+
+    def overview(self, grace_days: float | None = None, *, patience: float = 0.2) -> Overview:
+        """The collection at any grace; that of the settings unless told.
+
+        What takes long (what was measured, what other budgets would buy) is left out if it is not
+        there after `patience` seconds: it is being computed, and will be there later.
+        """
+        config = self.config
+        grace = config.grace_days if grace_days is None else float(grace_days)
+        if not 0 <= grace <= 36_500:
+            raise InputError("the grace is from 0 to 36500 days")
+        now = self.now()
+        notes: list[str] = []
+        totals = self.totals()
+        beliefs = None
+        if totals.by_state.get("active"):
+            try:
+                beliefs = self.beliefs()
+            except ObservantError as error:
+                notes.append(str(error))
+        alpha, curve = None, []
+        if beliefs is not None and len(beliefs):
+            alpha = self.currency.alpha(grace)
+            curve = self.currency.curve()
+            if len(beliefs) < beliefs.total:
+                notes.append(
+                    f"α is computed from {len(beliefs):,} of {beliefs.total:,} sources, evenly "
+                    "spread, and its interval allows for that"
+                )
+        return Overview(
+            at=utc(now),
+            sources=totals.sources,
+            by_state=totals.by_state,
+            visits=totals.visits,
+            changes=totals.changes,
+            failures=totals.failures,
+            grace_days=grace,
+            alpha=alpha,
+            alpha_planned=self.currency.planned(grace, patience=patience),
+            curve=curve,
+            measured=self.currency.measured(grace, patience=patience),
+            budget=self.currency.budget(grace, options=beliefs is not None, patience=patience),
+            hours=self.activity.hours(_HOURS),
+            lateness=self.currency.lateness(beliefs),
+            hosts=self.activity.hosts(),
+            latest=self.activity.events(limit=10).events,
+            observing=bool(self.activity.observers(lively=True)),
+            age_seconds=0.0 if beliefs is None else max(now - beliefs.at, 0.0),
+            notes=notes,
+        )
+
+    def health(self) -> Health:
+        """Say ok, or what is wrong, without secrets."""
+        problems = []
+        try:
+            observing = bool(self.activity.observers(lively=True))
+            totals = self.totals()
+        except ObservantError as error:
+            away = isinstance(error, StoreAwayError)
+            return Health(
+                ok=False,
+                problems=[STORE_AWAY if away else "the store cannot be read"],
+                version=version("observant"),
+                observing=False,
+                sources=0,
+                pending_events=0,
+            )
+        if totals.by_state.get("active") and not observing:
+            problems.append("no observer is running")
+        if self.observer is not None and self.observer.problem:
+            problems.append("the observer ended with an error and is started again: see the log")
+        problems += [
+            f"the setting {name} that is kept cannot be used, the one before it holds ({reason})"
+            for name, reason in settings_of(self.store, self.given).refused.items()
+        ]
+        status = self.status()
+        if status is not None and status.outage:
+            problems.append("the network seems to be out")
+        if status is not None and status.store_away:
+            problems.append(STORE_AWAY)
+        return Health(
+            ok=not problems,
+            problems=problems,
+            version=version("observant"),
+            observing=observing,
+            sources=totals.sources,
+            pending_events=totals.pending,
+        )

@@ -1,0 +1,109 @@
+"""How current the copies are: as it is believed now, as it was measured, and as it is planned."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from observant.errors import ObservantError
+from observant.service.measured import measured
+from observant.service.studies import plan_study
+from observant.service.summaries import (
+    BudgetOption,
+    BudgetView,
+    CurvePoint,
+    Estimate,
+    Lateness,
+    Measured,
+)
+from observant.times import DAY
+
+if TYPE_CHECKING:
+    from observant.service.beliefs import Beliefs
+    from observant.service.collection.context import Context
+
+__all__ = ["GRACES", "Currency"]
+
+GRACES = (0.0, *(float(x) for x in np.round(np.geomspace(1 / 96, 60.0, 28), 6)))
+"""Days of grace of the performance curve: none, then from a quarter of an hour to two months."""
+_FACTORS = (0.5, 1.0, 1.5)
+
+
+class Currency:
+    """α of a collection, and what it costs."""
+
+    def __init__(self, context: Context) -> None:
+        self._in = context
+
+    def alpha(self, grace: float) -> Estimate:
+        """Share of copies that are current now, weighted with importance."""
+        mean, low, high = self._in.beliefs().expected(grace)
+        return Estimate(value=float(mean[0]), low=float(low[0]), high=float(high[0]))
+
+    def curve(self) -> list[CurvePoint]:
+        """α now over the grace."""
+        beliefs = self._in.beliefs()
+
+        def compute() -> list[CurvePoint]:
+            columns = zip(GRACES, *(c.tolist() for c in beliefs.expected(GRACES)), strict=True)
+            return [CurvePoint(grace_days=g, alpha=a, low=l, high=h) for g, a, l, h in columns]
+
+        return self._in.cache.get("curve", compute, max_age=15.0, wait=10.0).value or []
+
+    def measured(self, grace: float, *, patience: float = 0.2) -> Measured | None:
+        """Currency as visits found it; computed beside the pages and kept for five minutes."""
+        grid = min(GRACES, key=lambda g: abs(g - grace))  # one of few keys, whatever is asked
+        config = self._in.config
+        near = grace if math.isclose(grace, config.grace_days) else grid
+
+        try:
+            beliefs = self._in.beliefs()  # here: a job of the cache must not wait for another
+        except ObservantError:
+            return None
+
+        def compute() -> Measured | None:
+            return measured(self._in.store, beliefs, near, config)
+
+        return self._in.cache.get(("measured", near), compute, max_age=300.0, wait=patience).value
+
+    def planned(self, grace: float, *, patience: float = 0.2) -> float | None:
+        """α that the plan in force promises in the long run; None until it is computed."""
+        plan = plan_study(self._in, wait=patience).value
+        return None if plan is None else plan.answer.promised([grace])[0]
+
+    def lateness(self, beliefs: Beliefs | None) -> Lateness:
+        """By how much sources that are due have been waiting."""
+        late = np.zeros(0)
+        if beliefs is not None:
+            late = self._in.now() - beliefs.columns.due_at
+            late = late[np.isfinite(late) & (late > 0)]
+        return Lateness(
+            due=round(len(late) * (beliefs.total / len(beliefs))) if beliefs and len(late) else 0,
+            mean_seconds=float(late.mean()) if len(late) else 0.0,
+            max_seconds=float(late.max()) if len(late) else 0.0,
+        )
+
+    def budget(self, grace: float, *, options: bool = True, patience: float = 0.2) -> BudgetView:
+        """The budget, what was spent of it, and what others would buy."""
+        config, since = self._in.config, self._in.now() - DAY + 3600.0
+        per_day = config.budget_per_day
+        spent = sum(hour.visits for hour in self._in.store.visits.hours(since=since))
+        return BudgetView(
+            per_day=per_day,
+            spent_today=spent,
+            spent_share=spent / per_day,
+            spot_checks_per_day=config.spot_checks_per_day,
+            options=self._options(grace, patience) if options else [],
+        )
+
+    def _options(self, grace: float, patience: float) -> list[BudgetOption]:
+        """What half of the budget, the budget, and half as much again would buy."""
+        near = min(GRACES, key=lambda g: abs(g - grace))
+        plan = plan_study(self._in, grace=near, wait=patience).value
+        return [
+            BudgetOption(factor=factor, per_day=point["budget"], alpha=point["alpha"])
+            for point in (plan.curve if plan else ())
+            if (factor := round(point["budget"] / self._in.config.budget_per_day, 6)) in _FACTORS
+        ]

@@ -1,0 +1,365 @@
+"""Sources: listing and finding them, what their visits found, and every change to them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from observant.errors import BusyError, InputError, MissingError, ObservantError
+from observant.names import DIFFS
+from observant.observer.config import SourceSettings
+from observant.observer.tasks import show
+from observant.observer.watching import own_settings
+from observant.service.answers import (
+    Added,
+    BulkAnswer,
+    CheckAnswer,
+    DiffAnswer,
+    DiffPart,
+    Imported,
+    MemberItem,
+    Refused,
+    SourceDetail,
+    SourcePage,
+    SourceRow,
+    TagItem,
+    VersionItem,
+    VisitItem,
+    VisitPage,
+)
+from observant.service.collection.context import some
+from observant.service.collection.entries import (
+    MOST_SOURCES,
+    BulkChange,
+    NewSource,
+    SourceChanges,
+    checked,
+    checked_changes,
+)
+from observant.service.collection.masking import masked_settings, masked_url
+from observant.service.collection.reasons import why
+from observant.store import SourceQuery
+from observant.times import DAY, utc
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Iterable, Sequence
+
+    from observant.service.collection.context import Context
+    from observant.store import Source, StoredSource, Version, Visit
+
+__all__ = ["FILTERS", "Sources", "searchable"]
+
+FILTERS = ("search", "tag", "host", "state", "kind")
+"""Fields of a query that narrow a list down."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_CHECK_SECONDS = 120.0
+_CHECKS = threading.BoundedSemaphore(4)
+"""Visits that people have asked for, at once."""
+
+
+def searchable(text: str | None, what: str) -> str | None:
+    """A text that every store can look for."""
+    if text is not None and ("\0" in text or (not text.isascii() and _SURROGATE.search(text))):
+        raise InputError(f"the {what} holds a character that no text has")
+    return text
+
+
+class Sources:
+    """The sources of a collection."""
+
+    def __init__(self, context: Context) -> None:
+        self._in = context
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def row(self, source: int | str) -> SourceRow:
+        """One source as it stands in a list."""
+        return _row(self._in.find(source), self._in.now())
+
+    def get(self, source: int | str) -> SourceDetail:
+        """Everything about one source but its visits."""
+        found, store = self._in.find(source), self._in.store
+        try:
+            in_force = self._in.config.settings_of(
+                found.tags, own_settings(found), found.name, found.url or found.name
+            )
+        except InputError:
+            in_force = SourceSettings()
+        return SourceDetail(
+            source=_row(found, self._in.now()),
+            settings=masked_settings(found.config),
+            in_force=masked_settings(msgspec.to_builtins(in_force)),
+            why=why(self._in, found),
+            versions=len(store.snapshots.versions(found.name, limit=1000)),
+            noise=store.sources.previous(found.name, text=False).memory.get("noise"),
+            last_modified=utc(found.last_modified),
+        )
+
+    def why(self, source: int | str) -> str:
+        """Why a source is visited when it is, in one sentence."""
+        return why(self._in, self._in.find(source))
+
+    def tags(self) -> list[TagItem]:
+        """Every tag and how many sources have it."""
+        tags = self._in.store.sources.tags
+        found = self._in.cache.get("tags", tags, max_age=5.0, wait=20.0).value or {}
+        return [TagItem(tag=tag, sources=count) for tag, count in found.items()]
+
+    def members(self, source: int | str, *, left: bool = False) -> list[MemberItem]:
+        """The results of a standing query by rank; with `left` those that were dropped too."""
+        rows = self._in.store.members.list(self._in.find(source).name, left=left)
+        return [MemberItem.of(row) for row in rows]
+
+    def visits(
+        self,
+        source: int | str | None = None,
+        *,
+        since: dt.datetime | None = None,
+        until: dt.datetime | None = None,
+        changed: bool | None = None,
+        limit: int = 100,
+        after: int | None = None,
+    ) -> VisitPage:
+        """Visits, newest first, of one source or of all."""
+        rows = self._in.store.visits.list(
+            None if source is None else self._in.find(source).name,
+            since=None if since is None else since.timestamp(),
+            until=None if until is None else until.timestamp(),
+            changed=changed,
+            limit=some(limit, "visits") + 1,
+            after=after,
+            details=True,
+        )
+        return VisitPage(
+            visits=[_visit(row) for row in rows[:limit]],
+            next=rows[limit - 1].id if len(rows) > limit else None,
+        )
+
+    def versions(self, source: int | str, *, limit: int = 100) -> list[VersionItem]:
+        """Kept versions of a source, newest first."""
+        name = self._in.find(source).name
+        rows = self._in.store.snapshots.versions(name, limit=some(limit, "versions"))
+        return [VersionItem.of(version) for version in rows]
+
+    def snapshot(self, source: int | str, digest: str) -> bytes:
+        """The content of a version; `MissingError` if this source has none with this digest."""
+        return self._in.store.snapshots.get(
+            self._version(self._in.find(source).name, digest).digest
+        )
+
+    def diff(
+        self, source: int | str, old: str | None = None, new: str | None = None, *, by: str = "auto"
+    ) -> DiffAnswer:
+        """What changed between two kept versions, by their digests; the last two unless told."""
+        if by not in DIFFS:
+            raise InputError(f"differences are by auto, lines, words or json, not {by!r}")
+        name, snapshots = self._in.find(source).name, self._in.store.snapshots
+        kept = snapshots.versions(name, limit=2)
+        if (old is None or new is None) and len(kept) < 2:
+            raise InputError(f"{len(kept)} versions are kept, too few to compare", source=name)
+        newer = kept[0] if new is None else self._version(name, new)
+        older = kept[1] if old is None else self._version(name, old)
+        texts = [snapshots.get(v.digest).decode("utf-8", "replace") for v in (older, newer)]
+        found = show(texts[0], texts[1], by)
+        return DiffAnswer(
+            source=name,
+            old=VersionItem.of(older),
+            new=VersionItem.of(newer),
+            kind=found.kind,
+            parts=[
+                DiffPart.of(part, kind="equal" if part.equal else "changed") for part in found.parts
+            ],
+            text=found.text,
+        )
+
+    def _version(self, name: str, digest: str) -> Version:
+        for version in self._in.store.snapshots.versions(name, limit=100_000):
+            if version.digest.hex() == digest:
+                return version
+        raise MissingError(f"no version {digest[:64]!r} is kept", source=name)
+
+    # -- changing -----------------------------------------------------------------------------
+
+    def add(self, entry: NewSource, *, trusted: bool = False) -> Added:
+        """Watch a source; one that is there already keeps all it has."""
+        source = checked(entry, self._in.config, trusted=trusted)
+        new = self._in.store.sources.add([source], now=self._in.now()) > 0
+        self._in.changed()
+        return Added(source=self.row(source.name), new=new)
+
+    def add_many(self, entries: Sequence[NewSource], *, trusted: bool = False) -> Imported:
+        """Watch many sources; bad ones are refused one by one, with the reason."""
+        if len(entries) > MOST_SOURCES:
+            raise InputError(f"at most {MOST_SOURCES:,} sources at a time")
+        config, refused = self._in.config, []
+        good: list[Source] = []
+        for row, entry in enumerate(entries, 1):
+            try:
+                good.append(checked(entry, config, trusted=trusted))
+            except InputError as error:
+                refused.append(Refused(row=row, what=entry.url[:200], reason=error.message))
+        added = self._in.store.sources.add(good, now=self._in.now())
+        self._in.changed()
+        return Imported(added=added, changed=0, known=len(good) - added, refused=refused)
+
+    def update(
+        self, source: int | str, changes: SourceChanges, *, trusted: bool = False
+    ) -> SourceRow:
+        """Change what somebody entered of a source."""
+        before = self._in.find(source)
+        fields = checked_changes(before, changes, self._in.config, trusted=trusted)
+        if fields:
+            self._in.store.sources.update(before.name, now=self._in.now(), **fields)
+            self._in.changed()
+        return self.row(before.name)
+
+    def remove(self, source: int | str, *, forget: bool = False) -> None:
+        """Stop watching a source; `forget` deletes its visits and versions as well."""
+        self._in.store.sources.remove(self._in.find(source).name, forget=forget, now=self._in.now())
+        self._in.changed()
+
+    def pause(self, source: int | str) -> SourceRow:
+        """Stop visiting a source for a while."""
+        return self.update(source, SourceChanges(state="paused"))
+
+    def resume(self, source: int | str) -> SourceRow:
+        """Go on visiting a source."""
+        return self.update(source, SourceChanges(state="active"))
+
+    def bulk(self, change: BulkChange) -> BulkAnswer:
+        """Do one thing to many sources."""
+        if change.action in {"tag", "untag"} and not isinstance(change.value, str):
+            raise InputError(f"to {change.action} sources, give the tag as value")
+        if change.action == "importance" and not isinstance(change.value, int | float):
+            raise InputError("to set the importance, give a number as value")
+        # All are known before any is changed.
+        tags = {source.name: source.tags for source in self._chosen(change)}
+        now = self._in.now()
+        if change.action == "remove":
+            for name in tags:
+                self._in.store.sources.remove(name, now=now)
+        else:
+            fields = {name: _fields(change, own) for name, own in tags.items()}
+            self._in.store.sources.update_many(fields, now=now)
+        if tags:
+            self._in.changed()
+        return BulkAnswer(sources=len(tags))
+
+    def check(self, source: int | str) -> CheckAnswer:
+        """Visit a source now, due or not, and wait for what it finds."""
+        found = self._in.find(source)
+        if found.state != "active":
+            raise InputError("this source is paused: resume it first", source=found.name)
+        if not _CHECKS.acquire(blocking=False):
+            raise BusyError("many visits are asked for at once: try again soon")
+        try:
+            self._look(found.name)
+        except TimeoutError:
+            raise ObservantError("the visit takes long: look again later") from None
+        finally:
+            _CHECKS.release()
+        (last,) = self._in.store.visits.list(found.name, limit=1, details=True)
+        return CheckAnswer(visit=_visit(last))
+
+    def _look(self, name: str) -> None:
+        """Visit a source: with the running observer, if it has taken the source up already."""
+        if self._in.observer is not None and self._in.loop is not None:
+            try:
+                self._in.in_loop(self._in.observer.visit_now(name), seconds=_CHECK_SECONDS)
+            except InputError:
+                pass
+            else:
+                return
+        from observant.observer.loop import Observer
+
+        async def once() -> None:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                await Observer(self._in.store, self._in.config).check(name)
+
+        asyncio.run(once())
+
+    def _chosen(self, change: BulkChange) -> Iterable[StoredSource]:
+        """The sources that are meant."""
+        if change.ids:
+            return [self._in.store.sources.numbered(number) for number in change.ids]
+        only: dict[str, Any] = {n: searchable(getattr(change, n), n) for n in FILTERS}
+        if not change.all and not any(only.values()):
+            raise InputError("say which sources: ids, filters, or all")
+        return self._in.store.sources.every(**only)
+
+    def list(self, query: SourceQuery | None = None) -> SourcePage:
+        """One page of sources, as the query asks for it."""
+        query = query or SourceQuery()
+        some(query.limit, "sources")
+        if not 0 <= query.offset <= 10_000_000:
+            raise InputError("an offset is from 0 to 10,000,000")
+        only = {name: searchable(getattr(query, name), name) for name in FILTERS}
+        page, now = self._in.store.sources.list(query), self._in.now()
+
+        def count() -> int:
+            return self._in.store.sources.count(query)
+
+        # The pages of one list ask for it again and again, and counting 100,000 takes a while.
+        total = self._in.cache.get(("count", *only.values()), count, max_age=5.0, wait=20.0).value
+        return SourcePage(
+            sources=[_row(source, now) for source in page.sources],
+            next=page.next,
+            total=count() if total is None else total,
+        )
+
+
+def _fields(change: BulkChange, tags: tuple[str, ...]) -> dict[str, Any]:
+    if change.action == "tag":
+        return {"tags": tuple(dict.fromkeys((*tags, str(change.value))))}
+    if change.action == "untag":
+        return {"tags": tuple(tag for tag in tags if tag != change.value)}
+    if change.action == "importance":
+        return {"importance": float(change.value or 0.0)}
+    return {"state": "paused" if change.action == "pause" else "active"}
+
+
+def _row(source: StoredSource, now: float) -> SourceRow:
+    return SourceRow.of(
+        source,
+        url=masked_url(source.url or source.name),
+        period_days=_period(source),
+        changed_probability=_changed_by_now(source, now),
+    )
+
+
+def _period(source: StoredSource) -> float | None:
+    if source.due_at is None or source.good_at is None or source.state != "active":
+        return None
+    return max(source.due_at - source.good_at, 0.0) / DAY
+
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+_WEIGHTS /= _WEIGHTS.sum()
+
+
+def _changed_by_now(source: StoredSource, now: float) -> float | None:
+    """P(an update since the last good visit), the rate log-normal within its interval."""
+    if source.good_at is None or source.rate is None:
+        return None
+    low, high = source.rate_low or source.rate, source.rate_high or source.rate
+    spread = math.log(max(high / max(low, 1e-300), 1.0)) / (2 * 1.96)
+    rates = source.rate * np.exp(np.minimum(spread, 20.0) * _NODES)
+    waited = max(now - source.good_at, 0.0) / DAY
+    return float(_WEIGHTS @ -np.expm1(-np.minimum(rates * waited, 700.0)))
+
+
+def _visit(row: Visit) -> VisitItem:
+    detail = row.detail or {}
+    return VisitItem.of(
+        row,
+        seconds=max(row.ended_at - row.started_at, 0.0),
+        reason=str(detail.get("reason", "")),
+        attributes=[str(name) for name in detail.get("attributes", ())],
+    )

@@ -1,0 +1,119 @@
+# ruff: noqa: TC001 (msgspec looks at the types)
+"""Subscriptions, and what was delivered of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from observant.errors import MissingError
+from observant.notifications.subscriptions import checked, shown, updated
+from observant.service.answers import (
+    DeliveryItem,
+    DeliveryPage,
+    NewSubscription,
+    Retried,
+    SubscriptionItem,
+)
+from observant.service.collection.context import some
+from observant.service.collection.entries import Entered
+from observant.store import Filter, StoredSubscription, Subscription
+from observant.times import utc
+
+if TYPE_CHECKING:
+    from observant.service.collection.context import Context
+
+__all__ = ["SubscriptionChanges", "Subscriptions"]
+
+
+class SubscriptionChanges(Entered, frozen=True, kw_only=True):
+    """What is to be changed of a subscription; what is not given stays."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)] | UnsetType = UNSET
+    channel: str | UnsetType = UNSET
+    secret: str | UnsetType = UNSET
+    filter: Filter | UnsetType = UNSET
+    subject: str | UnsetType = UNSET
+    template: str | UnsetType = UNSET
+    digest: str | float | UnsetType = UNSET
+    quiet: tuple[str, ...] | UnsetType = UNSET
+    timezone: str | UnsetType = UNSET
+    enabled: bool | UnsetType = UNSET
+
+
+class Subscriptions:
+    """Who is told of what, and what was delivered."""
+
+    def __init__(self, context: Context) -> None:
+        self._in = context
+
+    def get(self, number: int) -> SubscriptionItem:
+        """One subscription, secrets masked."""
+        found = self._stored(number)
+        return _item(found, self._in.store.deliveries.count().get(found.name, {}))
+
+    def add(self, entry: Subscription) -> NewSubscription:
+        """Tell somebody; the secret that signs a webhook is shown this once."""
+        stored = self._in.store.subscriptions.add(checked(entry), now=self._in.now())
+        return NewSubscription(subscription=_item(stored, {}), secret=stored.secret)
+
+    def update(self, number: int, changes: SubscriptionChanges) -> SubscriptionItem:
+        """Change a subscription; what comes back masked stays what it was."""
+        before = self._stored(number)
+        given = {name: getattr(changes, name) for name in changes.__struct_fields__}
+        found = updated(before, **{n: value for n, value in given.items() if value is not UNSET})
+        if found:
+            self._in.store.subscriptions.update(before.name, now=self._in.now(), **found)
+        return self.get(number)
+
+    def remove(self, number: int) -> None:
+        """Tell no more."""
+        self._in.store.subscriptions.remove(self._stored(number).name)
+
+    def deliveries(
+        self,
+        *,
+        state: str | None = None,
+        subscription: int | None = None,
+        limit: int = 100,
+        after: int | None = None,
+    ) -> DeliveryPage:
+        """The delivery log, newest first; dead letters have the state dead."""
+        name = None if subscription is None else self._stored(subscription).name
+        rows = self._in.store.deliveries.list(
+            state=state, subscription=name, limit=some(limit, "deliveries") + 1, after=after
+        )
+        return DeliveryPage(
+            deliveries=[
+                DeliveryItem.of(
+                    row, event=row.event.id, topic=row.event.topic, source=row.event.source
+                )
+                for row in rows[:limit]
+            ],
+            next=rows[limit - 1].id if len(rows) > limit else None,
+        )
+
+    def retry(self, subscription: int | None = None) -> Retried:
+        """Have dead letters tried again, of one subscription or all."""
+        name = None if subscription is None else self._stored(subscription).name
+        deliveries = self._in.store.deliveries
+        return Retried(deliveries=deliveries.retry(subscription=name, now=self._in.now()))
+
+    def _stored(self, number: int) -> StoredSubscription:
+        for found in self._in.store.subscriptions.list():
+            if found.id == number:
+                return found
+        raise MissingError(f"there is no subscription {number}")
+
+    def list(self) -> list[SubscriptionItem]:
+        """Who is told of what; secrets masked."""
+        counts = self._in.store.deliveries.count()
+        return [_item(one, counts.get(one.name, {})) for one in self._in.store.subscriptions.list()]
+
+
+def _item(found: StoredSubscription, counts: dict[str, int]) -> SubscriptionItem:
+    rests = utc(found.rests_until or None)
+    return SubscriptionItem.of(
+        shown(found), quiet=found.quiet, rests_until=rests, deliveries=counts
+    )
