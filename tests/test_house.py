@@ -203,7 +203,8 @@ def defined(module):
     for node in module.tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             calls = (d.func for d in node.decorator_list if isinstance(d, ast.Call))
-            if not any(isinstance(function, ast.Attribute) for function in calls):
+            routes = {"get", "post", "put", "patch", "delete"}
+            if not any(isinstance(f, ast.Attribute) or f.id in routes for f in calls):
                 names.append(node.name)
     return [name for name in names if not name.startswith("__")]
 
