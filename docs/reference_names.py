@@ -85,6 +85,16 @@ LAYERS = {
         "observant.observer.comparing": "comparing.md",
         "observant.observer.comparing.style": "comparing.md",
         "observant.store": "store.md",
+        "observant.store.sources": "store.md#lists",
+        "observant.store.visits": "store.md#the-visit-log",
+        "observant.store.snapshots": "store.md#snapshots",
+        "observant.store.members": "standing-queries.md",
+        "observant.store.outbox": "store.md#outbox",
+        "observant.store.subscriptions": "notifications.md",
+        "observant.store.deliveries": "notifications.md",
+        "observant.store.settings": "store.md",
+        "observant.store.leases": "store.md#several-observers",
+        "observant.store.accounts": "store.md",
         "observant.notifications": "notifications.md",
         "observant.notifications.subscriptions": "notifications.md",
     },
@@ -149,7 +159,7 @@ def _entry(module, word, value):
     yield f"- **`{word}`**"
     if inspect.isclass(value):
         yield f"{_call(value)}: {first_paragraph(value)}\n"
-        if columns := getattr(value, "columns", ()):
+        if columns := _columns(value):
             names = ", ".join(f"`{column}`" for column in columns)
             yield f"    - columns: {names}\n"
         parents = [base.__name__ for base in value.__bases__ if base in _public_classes()]
@@ -162,9 +172,15 @@ def _entry(module, word, value):
         yield f": {one_line(note_on(module, word))}\n"
 
 
+def _columns(value):
+    """The columns of a table; any other class may call a method so."""
+    found = getattr(value, "columns", ())
+    return () if inspect.isroutine(found) else found
+
+
 def _methods(cls):
     """What a class can do beyond being made, and beyond what its public parents promise."""
-    inherited, names = set(_fields(cls)) | {"columns"}, set()
+    inherited, names = set(_fields(cls)) | ({"columns"} if _columns(cls) else set()), set()
     for base in cls.__mro__[1:]:
         if base in _public_classes() or not base.__module__.startswith("observant"):
             inherited |= set(dir(base))
@@ -197,7 +213,7 @@ def _fields(cls):
 
 def _call(value):
     """How it is called, as code: names and defaults, without types, and what comes back."""
-    made_by_us = hasattr(value, "columns") or getattr(value, "_is_protocol", False)
+    made_by_us = _columns(value) or getattr(value, "_is_protocol", False)
     if inspect.isclass(value) and (made_by_us or issubclass(value, BaseException)):
         return ""
     if hasattr(value, "__struct_fields__"):

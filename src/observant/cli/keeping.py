@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from observant.cli.options import since_option
 from observant.cli.store_options import new_file, opened, place, store_options, tell_disabled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from observant.store import Store, StoredSource
 
 __all__ = ["backup", "doctor", "export", "restore"]
 
@@ -51,7 +45,7 @@ def export(
     with opened(store, config) as (found, _), progress_bar("writing", "visits") as advance:
         if ending == ".opml":
             what, rows = "source", found.sources.count()
-            write_lines(opml_lines(_all_sources(found)), file)
+            write_lines(opml_lines(found.sources.each()), file)
         elif ending == ".atom":
             log = found.visits.log(since=begin)
             what, rows = "visit", len(log.time)
@@ -64,14 +58,6 @@ def export(
         click.echo(f"The changes of {counted(rows, what)} written to {file}.")
     else:
         click.echo(f"{counted(rows, what)} written to {file}.")
-
-
-def _all_sources(store: Store) -> Iterator[StoredSource]:
-    page = store.sources.list(limit=1000)
-    yield from page.sources
-    while page.next is not None:
-        page = store.sources.list(limit=1000, after=page.next)
-        yield from page.sources
 
 
 @click.command("backup", short_help="Write the whole store to one file.")

@@ -130,7 +130,7 @@ def list_(store: str | None, config: str | None, as_json: bool) -> None:
       observant query list
     """
     with opened(store, config) as (found, _):
-        rows = _queries(found)
+        rows = list(found.sources.each(kind="query"))
         members = {row.name: found.members.list(row.name) for row in rows}
     if as_json:
         print_json([source_json(row) | {"results": len(members[row.name])} for row in rows])
@@ -226,17 +226,6 @@ def _one(store: Store, name: str) -> StoredSource:
     if row.kind != "query":
         raise InputError("this is no standing query", source=row.name)
     return row
-
-
-def _queries(store: Store) -> list[StoredSource]:
-    rows: list[StoredSource] = []
-    after = None
-    while True:
-        page = store.sources.list(kind="query", limit=1000, after=after)
-        rows.extend(page.sources)
-        after = page.next
-        if after is None:
-            return rows
 
 
 def _terms(terms: tuple[str, ...]) -> dict[str, Any]:

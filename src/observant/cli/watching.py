@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,20 +61,8 @@ def list_(
 
     only: dict[str, Any] = {"search": search, "tag": tag, "host": host, "state": state}
     with opened(store, config) as (found, _):
-        rows: list[StoredSource] = []
-        after = None
-        while len(rows) < limit:
-            page = found.sources.list(
-                **only,
-                sort=sort,
-                descending=descending,
-                limit=min(limit - len(rows), 1000),
-                after=after,
-            )
-            rows.extend(page.sources)
-            after = page.next
-            if after is None:
-                break
+        order: dict[str, Any] = {"sort": sort, "descending": descending, "limit": min(limit, 1000)}
+        rows = list(islice(found.sources.each(**only, **order), limit))
         total = found.sources.count(**only)
     if as_json:
         print_json({"total": total, "sources": [source_json(row) for row in rows]})
@@ -346,13 +335,7 @@ def _named(store: Store, sources: tuple[str, ...], tag: str | None) -> list[str]
 
     names = [store.sources.find(source).name for source in sources]
     if tag:
-        after = None
-        while True:
-            page = store.sources.list(tag=tag, limit=1000, after=after)
-            names += [row.name for row in page.sources]
-            after = page.next
-            if after is None:
-                break
+        names += [row.name for row in store.sources.each(tag=tag)]
     if not names:
         raise InputError(
             f"there is no source with the tag {tag!r}"

@@ -179,17 +179,11 @@ def _candidates(store: Store, epsilon: float) -> dict[str, StoredSource]:
     """Active sources whose silence up to the last visit is unlikely at their estimated rate."""
     least = -math.log(epsilon) / 2  # the rate may be twice what it is estimated to be
     found: list[tuple[float, StoredSource]] = []
-    after = None
-    while True:
-        page = store.sources.list(state="active", limit=1000, after=after)
-        for source in page.sources:
-            if source.changed_at is None or source.good_at is None or not source.rate:
-                continue
-            expected = source.rate * (source.good_at - source.changed_at) / DAY
-            if expected > least:
-                found.append((expected, source))
-        after = page.next
-        if after is None:
-            break
+    for source in store.sources.each(state="active"):
+        if source.changed_at is None or source.good_at is None or not source.rate:
+            continue
+        expected = source.rate * (source.good_at - source.changed_at) / DAY
+        if expected > least:
+            found.append((expected, source))
     found.sort(key=lambda one: -one[0])
     return {source.name: source for _, source in found[:_MOST]}

@@ -44,7 +44,7 @@ def follow_members(
     query = msgspec.convert(settings.query, StandingQuery, strict=False)
     members = store.members.list(row.name) if query.watch else []
     tag = query_tag(row.name)
-    ours = {source.name: source for source in _listed(store, tag=tag)}
+    ours = {source.name: source for source in store.sources.each(tag=tag)}
     wanted = {member.url: member for member in members}
     own = _settings(query, settings, config)
     changed = False
@@ -64,7 +64,7 @@ def follow_members(
 def retire_members(store: Store, query: str) -> int:
     """Let go of every member of a query that is to be removed; returns how many there were."""
     tag = query_tag(query)
-    ours = _listed(store, tag=tag)
+    ours = list(store.sources.each(tag=tag))
     for source in ours:
         _let_go(store, source, tag)
     return len(ours)
@@ -75,11 +75,11 @@ def retire_orphans(store: Store) -> int:
     tags = [tag for tag in store.sources.tags() if tag.startswith(QUERY_TAG)]
     if not tags:
         return 0
-    alive = {query_tag(query.name) for query in _listed(store, kind="query")}
+    alive = {query_tag(query.name) for query in store.sources.each(kind="query")}
     retired = 0
     for tag in tags:
         if tag not in alive:
-            orphans = _listed(store, tag=tag)
+            orphans = list(store.sources.each(tag=tag))
             retired += len(orphans)
             for source in orphans:
                 _let_go(store, source, tag)
@@ -135,14 +135,3 @@ def _let_go(store: Store, source: StoredSource, tag: str) -> None:
         store.sources.update(source.name, tags=left)
     else:  # one that was never visited leaves nothing behind
         store.sources.remove(source.name, forget=not source.visits)
-
-
-def _listed(store: Store, **which: str) -> list[StoredSource]:
-    found: list[StoredSource] = []
-    after = None
-    while True:
-        page = store.sources.list(**which, limit=1000, after=after)
-        found.extend(page.sources)
-        after = page.next
-        if after is None:
-            return found

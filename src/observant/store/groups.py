@@ -1,5 +1,4 @@
-"""Groups: many visits in one commit, and many looks back in one read, for a loop
-that awaits each of them.
+"""Groups: many visits in one commit, many looks back in one read, for tasks that await their own.
 
 Visits that end while a commit is on its way to the disk go into the next one. So a quiet loop
 commits each visit at once, and a busy one hundreds at a time; nobody waits for a timer. It is the
@@ -9,16 +8,21 @@ same with what visits must know before they begin.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from observant.errors import StoreError, UnknownSourceError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
     from observant.store.patience import Patience
     from observant.store.store import Store
     from observant.store.visit import Entry, Previous, Recorded
 
 __all__ = ["GroupCommit", "GroupRead"]
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class GroupCommit:
@@ -41,10 +45,9 @@ class GroupCommit:
     """
 
     def __init__(self, store: Store, *, most: int = 500, patience: Patience | None = None) -> None:
-        self._store, self._most = store, most
+        self._record = store.visits.record_many
         self._call = asyncio.to_thread if patience is None else patience.call
-        self._waiting: list[tuple[Entry, asyncio.Future[Recorded]]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._group = _Group(self._commit, most)
         self._closed = False
 
     async def record(self, entry: Entry) -> Recorded:
@@ -54,44 +57,29 @@ class GroupCommit:
         """
         if self._closed:
             raise StoreError("the store is closing: no more visits are taken")
-        future: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
-        self._waiting.append((entry, future))
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._commit())
-        return await future
+        return await self._group.ask(entry)
 
     async def close(self) -> None:
         """Commit what is waiting, and take no more. The store stays open."""
         self._closed = True
-        if self._task is not None:
-            await asyncio.shield(self._task)
+        if self._group.task is not None:
+            await asyncio.shield(self._group.task)
 
-    async def _commit(self) -> None:
-        await asyncio.sleep(0)  # tasks that are ready now join the first group
-        while self._waiting:
-            group, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+    async def _commit(self, entries: list[Entry]) -> Sequence[Recorded | Exception]:
+        try:
+            return await self._call(self._record, entries)
+        except StoreError:
+            raise  # a store that is full or busy for one is so for all
+        except Exception:
+            if len(entries) == 1:
+                raise
+        told: list[Recorded | Exception] = []
+        for entry in entries:  # one bad entry must not take the others along
             try:
-                told = await self._call(
-                    self._store.visits.record_many, [entry for entry, _ in group]
-                )
-            except Exception as error:  # noqa: BLE001 - each waiting task is told
-                if len(group) > 1 and not isinstance(error, StoreError):
-                    await self._one_by_one(group)  # one bad entry must not take the others along
-                else:  # a store that is full or busy for one is so for all
-                    for _, future in group:
-                        _tell(future, error)
-                continue
-            for (_, future), result in zip(group, told, strict=True):
-                _tell(future, result)
-
-    async def _one_by_one(self, group: list[tuple[Entry, asyncio.Future[Recorded]]]) -> None:
-        for entry, future in group:
-            try:
-                (told,) = await self._call(self._store.visits.record_many, [entry])
+                told += await self._call(self._record, [entry])
             except Exception as error:  # noqa: BLE001 - told to the one who waits
-                _tell(future, error)
-            else:
-                _tell(future, told)
+                told.append(error)
+        return told
 
 
 class GroupRead:
@@ -108,39 +96,54 @@ class GroupRead:
     """
 
     def __init__(self, store: Store, *, most: int = 100, patience: Patience | None = None) -> None:
-        self._store, self._most = store, most
+        self._store = store
         self._call = asyncio.to_thread if patience is None else patience.call
-        self._waiting: list[tuple[str, asyncio.Future[Previous]]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._group = _Group(self._read, most)
 
     async def previous(self, name: str) -> Previous:
         """What `Store.sources.previous` says of this source."""
-        future: asyncio.Future[Previous] = asyncio.get_running_loop().create_future()
-        self._waiting.append((name, future))
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._read())
+        return await self._group.ask(name)
+
+    async def _read(self, names: list[str]) -> list[Previous | Exception]:
+        found = await self._call(self._store.sources.previous_many, set(names))
+        return [
+            found.get(name) or UnknownSourceError(f"there is no source {name!r}") for name in names
+        ]
+
+
+class _Group(Generic[A, B]):
+    """What tasks ask for while the work for others is under way is done together, in their order.
+
+    `work` answers each of them; what it raises is told to all.
+    """
+
+    def __init__(
+        self, work: Callable[[list[A]], Awaitable[Sequence[B | Exception]]], most: int
+    ) -> None:
+        self._work, self._most = work, most
+        self._waiting: list[tuple[A, asyncio.Future[B]]] = []
+        self.task: asyncio.Task[None] | None = None
+
+    async def ask(self, one: A) -> B:
+        future: asyncio.Future[B] = asyncio.get_running_loop().create_future()
+        self._waiting.append((one, future))
+        if self.task is None or self.task.done():
+            self.task = asyncio.create_task(self._run())
         return await future
 
-    async def _read(self) -> None:
+    async def _run(self) -> None:
         await asyncio.sleep(0)  # tasks that are ready now join the first group
         while self._waiting:
             group, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-            names = {name for name, _ in group}
+            told: Sequence[B | Exception]
             try:
-                found = await self._call(self._store.sources.previous_many, names)
+                told = await self._work([one for one, _ in group])
             except Exception as error:  # noqa: BLE001 - each waiting task is told
-                for _, future in group:
-                    _tell(future, error)
-                continue
-            for name, future in group:
-                unknown = UnknownSourceError(f"there is no source {name!r}")
-                _tell(future, found.get(name, unknown))
-
-
-def _tell(future: asyncio.Future[Any], result: Recorded | Previous | Exception) -> None:
-    if future.done():  # its task was cancelled
-        return
-    if isinstance(result, Exception):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
+                told = [error] * len(group)
+            for (_, future), result in zip(group, told, strict=True):
+                if future.done():  # its task was cancelled
+                    continue
+                if isinstance(result, Exception):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)

@@ -269,6 +269,14 @@ class Sources:
             for host, sources, failing, in_row, error, at in rows
         ]
 
+    def each(self, query: SourceQuery | None = None, /, **fields: Any) -> Iterator[StoredSource]:
+        """Every source of a list, read page after page: of a thousand, unless `limit` says less."""
+        page = self.list(query, **{"limit": CHUNK} | fields)
+        yield from page.sources
+        while page.next is not None:
+            page = self.list(query, **{"limit": CHUNK} | fields | {"after": page.next})
+            yield from page.sources
+
     def list(self, query: SourceQuery | None = None, /, **fields: Any) -> Page:
         """One page of sources, as a query or its fields ask for: ``list(tag="news", limit=20)``."""
         query = _query(query, fields)

@@ -131,6 +131,7 @@ class Subscriptions:
 def select_subscriptions(
     session: Session, where: str, given: dict[str, Any]
 ) -> list[StoredSubscription]:
+    """Those that fit a condition."""
     rows = session.sql(f"{session.text('select_subscriptions')}\nWHERE {where}", given)
     return [_stored(row) for row in rows]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from observant.store.visit import Keep, Posterior
     from observant.visits import VisitLog
 
-__all__ = ["SAW_NOTHING", "Visits"]
+__all__ = ["Visits"]
 
 
 class Visits:
@@ -252,7 +252,7 @@ def _batch(rows: list[Row], names: dict[int, str] | None = None) -> pa.RecordBat
     columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * 9
     source, time, changed, modified, digest, magnitude, status, size, outcome = columns
     seen = [
-        0 if word in SAW_NOTHING and (code is None or 200 <= code < 400) else code
+        0 if word in _SAW_NOTHING and (code is None or 200 <= code < 400) else code
         for word, code in zip(outcome, status, strict=True)
     ]
     instant = pa.timestamp("us", "UTC")
@@ -271,4 +271,4 @@ def _batch(rows: list[Row], names: dict[int, str] | None = None) -> pa.RecordBat
     )
 
 
-SAW_NOTHING = frozenset({"failed", "unconfirmed"})
+_SAW_NOTHING = frozenset({"failed", "unconfirmed"})
