@@ -4,6 +4,7 @@
 
 readers   bombs × readers: what each body costs a worker, in processor seconds and megabytes
 at-once   the worst that a body can cost which is read without a worker
+settings  random settings by every way in: accepted, refused, and not survived
 serve     `observant serve` while twenty hosts serve the whole collection: how long /health takes,
           how much memory all its processes have, and how long it takes to end after SIGTERM
 
@@ -176,6 +177,16 @@ def at_once(_seconds):
     for name, seconds in sorted(worst.items(), key=lambda pair: -pair[1])[:5]:
         print(f"{name:34}{1000 * seconds:8.1f} ms")
     return max(worst.values())
+
+
+def accepted_settings(_seconds):
+    """What is accepted by a way in has to be survived by a start."""
+    from benchmarks.settings import survive
+
+    with tempfile.TemporaryDirectory() as folder:
+        told = survive(100, 1, Path(folder))
+    print(told)
+    return told
 
 
 # -- a service under attack -----------------------------------------------------------------------
@@ -358,7 +369,12 @@ def free_port():
         return taken.getsockname()[1]
 
 
-TABLES = {"readers": readers, "at-once": at_once, "serve": serve}
+TABLES = {
+    "readers": readers,
+    "at-once": at_once,
+    "settings": accepted_settings,
+    "serve": serve,
+}
 
 
 def main():

@@ -2,9 +2,10 @@
 
 A combination is drawn from what people and programs write: ordinary values, limits of what is
 allowed, zeros, negative and extreme numbers. It goes into a configuration file, or through the
-page, the API and the command line (which share `keep`), or with a source; what one of them accepts
-is run: observer, schedule, transport, upkeep of the store, deliveries, and every answer that the
-dashboard asks for. A combination that was accepted and ends in an error is a crash.
+page, the API and the command line (which share `keep`), or with a source, or straight into the
+store, as a backup or an older version may hold it. What one of them accepts is run: observer,
+schedule, transport, upkeep of the store, deliveries, and every answer that the dashboard asks for.
+A combination that was accepted and ends in an error is a crash.
 
     python -m benchmarks.settings --number 400
 """
@@ -29,7 +30,7 @@ from observant.observer.clock import AcceleratedClock
 from observant.observer.config import Config, load_config
 from observant.observer.loop import Observer
 from observant.observer.running import describe
-from observant.observer.settings import SettingsChanges, keep
+from observant.observer.settings import KEPT, SettingsChanges, keep
 from observant.observer.watching import make_transport
 from observant.service.collection import Collection
 from observant.service.collection.entries import NewSource
@@ -121,7 +122,7 @@ def survive(number: int, seed: int, folder: Path) -> Survival:
     for case in range(number):
         drawn = combination(rng)
         place = folder / f"{case}.db"
-        for way in ("file", "changes"):
+        for way in ("file", "changes", "stored"):
             with open_store(place.with_suffix(f".{way}.db"), durable=False) as store:
                 try:
                     config = _accepted(way, store, drawn, folder)
@@ -150,6 +151,12 @@ def _accepted(way: str, store: Any, drawn: dict[str, Any], folder: Path) -> Conf
         file = folder / "observant.toml"
         file.write_text(as_toml(given | {"sources": entries}))
         config = load_config(str(file), environment={})
+    elif way == "stored":  # past all checks, as a backup or an older version may hold it
+        config = load_config(None, {"files": [str(folder)]}, environment={})
+        names = SettingsChanges.__struct_fields__
+        store.settings.set(KEPT, {n: given[n] for n in names if n in given} or None)
+        store.sources.add([describe(str(page), kind="file", settings=own, tags=["news"])])
+        return config
     else:
         config = load_config(None, {"sources": entries, "files": [str(folder)]}, environment={})
         names = SettingsChanges.__struct_fields__

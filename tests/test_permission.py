@@ -82,6 +82,8 @@ def test_a_restored_backup_reads_no_file(folder):
         assert store.sources.previous("page").text is None
         collection = Collection(store, config)
         try:
+            problems = collection.health().problems
+            assert any(p.startswith("1 source is not visited until") for p in problems)
             assert "It is not visited: a file is read only if" in collection.sources.get("page").why
         finally:
             collection.cache.close()

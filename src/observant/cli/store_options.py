@@ -69,10 +69,11 @@ def new_file(store: str | None, config: str | None) -> Path | None:
 
 def tell_disabled(store: Store, config: Config) -> list[dict[str, str]]:
     """Say to standard error which sources are not visited until the configuration allows them."""
-    from observant.observer.permission import not_allowed
+    from observant.observer.permission import Permission, not_allowed
 
     found = [
-        {"source": s.name, "kind": s.kind, "reason": why} for s, why in not_allowed(store, config)
+        {"source": s.name, "kind": s.kind, "reason": why}
+        for s, why in not_allowed(store, Permission(config))
     ]
     for one in found:
         click.echo(f"not visited: {one['source']}: {one['reason']}", err=True)

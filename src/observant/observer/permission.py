@@ -87,9 +87,8 @@ class Permission:
         return any(place.is_relative_to(folder) for folder in self._folders)
 
 
-def not_allowed(store: Store, config: Config) -> Iterator[tuple[Source, str]]:
+def not_allowed(store: Store, permission: Permission) -> Iterator[tuple[Source, str]]:
     """The sources of a store that are not visited until the configuration allows them, and why."""
-    permission = Permission(config)
     for kind in sorted(set(kinds()) - ON_THE_WEB):
         after = None
         while True:

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from observant.errors import InputError, ObservantError
+from observant.observer.permission import Permission, not_allowed
 from observant.observer.settings import settings_of
 from observant.service.answers import Health
 from observant.service.collection.activity import Activity
@@ -18,6 +19,7 @@ from observant.service.collection.subscriptions import Subscriptions
 from observant.service.summaries import Overview
 from observant.store import StoreAwayError
 from observant.times import utc
+from observant.units import counted
 
 __all__ = ["STORE_AWAY", "Collection"]
 
@@ -98,6 +100,16 @@ class Collection(Context):
             notes=notes,
         )
 
+    def _disabled(self) -> int:
+        """How many active sources are not visited, since the configuration does not allow them."""
+        observer = self.observer
+        permission = Permission(self.given) if observer is None else observer.permission
+
+        def count() -> int:
+            return sum(s.state == "active" for s, _ in not_allowed(self.store, permission))
+
+        return self.cache.get("disabled", count, max_age=600.0, wait=0.1).value or 0
+
     def health(self) -> Health:
         """Say ok, or what is wrong, without secrets."""
         problems = []
@@ -122,6 +134,9 @@ class Collection(Context):
             f"the setting {name} that is kept cannot be used, the one before it holds ({reason})"
             for name, reason in settings_of(self.store, self.given).refused.items()
         ]
+        if disabled := self._disabled():
+            told = counted(disabled, "source is", "sources are")
+            problems.append(f"{told} not visited until the configuration allows it: see the log")
         status = self.status()
         if status is not None and status.outage:
             problems.append("the network seems to be out")
