@@ -84,7 +84,7 @@ class Module:
         tree = ast.parse(text)
         self.definitions, self.imports, self.rest = {}, {}, []
         self.loads = [name for node in tree.body for name in modules_of(node)]
-        self.finds_parts = bool(re.search(r"import_module\((?!\")", text))
+        self.finds_parts = "import_module(f" in text
         self.exported = set()
         for node in tree.body:
             self._take(node)

@@ -12,7 +12,7 @@ import numpy as np
 
 from observant import VisitLog
 from observant.estimation.season import Clock, Season, seasonal_rates
-from observant.estimation.season.fitting import Likelihood, Windows
+from observant.estimation.season.fitting import Likelihood, ObservedWindows
 from observant.estimation.season.flatness import flat_p_value
 from observant.estimation.season.priors import smooth_priors
 from observant.planning.phases import best_times
@@ -61,7 +61,7 @@ def flat_p_values(rng, repeats, visits):
     flat, priors = Season(np.ones(24), bins="hour-of-day"), smooth_priors(clock)
     logs = (visited(rng, flat, [2.0], random_times(rng, 1, visits, 6 / 24)) for _ in range(repeats))
     return np.array(
-        [flat_p_value(Likelihood(Windows.from_log(log, clock)), priors) for log in logs]
+        [flat_p_value(Likelihood(ObservedWindows.from_log(log, clock)), priors) for log in logs]
     )
 
 

@@ -147,7 +147,7 @@ def test_every_error_is_in_the_tree_that_errors_draws():
 
 def is_error(node):
     bases = [ast.unparse(base) for base in node.bases]
-    return any(base.endswith(("Error", "Exception", "Verdict")) for base in bases)
+    return any(base.endswith(("Error", "Exception", "Refusal")) for base in bases)
 
 
 def docstring(path):

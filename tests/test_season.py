@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from observant import VisitLog, estimate_rates
 from observant.errors import InputError
 from observant.estimation.season import BINS, Clock, Season, seasonal_rates
-from observant.estimation.season.fitting import Likelihood, Windows
+from observant.estimation.season.fitting import Likelihood, ObservedWindows
 from observant.estimation.season.flatness import flat_p_value, quadratic_tail
 from observant.estimation.season.priors import smooth_priors
 
@@ -134,7 +134,7 @@ def test_likelihood_and_gradient_agree_with_brute_force(dated, zone):
     rng = np.random.default_rng(2)
     times = random_times(rng, 3, 60, 2.5)
     log = visited(rng, OFFICE_WEEK, [0.5, 1.0, 0.1], times, dated=dated)
-    windows = Windows.from_log(log, Clock("hour-of-week", zone))
+    windows = ObservedWindows.from_log(log, Clock("hour-of-week", zone))
     likelihood = Likelihood(windows)
     shape = 0.5 * rng.normal(size=168)
     found = likelihood.at(shape)
@@ -160,7 +160,7 @@ def test_information_is_the_variance_of_the_score():
     wave = np.cos(2 * np.pi * np.arange(7) / 7)
     scores, informations = [], []
     for _ in range(400):
-        found = Likelihood(Windows.from_log(visited(rng, flat, [0.7], times), clock)).at(
+        found = Likelihood(ObservedWindows.from_log(visited(rng, flat, [0.7], times), clock)).at(
             np.zeros(7), profile=True
         )
         scores.append(wave @ found.gradient)
@@ -268,8 +268,8 @@ def test_p_values_of_flat_sources_are_uniform():
     priors, flat = smooth_priors(clock), Season(np.ones(24), bins="hour-of-day")
     p = np.array([
         flat_p_value(
-            Likelihood(Windows.from_log(visited(rng, flat, [2.0], random_times(rng, 1, 150, 0.25)),
-                                        clock)), priors)
+            Likelihood(ObservedWindows.from_log(
+                visited(rng, flat, [2.0], random_times(rng, 1, 150, 0.25)), clock)), priors)
         for _ in range(300)
     ])  # fmt: skip
     assert np.mean(p < 0.05) < 0.05 + 4 * 0.0126
@@ -313,7 +313,7 @@ def test_levels_of_sources_are_not_mistaken_for_a_season():
     changed[:, 1::2] = rng.random((24, 100)) < np.where(OFFICE.weights > 1, 0.6, 0.1)[:, None]
     source = np.repeat(np.char.mod("s%02d", np.arange(24)), 200)
     log = VisitLog.from_columns(source, times.ravel(), changed.ravel().tolist(), time_unit="d")
-    windows = Windows.from_log(log, Clock("hour-of-day"))
+    windows = ObservedWindows.from_log(log, Clock("hour-of-day"))
     information = [
         np.trace(Likelihood(windows).at(np.zeros(24), profile=p).information) for p in (True, False)
     ]

@@ -23,7 +23,7 @@ ObservantError
 │   └── LimitError            it took more time or memory than it may
 └── BusyError                 too much of this is asked for at once: come back soon
 
-Verdict                       no fault: a part says what it thinks of something, and another listens
+Refusal                       no fault: a part says what it thinks of something, and another listens
 ├── BadURL                    an address that is not fetched
 ├── TooLarge                  a body of more than the limit
 ├── BadBody                   a body that is not what its coding promises
@@ -46,6 +46,7 @@ __all__ = [
     "MissingError",
     "ObservantError",
     "PendingError",
+    "Refusal",
     "ServiceError",
     "SignInError",
     "StoreAwayError",
@@ -57,7 +58,6 @@ __all__ = [
     "UnitError",
     "UnknownSourceError",
     "UnreadableError",
-    "Verdict",
     "VisitLogError",
     "WorkerError",
 ]
@@ -191,21 +191,21 @@ class BusyError(ObservantError):
     """Too much of this is asked for at once: come back soon."""
 
 
-class Verdict(Exception):  # noqa: N818 - what a part thinks of something, and no fault of ours
+class Refusal(Exception):  # noqa: N818 - what a part thinks of something, and no fault of ours
     """Raised and caught inside; it becomes an outcome of a visit, or a count of a report."""
 
 
-class BadURL(Verdict):
+class BadURL(Refusal):
     """An address that is not fetched, and why."""
 
 
-class TooLarge(Verdict):
+class TooLarge(Refusal):
     """A body of more than the limit."""
 
 
-class BadBody(Verdict):
+class BadBody(Refusal):
     """A body that is not what its content coding promises."""
 
 
-class LeftOut(Verdict):
+class LeftOut(Refusal):
     """A sound row that is no visit, and why; one that cannot be read is a `ValueError`."""

@@ -34,7 +34,7 @@ from observant.names import EVIDENCE_KINDS, FIRST_VISITS, OBJECTIVES, QUEUES
 from observant.units import counted, format_duration, format_rate, parse_budget
 
 if TYPE_CHECKING:
-    from observant.simulation import Comparison
+    from observant.simulation import PolicyComparison
     from observant.traces import Trace
 
 __all__ = ["simulate"]
@@ -231,7 +231,7 @@ def _run(
     seeds: int | None,
     time_unit: str,
     **options: Any,
-) -> Comparison:
+) -> PolicyComparison:
     from observant.simulation import simulate as replayed
 
     first = 1 if seed is None else seed
@@ -257,7 +257,7 @@ def _run(
         )
 
 
-def _json_rows(answer: Comparison, *, by_group: bool) -> list[dict[str, Any]]:
+def _json_rows(answer: PolicyComparison, *, by_group: bool) -> list[dict[str, Any]]:
     rows = answer.rows()
     for row, result in zip(rows, answer.results, strict=True):
         row |= {
@@ -275,7 +275,7 @@ def _json_rows(answer: Comparison, *, by_group: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def _write(answer: Comparison, trace: Trace, output: str) -> None:
+def _write(answer: PolicyComparison, trace: Trace, output: str) -> None:
     """Every source under every policy, of the first seed."""
     import pyarrow as pa
 
@@ -298,7 +298,7 @@ def _print_names() -> None:
         click.echo(name)
 
 
-def _print_table(answer: Comparison) -> None:
+def _print_table(answer: PolicyComparison) -> None:
     graces = list(answer.results[0].metrics["currency"])
     rows = []
     for result in answer.results:
@@ -332,7 +332,7 @@ def _shown(value: float, error: float, digits: int = 4) -> str:
     return f"{value:.{digits}f}" + (f" ±{error:.{digits}f}" if error == error else "")  # noqa: PLR0124
 
 
-def _print_groups(answer: Comparison) -> None:
+def _print_groups(answer: PolicyComparison) -> None:
     parts = [result.scores[0].by_group() for result in answer.results]
     rows = []
     for row in range(len(parts[0])):
@@ -352,7 +352,7 @@ def _print_groups(answer: Comparison) -> None:
     click.echo()
 
 
-def _print_summary(answer: Comparison, trace: Trace) -> None:
+def _print_summary(answer: PolicyComparison, trace: Trace) -> None:
     uniform = answer["uniform"].metrics
     days = answer.end - answer.start
     scored = answer.end - answer.score_from

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from observant.figures.style import COLOURS, SERIES, data, styled
 
 if TYPE_CHECKING:
-    from observant.simulation import Comparison
+    from observant.simulation import PolicyComparison
 
 __all__ = ["simulation_figure"]
 
@@ -25,7 +25,7 @@ _CURVES = 6
 """More lines than this cannot be told apart."""
 
 
-def simulation_figure(answer: Comparison) -> Any:
+def simulation_figure(answer: PolicyComparison) -> Any:
     """Bars of the objective with their standard errors; below, the same over time."""
     import altair as alt
 
@@ -36,7 +36,7 @@ def simulation_figure(answer: Comparison) -> Any:
     return styled(both.resolve_scale(color="independent"))
 
 
-def _bars(answer: Comparison) -> Any:
+def _bars(answer: PolicyComparison) -> Any:
     import altair as alt
 
     rows = []
@@ -107,7 +107,7 @@ def _bars(answer: Comparison) -> Any:
     )
 
 
-def _curves(answer: Comparison) -> Any:
+def _curves(answer: PolicyComparison) -> Any:
     import altair as alt
 
     others = [r for r in answer.results if r.policy not in _YARDSTICKS]

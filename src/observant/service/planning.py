@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from observant.currency import RateMixture
     from observant.planning import Plan
     from observant.service.beliefs import Beliefs
-    from observant.simulation import Comparison
+    from observant.simulation import PolicyComparison
     from observant.visits import VisitLog
 
 __all__ = ["RIVALS", "PlanAnswer", "Rivals", "replay_rivals", "what_if"]
@@ -158,7 +158,7 @@ def what_if(
 class Rivals:
     """Other rules on the history of this collection."""
 
-    comparison: Comparison = field(repr=False)
+    comparison: PolicyComparison = field(repr=False)
     days: float
     updates: int
     notes: tuple[str, ...]

@@ -9,20 +9,20 @@ estimators make of a log are from the truth.
 """
 
 from observant.simulation.accounting import Score, account
-from observant.simulation.comparison import Comparison, PolicyResult, simulate, world_of
+from observant.simulation.comparison import PolicyComparison, PolicyResult, simulate, world_of
 from observant.simulation.estimators import EstimatorComparison, compare_estimators, observe
-from observant.simulation.policies import Clairvoyant, Estimating, Uniform, named, names
+from observant.simulation.policies import Clairvoyant, Estimating, UniformPolicy, named, names
 from observant.simulation.replay import replay
 from observant.simulation.world import Visits, World
 
 __all__ = [
     "Clairvoyant",
-    "Comparison",
     "Estimating",
     "EstimatorComparison",
+    "PolicyComparison",
     "PolicyResult",
     "Score",
-    "Uniform",
+    "UniformPolicy",
     "Visits",
     "World",
     "account",

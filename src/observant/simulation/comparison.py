@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from observant.traces import Trace
 
-__all__ = ["METRICS", "Comparison", "PolicyResult", "simulate", "world_of"]
+__all__ = ["METRICS", "PolicyComparison", "PolicyResult", "simulate", "world_of"]
 
 METRICS = {
     "freshness": "freshness",
@@ -68,7 +68,7 @@ class PolicyResult:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PolicyComparison:
     """The results of all policies, in the order asked for."""
 
     results: tuple[PolicyResult, ...]
@@ -131,7 +131,7 @@ def simulate(
     as_asked: bool = False,
     jobs: int | None = None,
     progress: Callable[[int], object] | None = None,
-) -> Comparison:
+) -> PolicyComparison:
     """Replay a trace under several policies that all spend the same.
 
     Parameters
@@ -231,7 +231,7 @@ def simulate(
         scores = dict(zip(wanted, pool.map(run, wanted.values()), strict=True))
     metric = METRICS[objective]
     results = _results(scores, metric, grace)
-    return Comparison(
+    return PolicyComparison(
         results=results,
         objective=objective,
         metric=metric,

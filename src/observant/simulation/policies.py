@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from observant.estimation.rates import Own
     from observant.simulation.world import Flags, Floats, Integers, World
 
-__all__ = ["ESTIMATORS", "REGISTRY", "Clairvoyant", "Estimating", "Uniform", "named", "names"]
+__all__ = ["ESTIMATORS", "REGISTRY", "Clairvoyant", "Estimating", "UniformPolicy", "named", "names"]
 
 REGISTRY: dict[str, str] = {
     "observant": "observant.planning.adaptive:AdaptivePolicy",
@@ -45,7 +45,7 @@ _DEFAULT_ESTIMATOR = "bias-reduced"
 
 
 @dataclass(frozen=True)
-class Uniform:
+class UniformPolicy:
     """Every source as often as any other, in one random order."""
 
     name: str = "uniform"
@@ -290,7 +290,7 @@ def visit_log(
 @cache
 def _made() -> dict[str, Policy]:
     made: dict[str, Policy] = {
-        "uniform": Uniform(),
+        "uniform": UniformPolicy(),
         "clairvoyant": Clairvoyant(),
         "cho-naive": Estimating("naive", "square_root", 5, float("inf"), 0.0, name="cho-naive"),
         "cho-improved": Estimating(
@@ -317,7 +317,7 @@ def named(name: str) -> Policy:
     """The policy of this name, or the one at ``module:name``.
 
     >>> named("uniform")
-    Uniform(name='uniform')
+    UniformPolicy(name='uniform')
     """
     if name in _made():
         return _made()[name]

@@ -11,13 +11,13 @@ narrow in the far tail, where a log holds few intervals, and at the shortest int
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from observant.errors import EstimationError, InputError
-from observant.estimation.intervals.concave import checked_visits, fit_concave
+from observant.estimation.intervals.concave import checked_visits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Estimator = Callable[[Floats, NDArray[np.bool_], Floats, Floats], ArrayLike]
 
-__all__ = ["Bands", "ConcaveBands", "block_bands", "concave_bands"]
+__all__ = ["Bands", "block_bands"]
 
 FEWEST_CYCLES = 5
 """With fewer changes there is nothing to resample."""
@@ -49,18 +49,6 @@ class Bands:
     block: int
     """Cycles, from one change to the next, in a stretch."""
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class ConcaveBands:
-    """Bounds of everything a concave fit tells, from the same resampled logs."""
-
-    age_cdf: Bands
-    interval_cdf: Bands
-    quantiles: Bands
-    """Here `x` is the share of the intervals."""
-    mean: Bands
-    """Of one point; its `x` is 0."""
 
 
 def block_bands(
@@ -126,68 +114,6 @@ def block_bands(
     if len(answers) < replicates:
         notes = (f"{replicates - len(answers)} of {replicates} resampled logs had no answer",)
     return Bands(at, estimate, low, high, level, len(answers), length, notes)
-
-
-def concave_bands(
-    times: ArrayLike,
-    changed: ArrayLike,
-    ages: ArrayLike | None = None,
-    *,
-    x: ArrayLike,
-    quantiles: ArrayLike = (0.1, 0.5, 0.9),
-    replicates: int = 200,
-    level: float = 0.9,
-    block: int | None = None,
-    seed: Seed = None,
-) -> ConcaveBands:
-    """Bounds of G, F, the quantiles of F and the mean of `fit_concave`.
-
-    The blur is chosen once, on the whole log. Where F is not identified, its bands are those of
-    its lower bound, and those of the mean and the quantiles of their upper bounds; they say so.
-    """
-    fit = fit_concave(times, changed, ages)
-    at = np.atleast_1d(np.asarray(x, np.float64))
-    shares = np.atleast_1d(np.asarray(quantiles, np.float64))
-
-    def estimator(s: Floats, found: NDArray[np.bool_], age: Floats, _: Floats) -> Floats:
-        source = fit_concave(s, found, age, smoothing=fit.smoothing).source
-        return np.concatenate(
-            [
-                source.age_cdf(at),
-                source.interval_cdf(at),
-                np.atleast_1d(source.quantile(shares)),
-                [source.mean],
-            ]
-        )
-
-    columns = np.concatenate([at, at, shares, [0.0]])
-    every = block_bands(
-        times,
-        changed,
-        ages,
-        estimator,
-        columns,
-        replicates=replicates,
-        level=level,
-        block=block,
-        seed=seed,
-    )
-    doubt = () if fit.identified else ("F is not identified: these are bounds of a bound",)
-    cuts = np.cumsum([len(at), len(at), len(shares)])
-    parts = [
-        replace(
-            every,
-            x=every.x[rows],
-            estimate=every.estimate[rows],
-            low=every.low[rows],
-            high=every.high[rows],
-            notes=every.notes + extra,
-        )
-        for rows, extra in zip(
-            np.split(np.arange(len(every.x)), cuts), [(), doubt, doubt, doubt], strict=True
-        )
-    ]
-    return ConcaveBands(*parts)
 
 
 def _resampled(

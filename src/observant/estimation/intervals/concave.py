@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from observant.errors import EstimationError, InputError
-from observant.estimation.intervals.em.histogram import Histogram
+from observant.estimation.intervals.em.histogram import AgeHistogram
 from observant.estimation.intervals.em.rectangles import FOLDS, Rectangles, fitting, folded
 from observant.estimation.intervals.em.simplex import Weights, likeliest_weights
 from observant.processes.base import Times, floats
@@ -182,14 +182,14 @@ def fit_concave_pairs(
     edges = np.append(0.0, np.geomspace(smallest, top, atoms))
     limits = max_iterations, tolerance
     blur, best = _chosen(rectangles, edges, charge, smoothing, *limits)
-    source = Histogram(edges, best.probability)
+    source = AgeHistogram(edges, best.probability)
     identified = finest == 0.0 or float(source.age_cdf(finest)) <= HIDDEN
     if not identified:
         # Nothing shorter than the finest gap: G is a straight line up to there, and the mean the
         # longest that agrees with the visits.
         edges = np.geomspace(finest, max(top, 2.0 * finest), atoms + 1)
         blur, best = _chosen(rectangles, edges, 0.0, 0.0, *limits)
-        source = Histogram(edges, best.probability)
+        source = AgeHistogram(edges, best.probability)
         notes += (
             (
                 f"visits do not resolve times below {format_duration(finest)}, where "
@@ -225,7 +225,7 @@ class ConcaveFit:
     `process()` gives it as a `Process` to simulate.
     """
 
-    source: Histogram
+    source: AgeHistogram
     log_likelihood: float
     """Composite: one term for each visit, also where visits saw the same interval."""
     smoothing: float
@@ -291,7 +291,7 @@ class ConcaveFit:
         self._must_be_identified()
         return self.source.hazard(x)
 
-    def process(self) -> Histogram:
+    def process(self) -> AgeHistogram:
         """The source as a process. Where F is not identified, the one with the longest mean."""
         return self.source
 

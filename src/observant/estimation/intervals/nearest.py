@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from observant.estimation.intervals.em.histogram import Histogram
+from observant.estimation.intervals.em.histogram import AgeHistogram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ _CELLS = 150
 
 def nearest_concave(
     x: ArrayLike, age_cdf: ArrayLike, weights: ArrayLike | None = None
-) -> Histogram:
+) -> AgeHistogram:
     """Find the source whose G is nearest to a measured curve, by least squares.
 
     A measured curve need be neither concave nor reach 1; that of a stationary source is and does.
@@ -44,7 +44,7 @@ def nearest_concave(
     closing = 10.0 * np.sqrt(len(points))  # the weights must add up to 1
     matrix = np.vstack([_shapes(points, edges) * scale[:, None], np.full(len(edges) - 1, closing)])
     share, _ = nnls(matrix, np.append(G * scale, closing), maxiter=100 * len(edges))
-    return Histogram(edges, share / (edges[1:] + edges[:-1]))
+    return AgeHistogram(edges, share / (edges[1:] + edges[:-1]))
 
 
 def _shapes(x: Floats, edges: Floats) -> Floats:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from observant.estimation.season.clock import Clock
-    from observant.estimation.season.priors import Prior
+    from observant.estimation.season.priors import SeasonPrior
     from observant.visits import VisitLog
 
-__all__ = ["Fit", "Likelihood", "Windows", "best_fit", "fit_shape"]
+__all__ = ["Likelihood", "ObservedWindows", "SeasonFit", "best_fit", "fit_shape"]
 
 _CHUNK = 4096  # sources whose crossing with the shape is held at once
 _ITERATIONS = 60
@@ -34,7 +34,7 @@ _ENOUGH_TO_CHOOSE = 100_000  # windows
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class ObservedWindows:
     """Comparisons with their place in time: the evidence of a log, and where each window lies."""
 
     clock: Clock
@@ -44,7 +44,7 @@ class Windows:
     stop: NDArray[np.float64]
 
     @classmethod
-    def from_log(cls, log: VisitLog, clock: Clock, *, use_dates: bool = True) -> Windows:
+    def from_log(cls, log: VisitLog, clock: Clock, *, use_dates: bool = True) -> ObservedWindows:
         evidence = Evidence.from_log(log, use_dates=use_dates)
         rows = np.flatnonzero(log.succeeded)
         owner = np.searchsorted(log.offsets, rows, side="right")
@@ -61,11 +61,13 @@ class Windows:
         dated = self.evidence.kind & both == both
         return np.where(dated, self.stop - self.evidence.ages, self.start)
 
-    def select(self, sources: NDArray[np.bool_]) -> Windows:
+    def select(self, sources: NDArray[np.bool_]) -> ObservedWindows:
         rows = np.repeat(sources, self.evidence.counts)
-        return Windows(self.clock, self.evidence.select(sources), self.start[rows], self.stop[rows])
+        return ObservedWindows(
+            self.clock, self.evidence.select(sources), self.start[rows], self.stop[rows]
+        )
 
-    def thinned(self, most: int) -> Windows:
+    def thinned(self, most: int) -> ObservedWindows:
         """Every k-th window, so that at most `most` are left. Given the levels any set will do."""
         every = -(-len(self.stop) // most)
         kept = np.zeros(len(self.stop), bool)
@@ -74,7 +76,7 @@ class Windows:
         evidence = Evidence(
             offsets, self.evidence.gaps[kept], self.evidence.kind[kept], self.evidence.ages[kept]
         )
-        return Windows(self.clock, evidence, self.start[kept], self.stop[kept])
+        return ObservedWindows(self.clock, evidence, self.start[kept], self.stop[kept])
 
     def warped(self, weights: NDArray[np.float64]) -> Evidence:
         """The same evidence in a time that runs as fast as the season: there the rate is constant.
@@ -89,10 +91,10 @@ class Windows:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class SeasonFit:
     """A maximum of the penalised likelihood."""
 
-    prior: Prior
+    prior: SeasonPrior
     log_shape: NDArray[np.float64]
     covariance: NDArray[np.float64]
     """Of log_shape, given the levels' own uncertainty."""
@@ -114,7 +116,7 @@ class _Pass:
 class Likelihood:
     """The likelihood of a shape, with the level of every source at its best."""
 
-    def __init__(self, windows: Windows) -> None:
+    def __init__(self, windows: ObservedWindows) -> None:
         self.windows, self.clock = windows, windows.clock
         times = (windows.start, windows.known, windows.stop)
         # Positions far from 0 would cost digits; whole cycles can go.
@@ -198,11 +200,11 @@ def _after(steps: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def fit_shape(
     likelihood: Likelihood,
-    prior: Prior,
+    prior: SeasonPrior,
     start: NDArray[np.float64] | None = None,
     *,
     tolerance: float = 1e-3,
-) -> Fit:
+) -> SeasonFit:
     """Fisher's scoring for one prior; from `start` (log shape) when a neighbour is known."""
     basis, precision = prior.basis, prior.precision
     many = len(likelihood.level) > _CHUNK // 2
@@ -235,12 +237,12 @@ def fit_shape(
     hessian = basis.T @ now.information @ basis + precision
     covariance = np.linalg.inv(hessian)
     log_evidence = value + 0.5 * (np.linalg.slogdet(precision)[1] - np.linalg.slogdet(hessian)[1])
-    return Fit(
+    return SeasonFit(
         prior, basis @ beta, basis @ covariance @ basis.T, now.level.copy(), float(log_evidence)
     )
 
 
-def best_fit(likelihood: Likelihood, priors: list[Prior]) -> Fit:
+def best_fit(likelihood: Likelihood, priors: list[SeasonPrior]) -> SeasonFit:
     """The maximum for the candidate with the largest marginal likelihood.
 
     Of many windows a part is enough to choose the candidate; all decide the shape.
@@ -248,7 +250,7 @@ def best_fit(likelihood: Likelihood, priors: list[Prior]) -> Fit:
     trial = likelihood
     if len(likelihood.windows.stop) > _ENOUGH_TO_CHOOSE:
         trial = Likelihood(likelihood.windows.thinned(_ENOUGH_TO_CHOOSE))
-    best: Fit | None = None
+    best: SeasonFit | None = None
     start = None
     for prior in priors:
         fit = fit_shape(trial, prior, start, tolerance=0.02)

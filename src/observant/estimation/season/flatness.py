@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from observant.estimation.season.fitting import Likelihood
-    from observant.estimation.season.priors import Prior
+    from observant.estimation.season.priors import SeasonPrior
 
 __all__ = ["flat_p_value", "quadratic_tail"]
 
 _VISIBLE = 1e-6
 
 
-def flat_p_value(likelihood: Likelihood, priors: list[Prior]) -> float:
+def flat_p_value(likelihood: Likelihood, priors: list[SeasonPrior]) -> float:
     """P-value of "this source has no season"; 1 where the visits cannot show one."""
     basis = priors[0].basis
     # Candidates differ in scale; each counts for the same.

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from observant.estimation.season.clock import Clock
 
-__all__ = ["Prior", "harmonic_priors", "smooth_priors"]
+__all__ = ["SeasonPrior", "harmonic_priors", "smooth_priors"]
 
 _STRENGTHS = (0.1, 0.4, 1.5, 6.0)
 """Candidate variances of η: a season of about ±35 %, a factor 2, 3.5, and more than 10."""
 
 
 @dataclass(frozen=True, eq=False)
-class Prior:
+class SeasonPrior:
     """η = basis·β with β normal around 0. The columns of the basis add up to 0."""
 
     name: str
@@ -39,7 +39,7 @@ class Prior:
         return np.asarray(np.linalg.inv(self.covariance))
 
 
-def smooth_priors(clock: Clock) -> list[Prior]:
+def smooth_priors(clock: Clock) -> list[SeasonPrior]:
     """Candidates with a free value in every bin."""
     bins = clock.count
     level = np.full((bins, 1), bins**-0.5)
@@ -59,13 +59,13 @@ def smooth_priors(clock: Clock) -> list[Prior]:
             "days differ": 0.4 * daily + 0.3 * np.kron(_days(), flat) + 0.3 * own,
         }
     return [
-        Prior(f"{name}, variance {strength:g}", basis, strength * (basis.T @ kernel @ basis))
+        SeasonPrior(f"{name}, variance {strength:g}", basis, strength * (basis.T @ kernel @ basis))
         for name, kernel in kernels.items()
         for strength in _STRENGTHS
     ]
 
 
-def harmonic_priors(clock: Clock, daily: int, weekly: int) -> list[Prior]:
+def harmonic_priors(clock: Clock, daily: int, weekly: int) -> list[SeasonPrior]:
     """Candidates with a few sines and cosines only: `daily` of a day, `weekly` of a week."""
     if clock.bins == "weekday":
         daily = 0
@@ -84,7 +84,7 @@ def harmonic_priors(clock: Clock, daily: int, weekly: int) -> list[Prior]:
     ]
     share = np.repeat([part for _, part in turns], 2)
     return [
-        Prior(
+        SeasonPrior(
             f"harmonics {daily} daily {weekly} weekly, variance {strength:g}",
             np.stack(columns, axis=1),
             np.diag(strength * share),

@@ -11,7 +11,7 @@ from observant.errors import InputError
 from observant.estimation.rates import evidence_codes, solve
 from observant.estimation.score import Totals
 from observant.estimation.season.clock import BINS, Clock
-from observant.estimation.season.fitting import Likelihood, Windows, best_fit
+from observant.estimation.season.fitting import Likelihood, ObservedWindows, best_fit
 from observant.estimation.season.flatness import flat_p_value
 from observant.estimation.season.priors import harmonic_priors, smooth_priors
 from observant.estimation.season.visibility import doubts, visible_share
@@ -259,7 +259,7 @@ def seasonal_rates(
         daily, weekly = (harmonics, 2) if isinstance(harmonics, int) else harmonics
         priors, method = harmonic_priors(clock, daily, weekly), f"{daily}+{weekly} harmonics"
     labels, names = _groups(log, group)
-    windows = Windows.from_log(log, clock, use_dates=use_dates)
+    windows = ObservedWindows.from_log(log, clock, use_dates=use_dates)
     notes = list(log.notes)
     seasons: list[Season] = []
     columns = np.zeros((5, len(log.sources)))
@@ -294,7 +294,7 @@ def seasonal_rates(
 
 
 def _season(
-    windows: Windows,
+    windows: ObservedWindows,
     clock: Clock,
     name: str,
     priors: list[Any],

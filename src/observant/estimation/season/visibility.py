@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from observant.estimation.season.fitting import Likelihood, Windows
+    from observant.estimation.season.fitting import Likelihood, ObservedWindows
 
 __all__ = ["doubts", "visible_share"]
 
@@ -41,7 +41,7 @@ def visible_share(likelihood: Likelihood) -> dict[str, float]:
     return shares
 
 
-def doubts(windows: Windows, visible: dict[str, float], changes: int) -> list[str]:
+def doubts(windows: ObservedWindows, visible: dict[str, float], changes: int) -> list[str]:
     """What a reader should know before believing the shape."""
     notes = []
     hidden = [name for name, share in visible.items() if share < _HIDDEN]
@@ -53,7 +53,7 @@ def doubts(windows: Windows, visible: dict[str, float], changes: int) -> list[st
     return notes
 
 
-def _reason(windows: Windows, what: str) -> str:
+def _reason(windows: ObservedWindows, what: str) -> str:
     clock = windows.clock
     cycle, unit = (1.0, "day") if what.startswith("hours") else (7.0, "week")
     phase = clock.position(windows.stop) * clock.width / cycle

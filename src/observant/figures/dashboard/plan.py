@@ -13,7 +13,7 @@ from observant.figures.style import SERIES, decades, log_scale, styled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from observant.simulation import Comparison
+    from observant.simulation import PolicyComparison
 
 __all__ = ["budgets_figure", "plan_figure", "rivals_figure"]
 
@@ -139,7 +139,7 @@ def budgets_figure(curves: dict[str, Sequence[dict[str, float]]], marks: dict[st
     )
 
 
-def rivals_figure(answer: Comparison) -> Any:
+def rivals_figure(answer: PolicyComparison) -> Any:
     """The share of time that copies were fresh under each rule; ours and the yardsticks marked."""
     import altair as alt
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from observant.formats.imports.opening import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "ChangeDetection"]
+__all__ = ["IMPORTERS", "ChangeDetectionStore"]
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _HISTORY = re.compile(rf"(?:.*/)?({_UUID})/history(?:-\w+)?\.txt")
@@ -44,7 +44,7 @@ _MOST_VISITS = 100_000
 _DEFAULT_PERIOD = 3 * 3600
 
 
-class ChangeDetection(Importer):
+class ChangeDetectionStore(Importer):
     """A backup of changedetection.io, or its datastore folder."""
 
     name = "changedetection"
@@ -104,7 +104,7 @@ class ChangeDetection(Importer):
                     yield described
 
 
-IMPORTERS = (ChangeDetection(),)
+IMPORTERS = (ChangeDetectionStore(),)
 
 
 # -- the datastore ------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ _LINE = re.compile(
 )
 
 
-class Heritrix(Importer):
+class HeritrixLog(Importer):
     """``crawl.log`` of Heritrix 1 and 3."""
 
     name = "heritrix"
@@ -103,4 +103,4 @@ def _zoned(text: str) -> str:
     return text if text.endswith("Z") else f"{text}Z"
 
 
-IMPORTERS = (Heritrix(),)
+IMPORTERS = (HeritrixLog(),)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from observant.formats.imports.opening import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "Table"]
+__all__ = ["IMPORTERS", "PlainTable"]
 
 _NEEDED = ("source", "time")
 _FEW = 64  # rows
@@ -29,7 +29,7 @@ _PROBE = 1000
 """Rows of which one at least must be readable: each that is not costs a millisecond."""
 
 
-class Table(Importer):
+class PlainTable(Importer):
     """Rows with a source and a time, and whatever else the visit log has.
 
     ``--map`` says which column of the file each column of the visit log is; those that are not
@@ -272,4 +272,4 @@ def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(typed.values()), list(typed))
 
 
-IMPORTERS = (Table(),)
+IMPORTERS = (PlainTable(),)

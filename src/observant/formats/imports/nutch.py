@@ -44,7 +44,7 @@ _PART = re.compile(r"part-(?:r-|m-)?\d{5}(?:\.\w+)?", re.MULTILINE)
 _RECORD = re.compile(r"Recno:: (\d{1,18})")
 
 
-class State(NamedTuple):
+class PageState(NamedTuple):
     """What a crawl database knows of a page, as texts."""
 
     url: str
@@ -132,30 +132,30 @@ def _parts(file: ImportFile) -> list[ImportFile]:
     return [ImportFile(f"{file.name}/{name}", file.path / name) for name in names]
 
 
-def _states(stream: BinaryIO, report: Report) -> Iterator[tuple[int, State]]:
+def _states(stream: BinaryIO, report: Report) -> Iterator[tuple[int, PageState]]:
     """Every page of a dump, whichever of its three forms it has."""
     head = stream.peek(1 << 12)[: 1 << 12].lstrip()  # type: ignore[attr-defined]
     if head[:1] in {b"{", b"["}:
         for number, found in loose_objects(stream, report):
             keys = ("url", "statusCode", "fetchTime", "modifiedTime", "retryIntervalSeconds")
-            yield number, State._make(str(found.get(key) or "") for key in (*keys, "signature"))
+            yield number, PageState._make(str(found.get(key) or "") for key in (*keys, "signature"))
     elif head.replace(b'"', b"").startswith(_CSV_HEADER.encode()):
         yield from _from_csv(stream, report)
     else:
         yield from _from_text(stream, report)
 
 
-def _from_csv(stream: BinaryIO, report: Report) -> Iterator[tuple[int, State]]:
+def _from_csv(stream: BinaryIO, report: Report) -> Iterator[tuple[int, PageState]]:
     rows = loose_cells(stream, report)
     next(rows, None)
     for number, row in rows:
         if len(row) < 10:
             report.malformed(number, f"{len(row)} cells where 11 were expected")
         else:
-            yield number, State(row[0], row[1], row[3], row[4], row[6], row[9])
+            yield number, PageState(row[0], row[1], row[3], row[4], row[6], row[9])
 
 
-def _from_text(stream: BinaryIO, report: Report) -> Iterator[tuple[int, State]]:
+def _from_text(stream: BinaryIO, report: Report) -> Iterator[tuple[int, PageState]]:
     url, start = "", 0
     fields: dict[str, str] = {}
     for number, line in loose_lines(stream, report):
@@ -178,13 +178,13 @@ def _from_text(stream: BinaryIO, report: Report) -> Iterator[tuple[int, State]]:
         yield start, _state(url, fields)
 
 
-def _state(url: str, fields: dict[str, str]) -> State:
+def _state(url: str, fields: dict[str, str]) -> PageState:
     keys = ("Status", "Fetch time", "Modified time", "Retry interval", "Signature")
-    return State._make([url, *(fields.get(key, "") for key in keys)])
+    return PageState._make([url, *(fields.get(key, "") for key in keys)])
 
 
 def _add(
-    rows: VisitRows, number: int, state: State, options: ImportOptions, report: Report
+    rows: VisitRows, number: int, state: PageState, options: ImportOptions, report: Report
 ) -> None:
     try:
         code = _code(state.status)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from observant.formats.imports.opening import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "StormCrawler"]
+__all__ = ["IMPORTERS", "StormCrawlerIndex"]
 
 _STATUS = {"FETCHED": 200, "REDIRECTION": 301, "FETCH_ERROR": 0, "ERROR": 404}
 _MINUTE = 60 * MICROSECONDS
 
 
-class StormCrawler(Importer):
+class StormCrawlerIndex(Importer):
     """Status documents, SQL rows and URLFrontier dumps."""
 
     name = "stormcrawler"
@@ -55,7 +55,7 @@ class StormCrawler(Importer):
         yield rows.take()
 
 
-IMPORTERS = (StormCrawler(),)
+IMPORTERS = (StormCrawlerIndex(),)
 
 
 def _documents(stream: BinaryIO, report: Report) -> Iterator[tuple[int, dict[str, Any]]]:

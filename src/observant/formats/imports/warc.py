@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from observant.errors import LeftOut
 from observant.formats.imports.base import Batches, Importer, VisitRows
 from observant.formats.imports.values import checked_row, digest_in, iso_instant
-from observant.formats.imports.warc_records import Body, WarcRecord, http_head, records_of
+from observant.formats.imports.warc_records import RecordBody, WarcRecord, http_head, records_of
 from observant.times import http_date, micros
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _date_in(text: str | None) -> int | None:
     return None if at is None or at < 0 else micros(at)
 
 
-def _sha1_of(body: Body) -> bytes:
+def _sha1_of(body: RecordBody) -> bytes:
     hashed = hashlib.sha1(usedforsecurity=False)
     while chunk := body.read(_CHUNK):
         hashed.update(chunk)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from observant.formats.imports.report import Report
 
-__all__ = ["Body", "WarcRecord", "http_head", "records_of"]
+__all__ = ["RecordBody", "WarcRecord", "http_head", "records_of"]
 
 _LONGEST_LINE = 1 << 16
 _LONGEST_HEADER = 1 << 18
@@ -29,10 +29,10 @@ class WarcRecord:
     number: int
     headers: dict[str, str]
     length: int
-    body: Body
+    body: RecordBody
 
 
-class Body:
+class RecordBody:
     """The next `length` bytes of a stream."""
 
     def __init__(self, stream: BinaryIO, length: int) -> None:
@@ -75,14 +75,14 @@ def records_of(stream: BinaryIO, report: Report) -> Iterator[WarcRecord]:
             report.malformed(number, str(reason), line)
             line = _next_version(stream)
             continue
-        body = Body(stream, length)
+        body = RecordBody(stream, length)
         yield WarcRecord(number, headers, length, body)
         if not body.skip():
             return  # who uses the record has seen that it is cut off
         line = _next_line(stream)
 
 
-def http_head(body: Body) -> tuple[int | None, dict[str, str]]:
+def http_head(body: RecordBody) -> tuple[int | None, dict[str, str]]:
     """Status and headers of an answer in HTTP; the body is left at its payload."""
     parts = body.readline().decode("latin-1").split(None, 2)
     if len(parts) < 2 or not parts[0].startswith("HTTP/"):
@@ -97,7 +97,7 @@ def _length(text: str) -> int:
     return int(text)
 
 
-def _headers(stream: BinaryIO | Body) -> dict[str, str]:
+def _headers(stream: BinaryIO | RecordBody) -> dict[str, str]:
     """Header lines up to the empty one; a line that begins with a space goes on with the last."""
     headers: dict[str, str] = {}
     last, size = "", 0

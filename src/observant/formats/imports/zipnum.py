@@ -31,7 +31,7 @@ _LARGEST_CONTENT = 1 << 28
 _GROUP = 1 << 23  # bytes of lines that are worth a batch
 
 
-class Member(NamedTuple):
+class ZipMember(NamedTuple):
     """Where a gzip member is."""
 
     line: int
@@ -97,17 +97,17 @@ def _unpacked(
                 yield content
 
 
-def _members(stream: BinaryIO, report: Report) -> Iterator[Member]:
+def _members(stream: BinaryIO, report: Report) -> Iterator[ZipMember]:
     for number, text in lines(stream, report):
         match = _LINE.fullmatch(text)
         if match is None:
             report.add_rows()
             report.malformed(number, "this is not: key and time, shard, offset, length", text)
             continue
-        yield Member(number, match[2], int(match[3]), int(match[4]))
+        yield ZipMember(number, match[2], int(match[3]), int(match[4]))
 
 
-def _bytes_of(member: Member, folder: Path, shards: dict[str, BinaryIO]) -> bytes:
+def _bytes_of(member: ZipMember, folder: Path, shards: dict[str, BinaryIO]) -> bytes:
     if member.shard not in shards:
         # The name has no slash in it; so it is in the folder, or it is one of these.
         if member.shard in {".", ".."}:

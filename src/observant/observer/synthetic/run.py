@@ -21,7 +21,7 @@ from observant.observer.scheduling import warm_up
 from observant.observer.synthetic.serving import locate, serving
 from observant.observer.transport import Guard, Politeness, Transport
 from observant.simulation import Visits, World, account, replay
-from observant.simulation.policies import Clairvoyant, Uniform
+from observant.simulation.policies import Clairvoyant, UniformPolicy
 from observant.store import open_store
 from observant.times import DAY
 
@@ -175,7 +175,7 @@ def judge(
     begin = _LEARNING * world.days
     visits = Visits.from_flat(page, day, blind, sources=world.pages)
     score = account(visits, truth, score_from=begin)
-    even = account(replay(Uniform(), truth), truth, score_from=begin)
+    even = account(replay(UniformPolicy(), truth), truth, score_from=begin)
     best = account(replay(Clairvoyant(), truth), truth, score_from=begin)
     beliefs = observer.beliefs()
     rates = np.array([beliefs[describe(world.url(p)).name] for p in range(world.pages)])

@@ -17,7 +17,7 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from observant.observer.synthetic.world import Answer, DemoWorld
+    from observant.observer.synthetic.world import DemoWorld, WorldAnswer
 
 __all__ = ["DemoServer", "Serving", "locate", "serving"]
 
@@ -44,7 +44,7 @@ class DemoServer:
         if self._server is not None:
             self._server.close()
 
-    def answer(self, path: str, etag: str | None) -> Answer | None:
+    def answer(self, path: str, etag: str | None) -> WorldAnswer | None:
         """Return what is to be said about this path; None if there is no such page."""
         name, _, number = path.strip("/").partition("/")
         if name != "page" or not number.isdecimal() or int(number) >= self._world.pages:

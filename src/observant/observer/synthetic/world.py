@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from observant.processes import Process
 
-__all__ = ["DAY", "KINDS", "Answer", "DemoWorld"]
+__all__ = ["DAY", "KINDS", "DemoWorld", "WorldAnswer"]
 
 
 KINDS = {"poisson": 0.56, "regular": 0.1, "bursty": 0.12, "seasonal": 0.14, "noisy": 0.08}
@@ -43,7 +43,7 @@ _WORDS = _TEXT.split()
 
 
 @dataclass(frozen=True)
-class Answer:
+class WorldAnswer:
     """What the server says: nothing at all when the status is 0."""
 
     status: int
@@ -112,7 +112,7 @@ class DemoWorld:
 
     def answer(
         self, page: int, day: float, *, now: float, etag: str | None = None, visit: int = 0
-    ) -> Answer:
+    ) -> WorldAnswer:
         """What the server of this page says on that day, its wall clock showing `now`.
 
         `etag` is what the visitor sent as If-None-Match, `visit` counts the visits to the page.
@@ -121,7 +121,7 @@ class DemoWorld:
         rng = random.Random(f"{self.seed}:{page}:{visit}")  # noqa: S311
         delay = rng.expovariate(1 / 0.15) if trait == "slow" else 0.0
         if trait == "failing" and rng.random() < 0.35:
-            return Answer(rng.choice((0, 500, 503)), delay=delay)
+            return WorldAnswer(rng.choice((0, 500, 503)), delay=delay)
         version = self.version(page, day)
         headers: list[tuple[str, str]] = [("content-type", "text/html; charset=utf-8")]
         dates = self.dates[page]
@@ -134,14 +134,14 @@ class DemoWorld:
         if page % 2 == 0 and not noisy:
             own = f'"{page}-{version}"'
             if etag and (etag == own or trait == "stuck"):
-                return Answer(304, (("etag", etag),), delay=delay)
+                return WorldAnswer(304, (("etag", etag),), delay=delay)
             headers.append(("etag", own))
         body = _body(self.seed, page, version)
         if noisy:
             token = f"{rng.getrandbits(64):016x}"
             stamp = formatdate(now, usegmt=True)
             body = body.replace("<!--noise-->", f'<p class="served">Served {stamp} as {token}</p>')
-        return Answer(200, tuple(headers), body.encode(), delay)
+        return WorldAnswer(200, tuple(headers), body.encode(), delay)
 
     @property
     def reliable(self) -> NDArray[np.bool_]:

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
     from observant.processes.base import Floats
 
-__all__ = ["Histogram"]
+__all__ = ["AgeHistogram"]
 
 
 @dataclass(frozen=True, eq=False)
-class Histogram(Renewal):
+class AgeHistogram(Renewal):
     """Intervals drawn evenly from the cell between two edges, the cell with its probability.
 
     G is a mixture of uniform ages, so it is concave; F is piecewise linear, so there is a hazard.
 
-    >>> source = Histogram([0.0, 1.0, 3.0], [0.5, 0.5])
+    >>> source = AgeHistogram([0.0, 1.0, 3.0], [0.5, 0.5])
     >>> source.mean, source.interval_cdf(2.0), source.age_cdf(1.0)
     (1.25, 0.75, 0.6)
     """
@@ -73,8 +73,8 @@ class Histogram(Renewal):
     def mean_age(self) -> float:
         return float(self._waited[-1]) / self.mean
 
-    def scaled(self, factor: float) -> Histogram:
-        return Histogram(self.edges * positive("factor", factor), self.probability)
+    def scaled(self, factor: float) -> AgeHistogram:
+        return AgeHistogram(self.edges * positive("factor", factor), self.probability)
 
     def quantile(self, q: ArrayLike) -> Floats:
         """Shortest length that a share q of the intervals does not exceed."""
