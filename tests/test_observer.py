@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,6 +29,8 @@ from observant.observer.sources.sitemap import read_sitemap
 from observant.observer.synthetic.run import run_demo
 from observant.observer.synthetic.world import DemoWorld
 from observant.observer.transport import Limits
+from observant.service.beliefs import read_beliefs
+from observant.service.measured import measured
 from observant.store import open_store
 
 from .observer_world import Site, html, transport_to
@@ -268,6 +271,99 @@ def test_one_bad_source_never_stops_the_others(site, store):
     (last, *_) = store.visits.list("rm -rf nothing", details=True)
     assert "nobody else can write" in last.detail["reason"]
     assert store.doctor() == []
+
+
+def test_spot_checks_measure_what_the_schedule_starves(tmp_path):
+    """Half of the sources change so fast that no visit to them is worth its price. An observer
+    spends a fifth of its budget at random moments, and what these find holds the truth, which is
+    known from the updates and the visits themselves.
+    """
+    names = [f"row {k}" for k in range(20)]
+    config = Config(
+        budget="100/day",
+        host_delay=0,
+        spot_checks=0.2,
+        defaults={"compare": {"learn_noise": False}},
+    )
+    rng = np.random.default_rng(5)
+    begin, days = 1.7e9, 12.0
+    rates = {name: 200.0 if k % 2 else 0.05 for k, name in enumerate(names)}
+    updates = {
+        name: begin + 86_400 * np.sort(rng.uniform(0, days + 1, rng.poisson(rate * (days + 1))))
+        for name, rate in rates.items()
+    }
+    seen = {name: [] for name in names}
+
+    async def main():
+        now = asyncio.get_running_loop().time
+        clock = AcceleratedClock(speed=43_200.0, ticks=now, start=begin)
+
+        def made(name):
+            def look(_previous):
+                return f"version {np.searchsorted(updates[name], clock.time())} of it"
+
+            return look
+
+        with open_store(tmp_path / "o.db", durable=False, clock=clock.time) as store:
+            add_sources(
+                store, config, [describe(name, kind="callable", host=name) for name in names]
+            )
+            functions = {name: made(name) for name in names}
+            observer = Observer(store, config, clock=clock, functions=functions)
+            status = await observer.run(
+                seconds=days * 86_400, on_visit=lambda v: seen[v.source].append(v.started_at)
+            )
+            end = clock.time()
+            checks = store.visits.spot_checks(since=begin)
+            found = measured(store, read_beliefs(store, config, end), 0.0, config)
+            return status, end, checks, found
+
+    status, end, checks, found = in_simulated_time(main())
+    assert status.budget_per_day == pytest.approx(100)
+    assert len(checks) == pytest.approx(0.2 * 100 * days, abs=4 * (0.2 * 100 * days) ** 0.5)
+    assert {check.source for check in checks} == set(range(1, 21))
+    assert all(check.per_day == pytest.approx(20 / 20) for check in checks)
+    current, total = 0.0, 0.0
+    for name in names:
+        for at, after in pairwise([*seen[name], end]):
+            missed = updates[name][(updates[name] > at) & (updates[name] <= after)]
+            current += (missed[0] if len(missed) else after) - at
+        total += end - begin
+    truth = current / total
+    assert 0.3 < truth < 0.6
+    assert found.visits == len(checks)
+    # About 240 draws: 2.5 standard errors fail once in 80 seeds.
+    assert abs(found.alpha - truth) < 2.5 * (truth * (1 - truth) / len(checks)) ** 0.5
+    assert found.low < found.alpha < found.high
+
+
+def test_a_spot_check_keeps_to_the_least_period_and_can_be_switched_off(tmp_path):
+    def visits_with(**more):
+        config = Config(budget="400/day", host_delay=0, **more)
+
+        async def main():
+            clock = AcceleratedClock(
+                speed=43_200.0, ticks=asyncio.get_running_loop().time, start=1.7e9
+            )
+            place = tmp_path / f"{len(list(tmp_path.iterdir()))}.db"
+            with open_store(place, durable=False, clock=clock.time) as store:
+                add_sources(store, config, [describe("row", kind="callable", host="row")])
+                functions = {"row": lambda _: "the same for ever"}
+                observer = Observer(store, config, clock=clock, functions=functions)
+                await observer.run(seconds=4 * 86_400)
+                return [v.started_at for v in store.visits.list("row", limit=1000)], len(
+                    store.visits.spot_checks(since=0.0)
+                )
+
+        return in_simulated_time(main())
+
+    slow = {"defaults": {"min_period": "12h", "max_period": "12h"}}
+    times, checks = visits_with(spot_checks=0.5, **slow)
+    assert min(a - b for a, b in pairwise(times)) >= 12 * 3600
+    times, checks = visits_with(spot_checks=0.0)
+    assert checks == 0
+    with pytest.raises(InputError, match=r"spot_checks must be between 0 and 0.5, not 0.6"):
+        Config(spot_checks=0.6)
 
 
 def test_what_is_added_paused_and_removed_by_hand_takes_effect(site, store):

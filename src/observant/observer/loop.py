@@ -320,7 +320,8 @@ class Observer(Watching):
         rests = self._transport is not None and (
             self._transport.hosts.free_at(watched.row.host) - now > _PATIENCE
         )
-        if not rests and (watched.hours is None or watched.hours.allows(now)):
+        early = now - self.schedule.last_at(name) < watched.settings.shortest * DAY
+        if not rests and not early and (watched.hours is None or watched.hours.allows(now)):
             watched.spot_check = self.spot_checks.expected(len(self._watched))
             self._multiplexer.submit(name, watched.row.host or name)
 

@@ -205,6 +205,10 @@ class Schedule:
 
     # -- what it knows ------------------------------------------------------------------------
 
+    def last_at(self, name: str) -> float:
+        """The last good visit, seconds since 1970; −∞ if there was none."""
+        return float(self._scheduler.last_visit(name) * DAY)
+
     def due_at(self, name: str) -> float:
         """When the source is due as things stand, seconds since 1970."""
         return float(self._scheduler.due_at(name) * DAY)
