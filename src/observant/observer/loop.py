@@ -299,31 +299,26 @@ class Observer(Watching):
             watched = self._watched.get(name)
             if watched is None:
                 continue
-            if watched.hours is not None and not watched.hours.allows(now):
-                self.schedule.rest(name, watched.hours.next(now))
-                continue
-            wait = self._transport.hosts.free_at(watched.row.host) - now if self._transport else 0.0
-            if wait > _PATIENCE:  # the host wants rest: 429, Retry-After, no answer
-                self.schedule.rest(name, now + wait)
-                continue
-            self._multiplexer.submit(name, watched.row.host or name)
-        self._spot_check(now)
+            if (free := self._free_at(watched, now)) > now:
+                self.schedule.rest(name, free)
+            else:
+                self._multiplexer.submit(name, watched.row.host or name)
+        if (picked := self.spot_checks.pick(now, self._watched)) is not None:
+            watched = self._watched[picked]
+            early = now - self.schedule.last_at(picked) < watched.settings.shortest * DAY
+            if not early and self._free_at(watched, now) <= now:
+                watched.spot_check = self.spot_checks.expected(len(self._watched))
+                self._multiplexer.submit(picked, watched.row.host or picked)
         soon = min(self.schedule.next_at(), self.spot_checks.next_at)
         return max(soon - self.clock.time(), 0.0)
 
-    def _spot_check(self, now: float) -> None:
-        """Look at a source that chance has picked, unless it cannot be visited just now."""
-        name = self.spot_checks.pick(now, self._watched)
-        if name is None:
-            return
-        watched = self._watched[name]
-        rests = self._transport is not None and (
-            self._transport.hosts.free_at(watched.row.host) - now > _PATIENCE
-        )
-        early = now - self.schedule.last_at(name) < watched.settings.shortest * DAY
-        if not rests and not early and (watched.hours is None or watched.hours.allows(now)):
-            watched.spot_check = self.spot_checks.expected(len(self._watched))
-            self._multiplexer.submit(name, watched.row.host or name)
+    def _free_at(self, watched: Watched, now: float) -> float:
+        """When a source may be visited: now, or when its hours or its host allow it."""
+        if watched.hours is not None and not watched.hours.allows(now):
+            return watched.hours.next(now)
+        free = self._transport.hosts.free_at(watched.row.host) if self._transport else now
+        # A host that wants a longer rest: 429, Retry-After, no answer.
+        return free if free - now > _PATIENCE else now
 
     def _probe(self) -> float:
         """During an outage: one visit now and then, until somebody answers."""

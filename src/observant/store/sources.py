@@ -286,14 +286,6 @@ class Sources:
 
         return self._engine.read(work)
 
-    def every(self, **fields: Any) -> Iterator[StoredSource]:
-        """All sources that these fields of a query let through, page after page."""
-        page = self.list(**fields, limit=1000)
-        yield from page.sources
-        while page.next is not None:
-            page = self.list(**fields, limit=1000, after=page.next)
-            yield from page.sources
-
 
 _AT_ONCE = 500
 """Sources that are described anew in one transaction."""

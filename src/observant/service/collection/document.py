@@ -51,7 +51,7 @@ class Transfer:
         if secrets:
             who.must("admin", "secrets are for those who may administer")
         return Document(
-            sources=tuple(_entry(one, secrets=secrets) for one in self._in.store.sources.every()),
+            sources=tuple(_entry(one, secrets=secrets) for one in self._in.store.sources.each()),
             subscriptions=tuple(
                 _subscription(found if secrets else shown(found))
                 for found in self._in.store.subscriptions.list()

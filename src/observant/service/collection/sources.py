@@ -292,7 +292,7 @@ class Sources:
         only: dict[str, Any] = {n: searchable(getattr(change, n), n) for n in FILTERS}
         if not change.all and not any(only.values()):
             raise InputError("say which sources: ids, filters, or all")
-        return self._in.store.sources.every(**only)
+        return self._in.store.sources.each(**only)
 
     def list(self, query: SourceQuery | None = None) -> SourcePage:
         """One page of sources, as the query asks for it."""

@@ -132,15 +132,8 @@ def _apply(collection: Collection, form: Form) -> None:
 def _multiply(collection: Collection, tag: str, factor: float) -> None:
     """Multiply the importance of all sources with a tag."""
     groups: dict[float, list[int]] = {}
-    after = None
-    while True:
-        some = collection.store.sources.list(tag=tag, limit=1000, after=after)
-        for found in some.sources:
-            groups.setdefault(found.importance * factor, []).append(found.id)
-        after = some.next
-        if after is None:
-            break
+    for found in collection.store.sources.each(tag=tag):
+        groups.setdefault(found.importance * factor, []).append(found.id)
     for importance, ids in groups.items():
-        for start in range(0, len(ids), 10_000):
-            part = tuple(ids[start : start + 10_000])
-            collection.sources.bulk(BulkChange(action="importance", ids=part, value=importance))
+        change = BulkChange(action="importance", ids=tuple(ids), value=importance)
+        collection.sources.bulk(change)
