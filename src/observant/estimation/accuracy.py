@@ -29,7 +29,7 @@ from observant.estimation.laws import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from observant.estimation.laws import Method, Options
+    from observant.estimation.laws import EstimatorOptions, Method
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
@@ -58,7 +58,7 @@ class Accuracy:
 
 
 def accuracy(
-    method: Method, visits: ArrayLike, ratio: ArrayLike, **options: Unpack[Options]
+    method: Method, visits: ArrayLike, ratio: ArrayLike, **options: Unpack[EstimatorOptions]
 ) -> Accuracy:
     """Bias and spread of an estimator after so many regular visits; arguments broadcast.
 
@@ -88,7 +88,7 @@ def probability_within(
     visits: ArrayLike,
     ratio: ArrayLike,
     precision: ArrayLike,
-    **options: Unpack[Options],
+    **options: Unpack[EstimatorOptions],
 ) -> Floats:
     """Probability that the estimate differs from the truth by at most `precision`, relatively.
 
@@ -110,7 +110,7 @@ def precision_reached(
     visits: ArrayLike,
     ratio: ArrayLike,
     probability: ArrayLike = 0.95,
-    **options: Unpack[Options],
+    **options: Unpack[EstimatorOptions],
 ) -> Floats:
     """Smallest relative precision that is reached with at least this probability.
 

@@ -42,7 +42,7 @@ from observant.units import format_duration, format_share, parse_duration, parse
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from observant.estimation.laws import Estimator, Method, Options
+    from observant.estimation.laws import Estimator, EstimatorOptions, Method
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
@@ -209,7 +209,7 @@ def visits_needed(
     probability: float = 0.95,
     relative_sd: float | None = None,
     method: Method = "improved",
-    **options: Unpack[Options],
+    **options: Unpack[EstimatorOptions],
 ) -> NDArray[np.int64]:
     """Smallest number of visits from which on the wish is fulfilled, and stays fulfilled.
 
@@ -302,7 +302,7 @@ def best_ratio(
     *,
     bias: float = 0.10,
     method: Method = "improved",
-    **options: Unpack[Options],
+    **options: Unpack[EstimatorOptions],
 ) -> Floats:
     """The r at which so many visits tell most about the rate: best interval = r / rate.
 
@@ -346,7 +346,7 @@ def largest_ratio(
     bias: float = 0.10,
     *,
     method: Method = "improved",
-    **options: Unpack[Options],
+    **options: Unpack[EstimatorOptions],
 ) -> Floats:
     """Largest r at which the bias is no more than `bias` either way: the edge in Cho's figure 6.
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Estimator",
+    "EstimatorOptions",
     "Method",
-    "Options",
     "between_0_and_1",
     "choose_estimator",
     "moments",
@@ -42,7 +42,7 @@ Method = Literal["naive", "improved", "bayes-beta", "last-modified", "last-modif
 FEW = 13  # ages in a sum whose law is summed term by term
 
 
-class Options(TypedDict, total=False):
+class EstimatorOptions(TypedDict, total=False):
     """The parameters of the estimators, named as in `estimate_rates`."""
 
     offsets: tuple[float, float]  # improved: (a, b) of appendix B, (½, ½)
@@ -82,7 +82,7 @@ class Estimator:
             return np.where(x > 0, changes - 1 - x / np.log1p(-x), 0.0)
 
 
-def choose_estimator(method: str, options: Options) -> Estimator:
+def choose_estimator(method: str, options: EstimatorOptions) -> Estimator:
     if method not in get_args(Method):
         raise InputError(f"unknown method {method!r}; choose from {', '.join(get_args(Method))}")
     for option, belongs in (("offsets", "improved"), ("beta_prior", "bayes-beta")):

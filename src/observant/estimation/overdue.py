@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from observant.errors import InputError
-from observant.estimation.drift.following import Follower, Season, Seasons, last_visits
+from observant.estimation.drift.following import Follower, SeasonLike, SeasonsLike, last_visits
 from observant.estimation.drift.table import DriftTable
 from observant.estimation.evidence import CHANGED, Evidence
 from observant.tables import Table, first_rows
@@ -126,7 +126,7 @@ def change_probability(
     method: str = "auto",
     *,
     prior: str | Prior = "pooled",
-    season: Season | Seasons | None = None,
+    season: SeasonLike | SeasonsLike | None = None,
     threads: int | None = None,
 ) -> ChangeTable:
     """How likely has each source changed since it was last visited?
@@ -181,7 +181,7 @@ def overdue(
     method: str = "auto",
     *,
     prior: str | Prior = "pooled",
-    season: Season | Seasons | None = None,
+    season: SeasonLike | SeasonsLike | None = None,
     threads: int | None = None,
 ) -> OverdueTable:
     """What should have changed long ago: no change in so long a time has probability below ε.

@@ -1,7 +1,7 @@
 """Rates that drift, from visits of any kind: forgetting, change points, and the choice of both."""
 
 from observant.estimation.drift.experts import DISCOUNTS, HAZARDS, METHODS
-from observant.estimation.drift.following import Season, Seasons
+from observant.estimation.drift.following import SeasonLike, SeasonsLike
 from observant.estimation.drift.moments import RateChanges
 from observant.estimation.drift.prequential import Calibration, Prequential, prequential
 from observant.estimation.drift.table import (
@@ -21,8 +21,8 @@ __all__ = [
     "Prequential",
     "RateChanges",
     "RatePath",
-    "Season",
-    "Seasons",
+    "SeasonLike",
+    "SeasonsLike",
     "drift",
     "prequential",
 ]

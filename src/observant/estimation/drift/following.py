@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from observant.visits import VisitLog
 
-__all__ = ["Comparisons", "Follower", "Season", "Seasons", "last_visits"]
+__all__ = ["Comparisons", "Follower", "SeasonLike", "SeasonsLike", "last_visits"]
 
 _COMPARISONS_TO_LEARN = 400_000
 
 
 @runtime_checkable
-class Season(Protocol):
+class SeasonLike(Protocol):
     """What a season must know: how many average days a stretch of time is worth.
 
     `observant.estimation.season.Season` knows it.
@@ -43,11 +43,11 @@ class Season(Protocol):
 
 
 @runtime_checkable
-class Seasons(Protocol):
+class SeasonsLike(Protocol):
     """Seasons of groups of sources, such as `seasonal_rates` finds."""
 
     @property
-    def seasons(self) -> Sequence[Season]:
+    def seasons(self) -> Sequence[SeasonLike]:
         """One for each group."""
         ...
 
@@ -83,7 +83,7 @@ class Follower:
     log: VisitLog
     experts: Experts
     group: NDArray[np.int64] | None
-    seasons: Sequence[Season]
+    seasons: Sequence[SeasonLike]
     """None, one for all sources, or one for each group of them."""
     season_code: NDArray[np.int64]
     """Index of the season of each source."""
@@ -99,7 +99,7 @@ class Follower:
         hazards: float | Sequence[float] = HAZARDS,
         discounts: float | Sequence[float] = DISCOUNTS,
         keep: int = KEEP,
-        season: Season | Seasons | None = None,
+        season: SeasonLike | SeasonsLike | None = None,
     ) -> Follower:
         """Fit what has to be fitted: the prior, unless it is given, and the shares of methods."""
         blank = Prior(rates=np.ones(1), weights=np.ones(1))
@@ -230,18 +230,18 @@ def _prior_and_groups(log: VisitLog, prior: str | Prior) -> tuple[Prior, NDArray
 
 
 def _seasons(
-    log: VisitLog, season: Season | Seasons | None
-) -> tuple[Sequence[Season], NDArray[np.int64]]:
+    log: VisitLog, season: SeasonLike | SeasonsLike | None
+) -> tuple[Sequence[SeasonLike], NDArray[np.int64]]:
     alone = np.zeros(len(log.sources), np.int64)
     if season is None:
         return (), alone
-    if isinstance(season, Seasons):
+    if isinstance(season, SeasonsLike):
         if len(season.group_code) != len(log.sources):
             raise InputError(
                 f"the seasons are those of {len(season.group_code):,} sources, and the log has "
                 f"{len(log.sources):,}"
             )
         return season.seasons, season.group_code
-    if not isinstance(season, Season):
+    if not isinstance(season, SeasonLike):
         raise InputError(f"a {type(season).__name__} is no season: give what seasonal_rates found")
     return (season,), alone

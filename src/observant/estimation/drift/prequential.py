@@ -9,7 +9,7 @@ import numpy as np
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.drift.experts import DISCOUNTS, HAZARDS, KEEP
-from observant.estimation.drift.following import Comparisons, Follower, Season, Seasons
+from observant.estimation.drift.following import Comparisons, Follower, SeasonLike, SeasonsLike
 from observant.estimation.drift.table import DriftTable
 from observant.estimation.evidence import CHANGED, Evidence
 from observant.tables import Table
@@ -34,7 +34,7 @@ def prequential(
     hazards: float | Sequence[float] = HAZARDS,
     discounts: float | Sequence[float] = DISCOUNTS,
     keep: int = KEEP,
-    season: Season | Seasons | None = None,
+    season: SeasonLike | SeasonsLike | None = None,
     learnt: DriftTable | None = None,
     threads: int | None = None,
     progress: Callable[[int], object] | None = None,

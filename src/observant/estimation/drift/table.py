@@ -14,7 +14,7 @@ from observant.estimation.drift.experts import (
     KEEP,
     METHODS,
 )
-from observant.estimation.drift.following import Comparisons, Follower, Season, Seasons
+from observant.estimation.drift.following import Comparisons, Follower, SeasonLike, SeasonsLike
 from observant.estimation.drift.moments import RateChanges, find_rate_changes, instants
 from observant.estimation.pooling import grid_quantiles
 from observant.tables import Table, first_rows
@@ -207,7 +207,7 @@ def drift(
     discounts: float | Sequence[float] = DISCOUNTS,
     keep: int = KEEP,
     confidence: float = 0.95,
-    season: Season | Seasons | None = None,
+    season: SeasonLike | SeasonsLike | None = None,
     threads: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> DriftTable:

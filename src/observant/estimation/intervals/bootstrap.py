@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
     Estimator = Callable[[Floats, NDArray[np.bool_], Floats, Floats], ArrayLike]
 
-__all__ = ["Bands", "block_bands"]
+__all__ = ["PointBands", "block_bands"]
 
 FEWEST_CYCLES = 5
 """With fewer changes there is nothing to resample."""
 
 
 @dataclass(frozen=True, eq=False)
-class Bands:
+class PointBands:
     """An estimate with bounds, point by point."""
 
     x: Floats
@@ -62,7 +62,7 @@ def block_bands(
     level: float = 0.9,
     block: int | None = None,
     seed: Seed = None,
-) -> Bands:
+) -> PointBands:
     """Bounds of any estimate by the block bootstrap, from percentiles of the resampled logs.
 
     `estimator(times, changed, ages, x)` returns one number for each x. A stretch has `block`
@@ -113,7 +113,7 @@ def block_bands(
     notes: tuple[str, ...] = ()
     if len(answers) < replicates:
         notes = (f"{replicates - len(answers)} of {replicates} resampled logs had no answer",)
-    return Bands(at, estimate, low, high, level, len(answers), length, notes)
+    return PointBands(at, estimate, low, high, level, len(answers), length, notes)
 
 
 def _resampled(

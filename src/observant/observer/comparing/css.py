@@ -14,7 +14,7 @@ from typing import Any
 
 from observant.errors import InputError
 
-Test = Callable[[Any, "Place"], bool]
+Test = Callable[[Any, "Position"], bool]
 """Does one element, at its place among its siblings, satisfy one compound selector?"""
 
 
@@ -34,7 +34,7 @@ def compile_css(expression: str) -> "Css":
     return Css([_chain(group.parsed_tree, expression) for group in groups])
 
 
-class Place:
+class Position:
     """Where an element stands among its siblings."""
 
     __slots__ = ("counts", "totals")
@@ -74,7 +74,7 @@ class Css:
                 if isinstance(tag, str):
                     totals[tag] = totals.get(tag, 0) + 1
             totals[""] = sum(totals.values())
-            place = Place(totals)
+            place = Position(totals)
             counts = place.counts
             near = [ancestors, parent, 0, 0]  # for: descendant, child, next, later sibling
             children = []
@@ -162,7 +162,7 @@ def _attribute(tree: Any, expression: str) -> Test:
         raise InputError(f"this CSS is not supported: {expression!r} ([{name}{how}…])")
     test = tests[how]
 
-    def holds(element: Any, _: Place) -> bool:
+    def holds(element: Any, _: Position) -> bool:
         text = element.get(name)
         return text is not None and test(text)
 
@@ -200,7 +200,7 @@ def _function(tree: Any, expression: str) -> Test:
     b = int((match["b"] or "0").replace(" ", ""))
     typed, last = "type" in tree.name, "last" in tree.name
 
-    def holds(element: Any, place: Place) -> bool:
+    def holds(element: Any, place: Position) -> bool:
         key = element.tag if typed else ""
         n = place.totals[key] - place.counts[key] + 1 if last else place.counts[key]
         return n == b if a == 0 else (n - b) % a == 0 and (n - b) // a >= 0

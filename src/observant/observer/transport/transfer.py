@@ -56,7 +56,7 @@ class Reply(msgspec.Struct, kw_only=True):
     wire_bytes: int
 
 
-class Surroundings(Protocol):
+class TransferContext(Protocol):
     """What a transfer needs of the engine it runs in."""
 
     guard: Guard
@@ -98,7 +98,7 @@ class Transfer:
         "end_due",
     )
 
-    def __init__(self, engine: Surroundings) -> None:
+    def __init__(self, engine: TransferContext) -> None:
         self._engine = engine
         self.curl = curl = pycurl.Curl()
         self.done: asyncio.Future[tuple[int, str]] | None = None
