@@ -8,6 +8,8 @@ __all__ = ["Comparer", "Rules", "compare", "diff", "learned_noise"]
 
 from typing import Any
 
+from msgspec import to_builtins
+
 from observant.errors import UnreadableError
 from observant.observer.comparing.definition import (
     GONE_STATUSES,
@@ -18,7 +20,13 @@ from observant.observer.comparing.definition import (
 from observant.observer.comparing.diffs import diff
 from observant.observer.comparing.digests import digest
 from observant.observer.comparing.document import Document
-from observant.observer.comparing.noise import describe, learn, learn_attributes, seen_unchanged
+from observant.observer.comparing.noise import (
+    describe,
+    known_noise,
+    learn,
+    learn_attributes,
+    seen_unchanged,
+)
 from observant.observer.comparing.normalising import kind_of
 from observant.observer.comparing.record import changed_attributes, observed_again, record_of
 from observant.observer.comparing.rules import Rules
@@ -199,7 +207,7 @@ class Comparer:
     ) -> Comparison:
         memory = {name: value for name, value in previous.memory.items() if name != "pending"}
         if memory.get("noise") and not fetched.not_modified:
-            memory["noise"] = seen_unchanged(memory["noise"])
+            memory["noise"] = to_builtins(seen_unchanged(known_noise(memory)))
         back = memory.pop("gone", False)
         return Comparison(
             outcome="back" if back else "same",
@@ -241,10 +249,10 @@ class Comparer:
         same_selection = self.selection_version == previous.selection_version
         memory: dict[str, Any] = {}
         if same_selection and self.rules.learn_noise and previous.memory.get("noise"):
-            state = previous.memory["noise"]
+            state = known_noise(previous.memory)
             learned = learn(document, document.lines, state, keep=self.rules.keep)
             document = document.replace(learned.lines, [""] * len(learned.lines))
-            memory["noise"] = learned.state
+            memory["noise"] = to_builtins(learned.state)
         first = self._first(fetched, document, digest_raw, "")
         same = same_selection and first.digest_text == previous.digest_text
         gone = bool(previous.memory.get("gone"))
@@ -275,11 +283,12 @@ class Comparer:
         record = record_of(document, fetched, "")
         ignored: list[str] = []
         settled: list[str] = []
+        noise = known_noise(memory)
         if rules.learn_noise and rules.change != "bytes" and same_selection:
-            learned = learn(document, old_lines, memory.get("noise", {}), keep=rules.keep)
+            learned = learn(document, old_lines, noise, keep=rules.keep)
             new_lines, old_lines = learned.lines, learned.old_lines
             ignored, settled = learned.ignored, learned.settled
-            memory["noise"] = learned.state
+            noise, memory["noise"] = learned.state, {}
         new_text = "\n".join(new_lines)
         digest_text = digest(new_text)
         record["text_hash"] = digest_text.hex()[:16]
@@ -288,10 +297,12 @@ class Comparer:
             fields = {
                 f"@{name}": str(record[name]) for name in _FIELDS if name not in rules.attributes
             }
-            memory["noise"], quiet = learn_attributes(memory["noise"], fields, rules.keep)
+            noise, quiet = learn_attributes(noise, fields, rules.keep)
             ignored += quiet
-        elif "noise" in memory:
-            ignored += [a for a, e in memory["noise"].items() if a[:1] == "@" and e.get("noise")]
+        else:
+            ignored += [a for a, field in noise.items() if a[:1] == "@" and field.noise]
+        if "noise" in memory:
+            memory["noise"] = to_builtins(noise)
         attributes = tuple(
             name
             for name in changed_attributes(previous.record, record)
@@ -345,9 +356,7 @@ class Comparer:
                 back_to = digest_text
                 versions.remove(digest_text.hex())
             memory["versions"] = [*versions, kept_digest.hex()][-VERSIONS:]
-        noise = tuple(
-            item for item in describe(memory.get("noise", {})) if item["address"] in set(ignored)
-        )
+        masked = tuple(item for item in describe(noise) if item["address"] in set(ignored))
         outcome: Outcome
         if gone:
             outcome, reason = "back", f"the source is back: {why}"
@@ -355,7 +364,7 @@ class Comparer:
             outcome, reason = "changed", why + ("; an earlier version is back" if back_to else "")
         else:
             outcome = "same"
-            reason = _why_same(why, same_selection, text_differs, noise)
+            reason = _why_same(why, same_selection, text_differs, masked)
         return Comparison(
             outcome=outcome,
             digest_raw=digest_raw,
@@ -366,7 +375,7 @@ class Comparer:
             length=difference.length if text_differs else None,
             attributes=attributes,
             record=record,
-            noise=noise,
+            noise=masked,
             back_to=back_to,
             text=kept_text,
             memory=memory,
@@ -414,4 +423,4 @@ def learned_noise(previous: Previous | None) -> list[dict[str, Any]]:
 
     To watch a field all the same, put its address into `Rules.keep`.
     """
-    return describe(previous.memory.get("noise", {})) if previous else []
+    return describe(known_noise(previous.memory)) if previous else []

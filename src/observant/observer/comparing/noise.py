@@ -17,10 +17,21 @@ noise: what changes more than that is the content.
 The state is a small JSON value. `describe` shows it, `Rules.keep` overrules it.
 """
 
-__all__ = ["MASK", "Learned", "describe", "learn", "learn_attributes", "seen_unchanged"]
+__all__ = [
+    "MASK",
+    "Field",
+    "Learned",
+    "describe",
+    "known_noise",
+    "learn",
+    "learn_attributes",
+    "seen_unchanged",
+]
 
 import re
 from typing import Any, NamedTuple
+
+import msgspec
 
 from observant.observer.comparing.digests import short_digest
 from observant.observer.comparing.document import Document
@@ -41,11 +52,43 @@ LARGEST_SHARE = 0.25
 FORGOTTEN = 20
 """A field that was not there on so many visits is forgotten."""
 
-State = dict[str, dict[str, Any]]
-"""address → {"n": changes, "s": visits without change, "last": line or its digest, "form":
-what stays of the line, "seen": digests of recent values, "back": values that returned,
-"noise": learned?, "quiet": visits in a row without change, "away": visits without the field,
-"lost": how often it stopped being noise}"""
+
+class Field(msgspec.Struct, omit_defaults=True):
+    """What is known of the line at an address; of one that stopped varying, only `lost`."""
+
+    changes: int = msgspec.field(default=0, name="n")
+    stays: int = msgspec.field(default=0, name="s")
+    """Visits without a change."""
+    last: str | None = None
+    """The line on the last visit, or its digest."""
+    form: str | None = None
+    """What stays of the line; None while nothing is known of that."""
+    clock: bool | None = None
+    """Whether all that varies looks like a clock or a token."""
+    seen: list[str] = []
+    """Digests of recent values."""
+    back: int = 0
+    """Values that returned."""
+    noise: bool = False
+    quiet: int = 0
+    """Visits in a row without change."""
+    away: int = 0
+    """Visits in a row without the field."""
+    lost: int = 0
+    """How often it stopped being noise."""
+
+
+State = dict[str, Field]
+"""Fields by address."""
+
+
+def known_noise(memory: dict[str, Any]) -> State:
+    """What the memory of a comparer holds; what cannot be read is forgotten."""
+    try:
+        return msgspec.convert(memory.get("noise", {}), State)
+    except msgspec.ValidationError:
+        return {}
+
 
 _CLOCK_WORDS = frozenset(
     """
@@ -97,25 +140,28 @@ def learn(
     if len(fields) < len(document.addresses):
         fields = _numbered(document)
     addresses = list(fields)
-    state = {address: dict(entry) for address, entry in state.items() if address not in keep}
+    state = {a: msgspec.structs.replace(entry) for a, entry in state.items() if a not in keep}
     settled: list[str] = []
     known = set(old_lines)
-    before = {address: entry.get("last") for address, entry in state.items()}
+    before = {address: entry.last for address, entry in state.items()}
 
     for address, entry in list(state.items()):
         if address.startswith("@"):
             continue
         line = fields.get(address)
         if line is None:
-            entry["away"] = entry.get("away", 0) + 1
-            if entry["away"] > (FORGOTTEN if entry.get("noise") else 3):
+            entry.away += 1
+            if entry.away > (FORGOTTEN if entry.noise else 3):
                 del state[address]
             continue
-        entry.pop("away", None)
-        if not _follow(entry, line):
-            if entry.get("noise"):
-                settled.append(address)
-            _drop(state, address)
+        entry.away = 0
+        followed = _follow(entry, line)
+        if followed is not None:
+            state[address] = followed
+            continue
+        if entry.noise:
+            settled.append(address)
+        _drop(state, address)
 
     fresh = [
         address
@@ -123,7 +169,7 @@ def learn(
         if fields[address] not in known
         and address not in keep
         and address not in before
-        and not state.get(address, {}).get("n")
+        and not (address in state and state[address].changes)
     ]
     if fresh:
         _make_room(state)
@@ -132,8 +178,8 @@ def learn(
         for address in fresh[: max(0, MOST_FIELDS - len(state))]:
             state[address] = _candidate(fields[address])
     for address, entry in state.items():
-        if "last" not in entry and address in fields and fields[address] not in known:
-            state[address] = _candidate(fields[address], entry["lost"])
+        if entry.last is None and address in fields and fields[address] not in known:
+            state[address] = _candidate(fields[address], entry.lost)
 
     _decide(state, fields, addresses)
     return _mask(document, addresses, fields, old_lines, state, before, settled)
@@ -152,44 +198,40 @@ def learn_attributes(
     >>> ignored
     ['@link_hash']
     """
-    state = {address: dict(entry) for address, entry in state.items() if address not in keep}
+    state = {a: msgspec.structs.replace(entry) for a, entry in state.items() if a not in keep}
     for address, value in fields.items():
         if address in keep:
             continue
         entry = state.get(address)
-        if entry is None or "last" not in entry:
-            lost = entry.get("lost", 0) if entry else 0
-            state[address] = {"n": 0, "s": 0, "last": value, "form": MASK} | (
-                {"lost": lost} if lost else {}
-            )
-        elif value == entry["last"]:
-            entry["s"], entry["quiet"] = entry["s"] + 1, entry.get("quiet", 0) + 1
-            if entry.get("noise") and entry["quiet"] >= QUIET:
-                state[address] = {"lost": entry.get("lost", 0) + 1}
-            elif not entry.get("noise"):
-                entry["n"] = entry["s"] = 0
+        if entry is None or entry.last is None:
+            state[address] = Field(last=value, form=MASK, lost=entry.lost if entry else 0)
+        elif value == entry.last:
+            entry.stays, entry.quiet = entry.stays + 1, entry.quiet + 1
+            if entry.noise and entry.quiet >= QUIET:
+                state[address] = Field(lost=entry.lost + 1)
+            elif not entry.noise:
+                entry.changes = entry.stays = 0
         else:
-            entry["n"], entry["quiet"], entry["last"] = entry["n"] + 1, 0, value
-            harder = 2 ** entry.get("lost", 0)
-            if not entry["s"] and entry["n"] >= CHANGES_OF_CLOCKS * harder:
-                entry["noise"] = True
-    return state, [address for address in fields if state.get(address, {}).get("noise")]
+            entry.changes, entry.quiet, entry.last = entry.changes + 1, 0, value
+            if not entry.stays and entry.changes >= CHANGES_OF_CLOCKS * 2**entry.lost:
+                entry.noise = True
+    return state, [a for a in fields if a in state and state[a].noise]
 
 
 def seen_unchanged(state: State) -> State:
     """A visit found the very same bytes: no candidate changed, and noise was quiet once more."""
     kept: State = {}
     for address, before in state.items():
-        entry = dict(before)
-        if "last" in entry:
-            entry["quiet"] = entry.get("quiet", 0) + 1
-        if "last" in entry and not entry.get("noise"):
-            entry["s"] = entry.get("s", 0) + 1
+        entry = msgspec.structs.replace(before)
+        if entry.last is not None:
+            entry.quiet += 1
+        if entry.last is not None and not entry.noise:
+            entry.stays += 1
             if address.startswith("@"):
-                entry["n"] = entry["s"] = 0
-            elif entry["s"] > entry["n"] + PATIENCE:
-                entry = {"lost": entry["lost"]} if entry.get("lost") else {}
-        if entry:
+                entry.changes = entry.stays = 0
+            elif entry.stays > entry.changes + PATIENCE:
+                entry = Field(lost=entry.lost)
+        if entry.last is not None or entry.lost:
             kept[address] = entry
     return kept
 
@@ -197,9 +239,9 @@ def seen_unchanged(state: State) -> State:
 def describe(state: State) -> list[dict[str, Any]]:
     """The learned noise, for people: address, what stays of the line, how often it changed."""
     return [
-        {"address": address, "form": entry.get("form", MASK), "changes": entry["n"]}
+        {"address": address, "form": entry.form or MASK, "changes": entry.changes}
         for address, entry in sorted(state.items())
-        if entry.get("noise")
+        if entry.noise
     ]
 
 
@@ -209,17 +251,16 @@ def describe(state: State) -> list[dict[str, Any]]:
 def _drop(state: State, address: str) -> None:
     """No longer a candidate, or no longer noise: then it is harder to become noise again."""
     entry = state.pop(address)
-    lost = entry.get("lost", 0) + bool(entry.get("noise"))
-    if lost:
-        state[address] = {"lost": lost}
+    if lost := entry.lost + entry.noise:
+        state[address] = Field(lost=lost)
 
 
 def _make_room(state: State) -> None:
     """What has varied for long and was not taken for noise is content: stop following it."""
     if len(state) >= MOST_FIELDS:
         for address, entry in list(state.items()):
-            settled = "last" not in entry or entry["n"] >= 2 * CHANGES_OF_WORDS
-            if settled and not entry.get("noise"):
+            settled = entry.last is None or entry.changes >= 2 * CHANGES_OF_WORDS
+            if settled and not entry.noise:
                 del state[address]
 
 
@@ -227,76 +268,68 @@ def _has_digit(line: str) -> bool:
     return any(character.isdigit() for character in line)
 
 
-def _candidate(line: str, lost: int = 0) -> dict[str, Any]:
-    entry: dict[str, Any] = {"n": 1, "s": 0, "last": line, "seen": [short_digest(line)[:8]]}
+def _candidate(line: str, lost: int = 0) -> Field:
+    digest = short_digest(line)
+    entry = Field(changes=1, last=line, seen=[digest[:8]], lost=lost)
     if len(line) > LONGEST_LINE:
-        entry |= {"last": short_digest(line), "form": MASK}
-    if lost:
-        entry["lost"] = lost
+        entry.last, entry.form = digest, MASK
     return entry
 
 
-def _follow(entry: dict[str, Any], line: str) -> bool:
-    """Note what one more visit found. False: this is not, or no longer, a field that varies."""
-    if "last" not in entry:
-        return True  # it stopped being noise earlier: wait until it changes again
+def _follow(entry: Field, line: str) -> Field | None:
+    """The field after one more visit. None: it is not, or no longer, one that varies."""
+    if entry.last is None:
+        return entry  # it stopped being noise earlier: wait until it changes again
     digest = short_digest(line)
-    limit = QUIET_ROTATION if entry.get("back", 0) > 1 else QUIET
-    if entry.get("last") in {line, digest}:
-        entry["s"] = entry.get("s", 0) + 1
-        entry["quiet"] = entry.get("quiet", 0) + 1
-        if entry.get("noise"):
-            return bool(entry["quiet"] < limit)
-        return bool(entry["s"] <= entry["n"] + PATIENCE)
-    if entry.get("noise") and entry.get("quiet", 0) >= limit:
-        return False  # it had settled, while the bytes were the same and nobody looked
+    limit = QUIET_ROTATION if entry.back > 1 else QUIET
+    if entry.last in {line, digest}:
+        entry.stays += 1
+        entry.quiet += 1
+        varies = entry.quiet < limit if entry.noise else entry.stays <= entry.changes + PATIENCE
+        return entry if varies else None
+    if entry.noise and entry.quiet >= limit:
+        return None  # it had settled, while the bytes were the same and nobody looked
     mark = digest[:8]
-    seen = entry.setdefault("seen", [])
-    if mark in seen:
-        entry["back"] = entry.get("back", 0) + 1
-        seen.remove(mark)
-    entry["seen"] = [*seen, mark][-8:]
+    entry.back += mark in entry.seen
+    entry.seen = [*(one for one in entry.seen if one != mark), mark][-8:]
     form, clock = _form(entry, line)
-    if entry.get("noise") and form is None:
+    if entry.noise and form is None:
         # Another sort of change in a masked line: it is reported, and learned anew.
-        lost, seen = entry.get("lost", 0), entry["seen"]
-        entry.clear()
-        entry.update(_candidate(line, lost) | {"seen": seen})
-        return True
+        return msgspec.structs.replace(_candidate(line, entry.lost), seen=entry.seen)
     if form is None:
         form, clock = MASK, False
-    entry["n"] = entry.get("n", 0) + 1
-    entry["quiet"] = 0
-    entry["form"], entry["clock"] = form, clock
-    keeps_words = form != MASK and not entry.get("noise") and len(line) <= LONGEST_LINE
-    entry["last"] = line if keeps_words else digest
-    return True
+    entry.changes += 1
+    entry.quiet = 0
+    entry.form, entry.clock = form, clock
+    keeps_words = form != MASK and not entry.noise and len(line) <= LONGEST_LINE
+    entry.last = line if keeps_words else digest
+    return entry
 
 
-def _form(entry: dict[str, Any], line: str) -> tuple[str | None, bool]:
+def _form(entry: Field, line: str) -> tuple[str | None, bool]:
     """What stays of the line, and whether all that varies looks like a clock or a token.
 
     None: the line does not fit what was learned of it.
     """
     words = line.split(" ")
-    form = entry.get("form")
+    form = entry.form
     if form == MASK:
         return MASK, False
-    if entry.get("noise"):
+    if entry.noise:
         kept = form.split(" ") if form else []
         fits = len(kept) == len(words) and all(
-            (_is_volatile(word) or not entry.get("clock")) if stays == MASK else stays == word
+            (_is_volatile(word) or not entry.clock) if stays == MASK else stays == word
             for stays, word in zip(kept, words, strict=False)
         )
-        return (form, bool(entry.get("clock"))) if fits else (None, False)
-    last = (form or entry["last"]).split(" ")
+        return (form, bool(entry.clock)) if fits else (None, False)
+    last = (form or entry.last or "").split(" ")
     if len(last) != len(words):
         return MASK, False
     varied = [
         MASK if old in {MASK, ""} or old != new else new
         for old, new in zip(last, words, strict=True)
     ]
-    clock = entry.get("clock", True) and all(
+    clock = entry.clock is not False and all(
         _is_volatile(new) for stays, new in zip(varied, words, strict=True) if stays == MASK
     )
     if all(word == MASK for word in varied):
@@ -323,21 +356,21 @@ def _decide(state: State, fields: dict[str, str], addresses: list[str]) -> None:
     """Candidates that have varied long enough become noise, the smallest first."""
     total = sum(len(fields[address]) for address in addresses)
     here = [(address, entry) for address, entry in state.items() if address in fields]
-    masked = sum(_size(entry, fields[address]) for address, entry in here if entry.get("noise"))
+    masked = sum(_size(entry, fields[address]) for address, entry in here if entry.noise)
     ready = [
         address
         for address, entry in here
-        if not entry.get("noise") and _is_ready(entry, address, fields[address])
+        if not entry.noise and _is_ready(entry, address, fields[address])
     ]
     for address in sorted(ready, key=lambda address: len(fields[address])):
         entry = state[address]
         size = _size(entry, fields[address])
         if masked + size <= LARGEST_SHARE * total:
             masked += size
-            entry["noise"] = True
-            entry["last"] = short_digest(fields[address])
-            if entry.get("clock"):
-                entry["form"] = _whole_clock(entry["form"])
+            entry.noise = True
+            entry.last = short_digest(fields[address])
+            if entry.clock:
+                entry.form = _whole_clock(entry.form or MASK)
 
 
 def _whole_clock(form: str) -> str:
@@ -355,21 +388,20 @@ def _whole_clock(form: str) -> str:
     return " ".join(words)
 
 
-def _size(entry: dict[str, Any], line: str) -> int:
+def _size(entry: Field, line: str) -> int:
     """How many characters of a line are masked."""
-    form = entry.get("form", MASK)
+    form = entry.form or MASK
     if form == MASK:
         return len(line)
     words = zip(form.split(" "), line.split(" "), strict=False)
     return sum(len(word) for stays, word in words if stays == MASK)
 
 
-def _is_ready(entry: dict[str, Any], address: str, line: str) -> bool:
-    changes, stays = entry.get("n", 0), entry.get("s", 0)
-    harder = 2 ** entry.get("lost", 0)
+def _is_ready(entry: Field, address: str, line: str) -> bool:
+    changes, stays, harder = entry.changes, entry.stays, 2**entry.lost
     if not stays and changes >= harder * _changes_needed(entry, address, line):
         return True
-    values, returns = len(entry.get("seen", ())), entry.get("back", 0)
+    values, returns = len(entry.seen), entry.back
     rotates = changes >= harder * CHANGES_OF_ROTATION and returns >= 2 and values >= 3
     # Two values that take turns may be news (in stock, out of stock): ask for more.
     takes_turns = changes >= harder * 2 * CHANGES_OF_CLOCKS and returns >= 4
@@ -385,13 +417,13 @@ _CLOCK_OR_TOKEN = re.compile(
 )
 
 
-def _changes_needed(entry: dict[str, Any], address: str, line: str) -> int:
+def _changes_needed(entry: Field, address: str, line: str) -> int:
     """How sure we must be. What looks like news (words, prices) needs more than a clock."""
-    if not entry.get("clock"):
+    if not entry.clock or entry.form is None:
         return CHANGES_OF_NUMBERS if _ADVERT_PLACE.search(address) else CHANGES_OF_WORDS
     words = line.split(" ")
     varied = [
-        word for stays, word in zip(entry["form"].split(" "), words, strict=False) if stays == MASK
+        word for stays, word in zip(entry.form.split(" "), words, strict=False) if stays == MASK
     ]
     if all(_CLOCK_OR_TOKEN.search(word) or not _has_digit(word) for word in varied):
         return CHANGES_OF_CLOCKS
@@ -408,7 +440,7 @@ def _mask(
     fields: dict[str, str],
     old_lines: list[str],
     state: State,
-    before: dict[str, Any],
+    before: dict[str, str | None],
     settled: list[str],
 ) -> Learned:
     lines: list[str] = []
@@ -417,7 +449,7 @@ def _mask(
     digests: dict[str, int] | None = None
     for address in addresses:
         line, entry = fields[address], state.get(address)
-        if not entry or not entry.get("noise"):
+        if entry is None or not entry.noise:
             lines.append(line)
             continue
         masked = _masked(line, entry, document.kind)
@@ -432,14 +464,14 @@ def _mask(
         # The old text still shows this field, unmasked: mask it there as well.
         last = before.get(address)
         place = None
-        if last in old:
+        if last is not None and last in old:
             place = old.index(last)
         elif last is not None:
             digests = digests or {short_digest(text): i for i, text in enumerate(old)}
             place = digests.get(last)
             if place is not None and (place >= len(old) or short_digest(old[place]) != last):
                 place = next((i for i, text in enumerate(old) if short_digest(text) == last), None)
-        if place is None and masked and entry.get("form", MASK) != MASK:
+        if place is None and masked and entry.form not in {None, MASK}:
             place = next(
                 (i for i, text in enumerate(old) if _masked(text, entry, document.kind) == masked),
                 None,
@@ -453,9 +485,9 @@ def _mask(
 _JSON_LINE = re.compile(r'(\s*(?:"(?:[^"\\]|\\.)*": )?)(.*?)(,?)', re.DOTALL)
 
 
-def _masked(line: str, entry: dict[str, Any], kind: str) -> str | None:
+def _masked(line: str, entry: Field, kind: str) -> str | None:
     """The line with its noise masked; "" when all of it is noise, None when it does not fit."""
-    form = entry.get("form", MASK)
+    form = entry.form or MASK
     if kind == "json":
         match = _JSON_LINE.fullmatch(line)
         if match is None or match[2] in {"{", "[", "}", "]"}:
@@ -468,11 +500,11 @@ def _masked(line: str, entry: dict[str, Any], kind: str) -> str | None:
         return None
     for stays, word in zip(kept, words, strict=True):
         if stays == MASK:
-            if entry.get("clock") and word != MASK and not _is_volatile(word):
+            if entry.clock and word != MASK and not _is_volatile(word):
                 return None
         elif stays != word:
             return None
-    return str(form)
+    return form
 
 
 def _numbered(document: Document) -> dict[str, str]:
