@@ -90,15 +90,9 @@ class Permission:
 def not_allowed(store: Store, permission: Permission) -> Iterator[tuple[Source, str]]:
     """The sources of a store that are not visited until the configuration allows them, and why."""
     for kind in sorted(set(kinds()) - ON_THE_WEB):
-        after = None
-        while True:
-            page = store.sources.list(kind=kind, limit=1000, after=after)
-            for source in page.sources:
-                if reason := permission.refusal(source):
-                    yield source, reason
-            after = page.next
-            if after is None:
-                break
+        for source in store.sources.each(kind=kind):
+            if reason := permission.refusal(source):
+                yield source, reason
 
 
 _NAMED = "name the source there, with this very"
