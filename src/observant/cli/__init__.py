@@ -148,12 +148,14 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> Any:
     """Run the command line; a user's mistake is one line on standard error, never a traceback."""
+    from observant.cli.console import Inert
     from observant.errors import ObservantError
 
-    output = sys.stdout
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that knows no α shows a ?
+    sys.stdout, sys.stderr = Inert.of(sys.stdout), Inert.of(sys.stderr)
+    output = sys.stdout
     try:
         return cli.main(standalone_mode=False, prog_name="observant")
     except ObservantError as error:
@@ -200,4 +202,7 @@ def _one_line(error: click.ClickException) -> str:
 
 
 def _complain(message: str) -> None:
-    click.echo(f"{click.style('Error:', fg='red')} {' '.join(message.split())}", err=True)
+    from observant.cli.console import beneath, inert
+
+    told = f"{click.style('Error:', fg='red')} {inert(' '.join(message.split()))}"
+    click.echo(told, file=beneath(sys.stderr))

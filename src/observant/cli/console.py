@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from observant.visits import VisitLog
 
 __all__ = [
+    "Inert",
+    "beneath",
     "histogram",
+    "inert",
     "moment",
     "named_format",
     "print_json",
@@ -152,7 +155,7 @@ def progress_bar(
         TextColumn("{task.completed:,.0f} " + unit),
         TextColumn("{task.fields[speed]}"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=Console(file=beneath(sys.stderr)),
         transient=True,
     )
     task = bar.add_task(doing, total=total, speed="")
@@ -178,9 +181,62 @@ def progress_bar(
 # -- telling --------------------------------------------------------------------------------------
 
 
+_INERT = {
+    number: "\ufffd"
+    for number in (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+    if chr(number) not in "\n\t"
+}
+"""What a terminal obeys, and what turns the order of letters around."""
+
+
+def inert(text: str) -> str:
+    """The text without anything that a terminal would obey. Strangers wrote some of it.
+
+    >>> inert("a\\x1b]52;c;AAAA\\x07b\\r\\n")
+    'a�]52;c;AAAA�b\\r\\n'
+    """
+    if text.isprintable():
+        return text
+    return "\r\n".join(part.translate(_INERT) for part in text.split("\r\n"))
+
+
+class Inert:
+    """A stream of text that is `inert`; what we draw ourselves goes to the one `beneath`."""
+
+    def __init__(self, stream: Any) -> None:
+        self.beneath = stream
+
+    @classmethod
+    def of(cls, stream: Any) -> Any:
+        """The stream, made so if it is not."""
+        return stream if isinstance(stream, cls) else cls(stream)
+
+    def write(self, text: str) -> int:
+        """Write it, made harmless."""
+        self.beneath.write(inert(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write all of them, made harmless."""
+        self.beneath.writelines(map(inert, lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.beneath, name)
+
+
+def beneath(stream: Any) -> Any:
+    """The stream itself, for colours and bars of our own."""
+    return getattr(stream, "beneath", stream)
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON; what JSON cannot say becomes null."""
-    click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2, allow_nan=False))
+    text = json.dumps(_plain(value), ensure_ascii=False, indent=2, allow_nan=False)
+    click.echo(text if text.isascii() else text.translate(_ESCAPED))
+
+
+_ESCAPED = {number: f"\\u{number:04x}" for number in _INERT if number > 32}
+"""What JSON may hold as it is, and a terminal would obey."""
 
 
 def _plain(value: Any) -> Any:
@@ -203,7 +259,11 @@ def terminal(pipe_width: int = PIPE_WIDTH) -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # main leaves quietly
 
-    return Told(highlight=False, width=None if sys.stdout.isatty() else pipe_width)
+    return Told(
+        file=beneath(sys.stdout),
+        highlight=False,
+        width=None if sys.stdout.isatty() else pipe_width,
+    )
 
 
 def print_table(

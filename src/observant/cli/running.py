@@ -197,5 +197,9 @@ def live() -> Iterator[Callable[[Status], None] | None]:
     from rich.live import Live
     from rich.text import Text
 
-    with Live(console=Console(stderr=True), transient=True, refresh_per_second=4) as display:
+    from observant.cli.console import beneath
+
+    with Live(
+        console=Console(file=beneath(sys.stderr)), transient=True, refresh_per_second=4
+    ) as display:
         yield lambda status: display.update(Text(line_of(status, status.at)))

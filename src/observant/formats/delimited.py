@@ -84,7 +84,9 @@ def _decoded(batch: pa.RecordBatch, name: str, rows_before: int) -> pa.RecordBat
 
     names = batch.schema.names
     try:
-        texts = [text_in(column, of) for of, column in zip(names, batch.columns, strict=True)]
+        texts = [
+            unquoted(text_in(column, of)) for of, column in zip(names, batch.columns, strict=True)
+        ]
     except VisitLogError as error:
         row = None if error.row is None else rows_before + error.row + 1
         raise InputError(error.message, file=name, row=row, column=error.column) from error
@@ -109,7 +111,7 @@ def write(batches: Iterator[pa.RecordBatch], file: BinaryIO, ending: str = "") -
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    first = _cells(as_text(next(batches)))
+    first = _harmless(_cells(as_text(next(batches))))
     options = arrow_csv.WriteOptions(
         quoting_style="needed", delimiter="\t" if ending == ".tsv" else ","
     )
@@ -117,9 +119,46 @@ def write(batches: Iterator[pa.RecordBatch], file: BinaryIO, ending: str = "") -
         with arrow_csv.CSVWriter(file, first.schema, write_options=options) as writer:
             writer.write(first)
             for batch in batches:
-                writer.write(_cells(as_text(batch)))
+                writer.write(_harmless(_cells(as_text(batch))))
     except pa.ArrowException as error:
         raise InputError(f"cannot be written as CSV: {error}") from error
+
+
+_FORMULA = r"^'*[=+\-@\t\r]"
+_NUMBER = r"^[+-]?[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?$"
+
+
+def _harmless(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with an apostrophe before every text that a spreadsheet would compute.
+
+    Strangers wrote some of it: ``=HYPERLINK(…)`` is a text here, and shall be one there.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = []
+    for column in batch.columns:
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            formula = pc.and_(
+                pc.match_substring_regex(column, _FORMULA),
+                pc.invert(pc.match_substring_regex(column, _NUMBER)),
+            )
+            if pc.any(formula).as_py():
+                quoted = pc.binary_join_element_wise(
+                    pa.scalar("'", column.type), column, pa.scalar("", column.type)
+                )
+                column = pc.if_else(formula, quoted, column)  # noqa: PLW2901
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def unquoted(column: pa.Array) -> pa.Array:
+    """Texts as they were before `write` put an apostrophe before them."""
+    import pyarrow.compute as pc
+
+    if not pc.any(pc.match_substring_regex(column, "^'+[=+\\-@\\t\\r]")).as_py():
+        return column
+    return pc.replace_substring_regex(column, r"^'('*[=+\-@\t\r])", r"\1")
 
 
 def _cells(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -35,6 +35,8 @@ T = TypeVar("T")
 SMALL = 512 << 10
 """Bytes of a request up to which it is small."""
 _MB = 1 << 20
+_USUAL = 32 << 20
+"""Bytes of a body and the version before, as long as nobody lifts the limits."""
 ROOM = 8 * _MB
 """Bytes of requests that may wait in memory; the others wait in files."""
 _WAIT = 30.0
@@ -203,6 +205,11 @@ class _Job(NamedTuple):
         return 0 if isinstance(self.packed, _Spilled) else len(self.packed)
 
     @property
+    def memory(self) -> int:
+        """Bytes; who lifts the limit of a body gives more to what reads it."""
+        return self.limits.memory + 12 * max(0, len(self.packed) - _USUAL)
+
+    @property
     def seconds(self) -> int:
         return round(self.limits.seconds + self.limits.seconds_per_mb * len(self.packed) / _MB)
 
@@ -262,10 +269,7 @@ class _Worker:
     def _do(self, job: _Job, packed: bytes) -> Any:
         process = self.process
         assert process is not None  # noqa: S101 (`ready` was called)
-        limits = job.limits
-        head = msgspec.msgpack.encode(
-            Request(job.task, len(job.packed), job.seconds, limits.memory)
-        )
+        head = msgspec.msgpack.encode(Request(job.task, len(job.packed), job.seconds, job.memory))
         deadline = _WAIT + 10 * job.seconds
         try:
             _write(process.stdin, len(head).to_bytes(4, "big") + head)
@@ -282,7 +286,7 @@ class _Worker:
             raise InputError(reply.message)
         if reply.what == "memory":
             self.kill()
-            raise LimitError(f"this takes more than {limits.memory // _MB} MB of memory to read")
+            raise LimitError(f"this takes more than {job.memory // _MB} MB of memory to read")
         if reply.what == "broken":
             raise WorkerError(f"this cannot be read: {reply.message}")
         raise WorkerError(reply.message)

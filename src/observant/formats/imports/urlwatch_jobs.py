@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["IMPORTERS", "JobFile", "addresses_in"]
 
 _LARGEST = 1 << 24
+_MOST_VALUES = 2_000_000
 _SELECTORS = {"css": "css", "xpath": "xpath", "jsonpath": "jsonpath", "element-by-id": "css"}
 _HARMLESS = {"html2text", "strip", "strip_each_line", "beautify", "format-json", "pretty-xml"}
 _WITHOUT_PLACE = {
@@ -85,11 +86,34 @@ def _jobs(file: ImportFile) -> list[Any]:
     if len(text) > _LARGEST:
         raise InputError("is larger than 16 MiB, which no job file is")
     try:
+        for document in yaml.compose_all(text, yaml.SafeLoader):
+            _check_expansion(document, {})
         jobs = list(yaml.safe_load_all(text))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         told = " ".join(str(error).split())
         raise InputError(f"this is no YAML: {told[:200]}") from error
     return [job for job in jobs if job is not None]
+
+
+def _check_expansion(node: Any, sizes: dict[int, int]) -> int:
+    """How many values a part of a document has, written out; InputError if that is absurd.
+
+    An alias stands for a whole part, also for one with aliases in it: forty lines can stand for
+    more values than any memory holds.
+    """
+    size = sizes.setdefault(id(node), 0)
+    if size:
+        return size
+    children = getattr(node, "value", None)
+    sizes[id(node)] = _MOST_VALUES  # a part that holds itself never ends
+    size = 1
+    for child in children if isinstance(children, list) else ():
+        for part in child if isinstance(child, tuple) else (child,):
+            size += _check_expansion(part, sizes)
+    if size > _MOST_VALUES:
+        raise InputError(f"its aliases stand for more than {_MOST_VALUES:,} values")
+    sizes[id(node)] = size
+    return size
 
 
 def _described(job: Any, number: int, report: Report) -> SourceDescription | None:

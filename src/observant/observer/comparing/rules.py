@@ -7,6 +7,7 @@ made, with the rule named, never at the hundredth visit.
 __all__ = ["CHANGES", "Rules", "compiled_pattern"]
 
 import functools
+import re
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -18,6 +19,7 @@ Change = Literal["bytes", "text", "structure", "magnitude", "query"]
 CHANGES: tuple[str, ...] = get_args(Change)
 
 LONGEST_EXPRESSION = 2_000
+MOST_REPEATS = 100_000
 SELECTORS = ("css", "xpath", "jsonpath", "jmespath", "regex")
 
 
@@ -145,10 +147,51 @@ def check_expression(language: str, expression: str | None, *, named: str | None
         raise InputError(f"{name}: {error}") from None
 
 
+_REPEAT = re.compile(r"\{(\d+)(?:,\d*)?\}")
+_CLASS = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
+
+
+def _written_out(expression: str) -> int:
+    r"""About how many parts a regular expression has once ``{n}`` is written out: (a{9}){9} has 81.
+
+    Compiling does that, whatever memory it takes.
+
+    >>> _written_out("(a{9}){9}") > 81, _written_out(r"[{9}]\{9}x*") < 9
+    (True, True)
+    """
+    sizes, last, place = [0], 0, 0
+    while place < len(expression):
+        character = expression[place]
+        repeat = _REPEAT.match(expression, place) if character == "{" else None
+        cluster = _CLASS.match(expression, place) if character == "[" else None
+        place = (repeat or cluster).end() if repeat or cluster else place + 1  # type: ignore[union-attr]
+        if character == "(":
+            sizes.append(0)
+            continue
+        if repeat:
+            times = min(int(repeat[1][:9]), 10**9)
+            added = last * max(times - 1, 0)
+            last += added
+        elif character == ")" and len(sizes) > 1:
+            added = last = 1 + sizes.pop()
+        else:
+            place += character == "\\"
+            added = last = 1
+        sizes[-1] += added
+        if sizes[-1] > MOST_REPEATS:
+            break
+    return max(sizes)
+
+
 def compiled_pattern(expression: str) -> Any:
     """A regular expression of the user's, to be run only with a time limit."""
     import regex
 
+    if _written_out(expression) > MOST_REPEATS:
+        raise InputError(
+            f"this regular expression repeats too much: {expression!r} (it would be written out to "
+            f"more than {MOST_REPEATS:,} parts)"
+        )
     try:
         return regex.compile(expression, regex.MULTILINE | regex.VERSION0)
     except (regex.error, OverflowError, RecursionError) as error:

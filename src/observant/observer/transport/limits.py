@@ -47,6 +47,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     truncate: bool = False
     """Keep the first `body` bytes of a longer body instead of failing."""
 
+    def lifted(self, usual: "Limits") -> list[str]:
+        """Which of these allow more than the usual ones.
+
+        >>> Limits(body=2**30, total=5.0).lifted(Limits())
+        ['body']
+        """
+        return [
+            name
+            for name in self.__struct_fields__
+            if name != "truncate"
+            and (
+                getattr(self, name) < getattr(usual, name)
+                if name == "slow_bytes"
+                else getattr(self, name) > getattr(usual, name)
+            )
+        ]
+
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)

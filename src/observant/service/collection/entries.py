@@ -146,7 +146,7 @@ def checked(entry: NewSource, config: Config, *, trusted: bool = False) -> Sourc
         importance=entry.importance,
         settings=entry.settings,
     )
-    _check_settings(source.config, source.tags, config, source.name)
+    _check_settings(source.config, source.tags, config, source.name, trusted=trusted)
     return msgspec.structs.replace(source, state=entry.state)
 
 
@@ -188,14 +188,30 @@ def checked_changes(
                     source=before.name,
                 )
     tags = found.get("tags", before.tags)
-    _check_settings(settings, tags, config, before.name)
+    _check_settings(settings, tags, config, before.name, trusted=trusted)
     if "state" in found and found["state"] not in STATES:
         raise InputError(f"no state {found['state']!r}")
     return found
 
 
 def _check_settings(
-    settings: dict[str, Any], tags: Iterable[str], config: Config, source: str
+    settings: dict[str, Any], tags: Iterable[str], config: Config, source: str, *, trusted: bool
 ) -> None:
-    """Settings that no visit could use are refused now, and so are those that nobody knows."""
+    """Settings that no visit could use are refused now, and so are those that nobody knows.
+
+    Limits protect the machine: whoever is not trusted may narrow them, and not lift them.
+    """
     config.settings_of(tuple(tags), settings, source)
+    own = settings.get("limits")
+    if trusted or not own:
+        return
+    from observant.observer.transport.limits import Limits
+
+    usual = config.limits | config.settings_of(tuple(tags), {}, source).limits
+    before, after = (msgspec.convert(given, Limits, strict=False) for given in (usual, usual | own))
+    lifted = after.lifted(before)
+    if lifted:
+        raise InputError(
+            f"the limits {', '.join(lifted)} can only be lifted in the configuration file",
+            source=source,
+        )
