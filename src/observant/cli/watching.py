@@ -110,6 +110,7 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
         settings = loaded.settings_of(row.tags, own_settings(row), row.name, row.url or row.name)
         why = Collection(found, loaded).sources.why(row.name)
     if as_json:
+        inner = {"digest", "validators", "members", "comparison"}
         print_json(
             {
                 **source_json(row),
@@ -119,7 +120,7 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
                 "noise": memory.get("noise"),
                 "last_visits": [
                     {
-                        **{k: v for k, v in msgspec.structs.asdict(v).items() if k != "digest"},
+                        **{k: v for k, v in msgspec.structs.asdict(v).items() if k not in inner},
                         "started_at": iso(v.started_at),
                         "ended_at": iso(v.ended_at),
                         "last_modified": iso(v.last_modified),
