@@ -3,8 +3,11 @@
     python -m benchmarks.coverage [--page docs/intervals.md]
 
 Regular visits without dates can end in n + 1 ways only, so their coverage is a sum, without any
-chance in it. Irregular and dated visits are simulated. The last two tables leave the assumption
-behind all of it, a Poisson process, to show what then happens. With `--page`, the tables of that
+chance in it; so can a few visits with gaps of any lengths, in 2ⁿ. There the intervals are held
+against those of the likelihood ratio, and against bounds that know only how many visits saw a
+change, which were ours before. Irregular and dated visits are simulated. The last two tables leave
+the assumption behind all of it, a Poisson process, to show what then happens. With `--page`, the
+tables of that
 page are written anew.
 
 A source that never changed has the interval from 0 to its upper bound, one that always changed the
@@ -21,7 +24,15 @@ from observant.estimation.evidence import Evidence
 from observant.estimation.rates import solve
 from observant.processes import Bursts, Gamma, Poisson, Weibull
 
-__all__ = ["exact_coverage", "process_coverage", "simulated_coverage"]
+__all__ = [
+    "by_likelihood_ratio",
+    "exact_coverage",
+    "ours",
+    "process_coverage",
+    "simulated_coverage",
+    "uneven_coverage",
+    "uneven_gaps",
+]
 
 VISITS = (1, 2, 3, 5, 8, 10, 20, 40, 80)
 RATIOS = np.geomspace(0.05, 5.0, 2001)  # dense: coverage jumps between neighbouring rates
@@ -81,6 +92,137 @@ def process_coverage(
 def _share(gap, changed, age, ratio, confidence):
     _, low, high = solve(Evidence.from_gaps(gap, changed, age), confidence, fast=True)
     return float(np.mean((low <= ratio) & (ratio <= high)))
+
+
+# -- gaps of very different lengths -----------------------------------------------------------
+
+SPREADS = (1, 10, 100, 1000)
+
+
+def uneven_gaps(visits, spread):
+    """Gaps that differ by a factor: evenly in their logarithm; one long gap; half of them long."""
+    if spread == 1:
+        return [np.ones(visits)]
+    few = visits // 2
+    return [
+        np.geomspace(1.0, spread, visits),
+        np.r_[np.ones(visits - 1), spread],
+        np.r_[np.ones(visits - few), np.full(few, float(spread))],
+    ]
+
+
+def outcomes(visits):
+    """Every way in which visits can find changes, one a row."""
+    return (np.arange(2**visits)[:, None] >> np.arange(visits)) % 2 == 1
+
+
+def uneven_coverage(gaps, low, high, points=400):
+    """Least and mean coverage of bounds, one for each of the `outcomes`, and their mean log length.
+
+    Over rates from which a third of an update is expected in all gaps, to four in the shortest. The
+    length is that of intervals with two bounds, each as often as it comes.
+    """
+    gaps = np.asarray(gaps, float)
+    rates = np.geomspace(0.3 / gaps.sum(), 4.0 / gaps.min(), points)
+    changed = outcomes(len(gaps))
+    chance = np.exp(log_likelihoods(gaps, changed, rates))
+    covered = (chance * ((low[:, None] <= rates) & (rates <= high[:, None]))).sum(axis=0)
+    two = changed.any(axis=1) & ~changed.all(axis=1)
+    weight = chance[two].mean(axis=1)
+    length = (weight * np.log(high[two] / low[two])).sum() / weight.sum()
+    return covered.min(), covered.mean(), length
+
+
+def log_likelihoods(gaps, changed, rates):
+    x = np.outer(gaps, rates)
+    return changed @ np.log(-np.expm1(-x)) - (~changed) @ x
+
+
+def by_likelihood_ratio(gaps, confidence=0.95):
+    """Bounds where twice the log likelihood is below its top by the quantile of χ²."""
+    from scipy.stats import chi2
+
+    return _bounds_on_grid(gaps, lambda l, best: 2 * (best - l) <= chi2.ppf(confidence, 1))
+
+
+def by_counts(gaps, confidence=0.95, ties=0.7):
+    """Bounds from the number of changes alone, the very number counting 0.7: ours before."""
+    gaps = np.asarray(gaps, float)
+    rates, changed = _rate_grid(gaps), outcomes(len(gaps))
+    chance = np.zeros((len(gaps) + 1, len(rates)))
+    chance[0] = 1.0
+    for gap in gaps:
+        quiet = np.exp(-rates * gap)
+        chance[1:] = chance[1:] * quiet + chance[:-1] * (1 - quiet)
+        chance[0] *= quiet
+    number, tail = changed.sum(axis=1), (1 - confidence) / 2
+    fewer = np.cumsum(chance, axis=0) - chance
+    many, few = 1 - fewer - (1 - ties) * chance, fewer + ties * chance
+    low = rates[np.minimum((many < tail).sum(axis=1), len(rates) - 1)][number]
+    high = rates[np.maximum((few > tail).sum(axis=1) - 1, 0)][number]
+    return _one_sided(gaps, low, high, tail)
+
+
+def _bounds_on_grid(gaps, inside, confidence=0.95):
+    gaps = np.asarray(gaps, float)
+    rates, changed = _rate_grid(gaps), outcomes(len(gaps))
+    likelihood = log_likelihoods(gaps, changed, rates)
+    held = inside(likelihood, likelihood.max(axis=1, keepdims=True))
+    low = rates[held.argmax(axis=1)]
+    high = rates[len(rates) - 1 - held[:, ::-1].argmax(axis=1)]
+    return _one_sided(gaps, low, high, (1 - confidence) / 2)
+
+
+def _rate_grid(gaps, points=3000):
+    return np.geomspace(1e-4 / gaps.sum(), 60.0 / gaps.min(), points)
+
+
+def _one_sided(gaps, low, high, tail):
+    """Where there is one bound only, it is the exact one, whoever makes the other."""
+    changed = outcomes(len(gaps))
+    _, exact_low, exact_high = solve(Evidence.from_gaps(np.tile(gaps, (len(changed), 1)), changed),
+                                     1 - 2 * tail)  # fmt: skip
+    one = ~changed.any(axis=1) | changed.all(axis=1)
+    return np.where(one, exact_low, low), np.where(one, exact_high, high)
+
+
+def ours(gaps, confidence=0.95):
+    changed = outcomes(len(gaps))
+    evidence = Evidence.from_gaps(np.tile(np.asarray(gaps, float), (len(changed), 1)), changed)
+    return solve(evidence, confidence)[1:]
+
+
+def uneven_table(visits=(3, 5, 8, 10)):
+    ways = {"ours": ours, "counts alone": by_counts, "likelihood ratio": by_likelihood_ratio}
+    yield "n", "gaps differ by", *(f"{name}: least, mean, length" for name in ways)
+    for n in visits:
+        for spread in SPREADS:
+            cells = []
+            for bounds in ways.values():
+                found = np.array([uneven_coverage(g, *bounds(g)) for g in uneven_gaps(n, spread)])
+                least, mean, length = found[:, 0].min(), found[:, 1].mean(), found[:, 2].mean()
+                cells.append(f"{least:.3f}, {mean:.3f}, {length:.2f}")
+            yield n, spread, *cells
+
+
+def uneven_simulated_table(visits=(5, 10, 20, 40), histories=4000):
+    """Gaps drawn log-uniformly over the spread, dated or not: least and mean over the rates."""
+    shares = {"undated": 0.0, "half of them dated": 0.5, "dated": 1.0}
+    yield "n", "gaps differ by", *shares
+    for n in visits:
+        for spread in SPREADS:
+            cells = []
+            for dated in shares.values():
+                rng = np.random.default_rng([n, spread, round(10 * dated)])
+                found = []
+                for ratio in np.geomspace(0.02, 2.0, 7):
+                    gap = np.exp(rng.uniform(0.0, np.log(spread), (histories, n)))
+                    rate = ratio * n / gap.sum(axis=1).mean()
+                    age = rng.exponential(1 / rate, gap.shape)
+                    told = rng.random(gap.shape) < dated
+                    found.append(_share(gap, age < gap, np.where(told, age, np.nan), rate, 0.95))
+                cells.append(f"{min(found):.3f}, {np.mean(found):.3f}")
+            yield n, spread, *cells
 
 
 # -- the tables -----------------------------------------------------------------------------------
@@ -152,6 +294,8 @@ TABLES = {
     "exact": exact_table,
     "least": least_table,
     "simulated": simulated_table,
+    "uneven": uneven_table,
+    "uneven-simulated": uneven_simulated_table,
     "processes": process_table,
     "closer": closer_table,
 }
@@ -170,9 +314,13 @@ def _cell(value):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--page", type=Path, help="write the tables into this page")
-    page = parser.parse_args().page
+    parser.add_argument("--only", choices=TABLES, action="append", help="this table alone")
+    given = parser.parse_args()
+    page = given.page
     text = page.read_text("utf-8") if page else ""
     for name, rows in TABLES.items():
+        if given.only and name not in given.only:
+            continue
         table = markdown(rows())
         print(f"{name}\n\n{table}", flush=True)
         marks = rf"(<!-- coverage: {name} -->\n).*?(<!-- end of coverage -->)"

@@ -35,6 +35,7 @@ def poisson_evidence(sources, visits=20, seed=0):
 def by_brentq(gaps, changed, tail=0.025):
     """Rate and interval of one source, the way one would write it with SciPy."""
     from scipy.optimize import brentq
+    from scipy.special import ndtr
 
     n, x = len(gaps), int(changed.sum())
     if x == 0:
@@ -47,22 +48,21 @@ def by_brentq(gaps, changed, tail=0.025):
         total = (gaps[changed] / growth[changed]).sum() - gaps[~changed].sum()
         return total - 0.5 * (information * gaps).sum() / information.sum()
 
-    def tails(s):
-        quiet = np.exp(-np.exp(s) * gaps)
-        chance = np.zeros(x + 1)
-        chance[0] = 1.0
-        for q in quiet:
-            chance[1:] = chance[1:] * q + chance[:-1] * (1 - q)
-            chance[0] *= q
-        return chance[:x].sum(), chance[x]
+    def likelihood(s):
+        lam = np.exp(s)
+        return np.log(-np.expm1(-lam * gaps[changed])).sum() - lam * gaps[~changed].sum()
 
-    def too_many(s):
-        fewer, same = tails(s)
-        return 1 - fewer - same + WEIGHT_OF_TIES * same - tail
-
-    def too_few(s):
-        fewer, same = tails(s)
-        return fewer + WEIGHT_OF_TIES * same - tail
+    def surplus(s):
+        """Log probability of evidence as far out, less that of the tail (`estimation.score`)."""
+        w = np.sqrt(2 * max(top - likelihood(s), 0.0))
+        tilt = np.abs(np.log(np.expm1(np.exp(best) * gaps)) - np.log(np.expm1(np.exp(s) * gaps)))
+        u2, cubes = (tilt**2 * variance).sum(), (tilt**3 * variance).sum()
+        step = cubes / u2
+        half = 1 / np.sqrt(scale * u2)
+        share = half * (1 + (2 * WEIGHT_OF_TIES - 1) * (step / -np.expm1(-step) - 1)) - 1 / w
+        once = np.exp(-(w**2) / 2)
+        p = min(ndtr(-w) + once / np.sqrt(2 * np.pi) * share, WEIGHT_OF_TIES * once)
+        return np.log(max(p, 1e-290)) - np.log(tail)
 
     middle = np.log(max(x, 0.5) / gaps.sum())
     with np.errstate(over="ignore"):
@@ -75,8 +75,16 @@ def by_brentq(gaps, changed, tail=0.025):
                 xtol=1e-9,
             )
             return np.exp(s), np.exp(low), np.inf
-        low = brentq(too_many, s - 12, s + 1, xtol=1e-9)
-        high = brentq(too_few, s - 1, s + 6, xtol=1e-9)
+        equation = lambda s: (  # noqa: E731
+            (gaps[changed] / np.expm1(np.exp(s) * gaps[changed])).sum() - gaps[~changed].sum()
+        )
+        best = brentq(equation, middle - 5, middle + 9, xtol=1e-12)
+        top, x = likelihood(best), np.exp(best) * gaps
+        variance = -np.expm1(-x) * np.exp(-x)
+        each = x**2 / np.expm1(x)
+        scale = (each[changed] / -np.expm1(-x[changed])).sum() / each.sum()
+        low = brentq(surplus, best - 12, best - 1e-3, xtol=1e-9)
+        high = brentq(surplus, best + 1e-3, best + 6, xtol=1e-9)
     return np.exp(s), np.exp(low), np.exp(high)
 
 

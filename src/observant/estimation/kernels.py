@@ -27,7 +27,7 @@ vector = numba.njit(
 inlined = numba.njit(inline="always")
 
 CHANGED, DATED = 1, 2
-EXACT_UP_TO, WEIGHT_OF_TIES, DELTA = 60, 0.7, 0.175  # see `score`
+WEIGHT_OF_TIES = 0.73  # see `score`
 TOLERANCE = 1e-12
 BOUND_TOLERANCE = 1e-9
 
@@ -43,7 +43,8 @@ def solve(offsets, gaps, kind, ages, reduction, tail, rate, low, high):
         longest = max(longest, offsets[i + 1] - offsets[i])
     t = np.empty(longest)  # gaps of one source: without dates first, dated ones after
     hit = np.empty(longest)  # 1 where such a comparison saw a change, else 0
-    chance = np.empty(EXACT_UP_TO + 1)  # of each number of changes
+    odds = np.empty(longest)  # log odds of a change in each gap, at the likeliest rate
+    spread = np.empty(longest)  # and the variance of seeing one
     for i in range(len(offsets) - 1):
         begin, end = offsets[i], offsets[i + 1]
         rate[i], low[i], high[i] = math.nan, 0.0, math.inf
@@ -81,16 +82,27 @@ def solve(offsets, gaps, kind, ages, reduction, tail, rate, low, high):
         start = s
         s = root(t, hit, undated, n, start, quiet, dated_changes, 0.5)
         rate[i] = math.exp(s)
-        if reduction == 0:
-            likeliest = math.inf
-            if not always:
-                likeliest = math.exp(root(t, hit, undated, n, start, quiet, dated_changes, 0.0))
-            rate[i] = likeliest
         if always:
             low[i] = math.exp(always_root(t, n, s, math.log(tail)))
-        else:
-            low[i] = math.exp(bound_root(t, undated, s, changes, quiet_dated, -1.0, tail, chance))
-            high[i] = math.exp(bound_root(t, undated, s, changes, quiet_dated, 1.0, tail, chance))
+            if reduction == 0:
+                rate[i] = math.inf
+            continue
+        best = s
+        if quiet > 0:
+            best = root(t, hit, undated, n, start, quiet, dated_changes, 0.0)
+        if reduction == 0:
+            rate[i] = math.exp(best)
+        told = math.exp(best) * quiet_dated
+        top = likelihood(t, hit, undated, math.exp(best)) - math.exp(best) * quiet
+        top += dated_changes * best
+        weigh(t, undated, math.exp(best), odds, spread)
+        observed, expected = information(t, hit, undated, math.exp(best))
+        observed, expected = observed + dated_changes, expected + told
+        scale = observed / expected if observed > 0 and expected > 0 else 1.0
+        far = 1 / math.sqrt(max(observed, 1e-6))
+        known = (t, hit, undated, quiet, dated_changes, best, top, odds, spread, told, scale, far)
+        low[i] = math.exp(bound_root(known, -1.0, tail))
+        high[i] = math.exp(bound_root(known, 1.0, tail))
 
 
 @inlined
@@ -167,122 +179,96 @@ def root(t, hit, undated, n, s, quiet, dated_changes, reduction):
     return s
 
 
+@jit
+def likelihood(t, hit, undated, rate):
+    """Σ log(1 − e⁻ˣ) over the undated comparisons that saw a change."""
+    value = 0.0
+    for k in range(undated):
+        if hit[k] > 0:
+            value += math.log(decay(rate * t[k])[0])
+    return value
+
+
 @vector
-def information(t, undated, rate):
-    """λ² times the information of the undated comparisons: Σ xB."""
-    v = 0.0
+def information(t, hit, undated, rate):
+    """λ² times the information of the undated comparisons, as observed and as expected."""
+    observed = expected = 0.0
     for k in range(undated):
         x = rate * t[k]
         m, e = decay(x)
-        v += x * x * e / m
-    return v
+        each = x * x * e / m
+        expected += each
+        observed += hit[k] * each / m
+    return observed, expected
 
 
 @jit
-def bound_root(t, undated, s, changes, quiet_dated, side, tail, chance):
-    """Find the rate at which so few (side 1) or so many changes have the probability `tail`.
+def weigh(t, undated, rate, odds, spread):
+    """Log odds of a change in each undated gap, and the variance of seeing one."""
+    for k in range(undated):
+        x = max(rate * t[k], 1e-300)
+        m, e = decay(x)
+        odds[k] = x + math.log(m)
+        spread[k] = m * e
 
-    Secant steps in s = log λ, on log P for the lower bound and log(−log P) for the upper, which
-    are both nearly straight, kept inside a shrinking bracket.
+
+@jit
+def bound_root(known, side, tail):
+    """Find how far from the likeliest rate, in log λ, the evidence has the probability `tail`.
+
+    Secant steps on √(−2 log P), which is nearly straight, kept inside a shrinking bracket.
     """
-    rate = math.exp(s)
-    spread = 1 / math.sqrt(information(t, undated, rate) + rate * quiet_dated)
-    s += side * min(2 * spread, 3.0)
-    low, high = -math.inf, math.inf
-    target = math.log(tail) if side < 0 else math.log(-math.log(tail))
-    f = straightened(t, undated, s, changes, quiet_dated, side, chance) - target
-    slope = changes if side < 0 else 1.0
+    best, far = known[5], min(2.2 * known[11], 3.0)
+    goal = math.sqrt(-2 * math.log(tail))
+    near, beyond = 0.0, math.inf
+    f, slope = surprise(known, best + side * far) - goal, goal / far
     for _ in range(100):
         if f < 0:
-            low = s
+            near = far
         else:
-            high = s
-        step = min(max(-f / slope, -2.0), 2.0)
+            beyond = far
+        step = min(max(-f / slope, -3.0), 3.0)
         if abs(step) <= BOUND_TOLERANCE:
-            return s + step
-        new = s + step
-        if not low < new < high:
-            new = (low + high) / 2
-        f_new = straightened(t, undated, new, changes, quiet_dated, side, chance) - target
-        change = (f_new - f) / (new - s)
-        slope = change if change > 0.05 else 1.0
-        s, f = new, f_new
-    return s
+            return best + side * (far + step)
+        new = far + step
+        if not near < new < beyond:
+            new = (near + beyond) / 2 if beyond < math.inf else 2 * far + 0.1
+        if abs(new - far) <= BOUND_TOLERANCE:
+            return best + side * new
+        f_new = surprise(known, best + side * new) - goal
+        change = (f_new - f) / (new - far)
+        slope = change if change > 1e-3 else goal / new
+        far, f = new, f_new
+    return best + side * far
 
 
 @jit
-def straightened(t, undated, s, changes, quiet_dated, side, chance):
-    """Return log P(so many or more), or log(−log P(so few or fewer)), at the rate exp(s)."""
-    rate = math.exp(s)
-    if undated <= EXACT_UP_TO and changes <= EXACT_UP_TO:
-        fewer, same = exact_tail(t, undated, rate, changes, quiet_dated, chance)
-        p = (1 - fewer - same if side < 0 else fewer) + WEIGHT_OF_TIES * same
-    else:
-        p = large_tail(t, undated, rate, changes, quiet_dated, side)
-    p = min(max(p, 1e-290), 1 - 1e-15)
-    return math.log(p) if side < 0 else math.log(-math.log(p))
-
-
-@jit
-def exact_tail(t, undated, rate, changes, quiet_dated, chance):
-    """P(fewer changes than observed) and P(as many): Poisson-binomial, plus Poisson when dated.
-
-    Where most visits saw a change it is quicker to count those that did not.
-    """
-    most = int(changes)
-    quiet_ones = quiet_dated == 0 and 2 * most > undated
-    if quiet_ones:
-        most = undated - most
-    chance[0] = math.exp(-rate * quiet_dated)
-    for k in range(1, most + 1):
-        chance[k] = chance[k - 1] * rate * quiet_dated / k
-    for i in range(undated):
-        p, q = decay(rate * t[i])
-        if quiet_ones:
-            p, q = q, p
-        for k in range(most, 0, -1):
-            chance[k] = chance[k] * q + chance[k - 1] * p
-        chance[0] *= q
-    below = 0.0
-    for k in range(most):
-        below += chance[k]
-    return (1 - below - chance[most] if quiet_ones else below), chance[most]
-
-
-@vector
-def moments(t, undated, rate):
-    """Mean, variance and third central moment of the number of undated changes."""
-    mean = v = third = 0.0
+def surprise(known, s):
+    """√(−2 log P) at the rate exp(s), with P as `score` describes it."""
+    t, hit, undated, quiet, dated_changes, best, top, odds, spread, told, scale, _ = known
+    rate, apart = math.exp(s), abs(best - s)
+    value = dated_changes * s - rate * quiet
+    u2, cubes = apart * apart * told, apart**3 * told
     for k in range(undated):
-        p, q = decay(rate * t[k])
-        mean += p
-        v += p * q
-        third += p * q * (q - p)
-    return mean, v, third
-
-
-@jit
-def large_tail(t, undated, rate, changes, quiet_dated, side):
-    """Tail of the binomial with the same three moments, by Peizer and Pratt."""
-    known = rate * quiet_dated
-    mean, v, third = moments(t, undated, rate)
-    v = max(v + known, 1e-290)
-    lean = min(max((third + known) / v, -1 + 1e-9), 1 - 1e-9)
-    p, q = (1 - lean) / 2, (1 + lean) / 2
-    n = v / (p * q)
-    count = changes - mean - known + n * p
-    up = DELTA if side < 0 else 1 - DELTA
-    a, b = max(count + up, 0.55), max(n - count + (1 - up), 0.55)
-    m = a + b - 1
-    off = a - 0.5 - m * p
-    d = a - 1 / 3 - (m + 1 / 3) * p + 0.02 * (q / a - p / b + (q - 0.5) / (a + b))
-    if abs(off) < 1e-4 * math.sqrt(m * p * q):
-        slope = 1 / math.sqrt(m * p * q)
-    else:
-        deviance = (a - 0.5) * math.log1p(off / (m * p)) + (b - 0.5) * math.log1p(-off / (m * q))
-        slope = math.sqrt(2 * max(deviance, 0.0)) / abs(off)
-    z = d * slope / math.sqrt(1 + 1 / (6 * m))
-    return 0.5 * math.erfc((z if side < 0 else -z) / math.sqrt(2))
+        x = max(rate * t[k], 1e-300)
+        gone = math.log(decay(x)[0])
+        value += hit[k] * gone
+        tilt = abs(odds[k] - x - gone)
+        u2 += tilt * tilt * spread[k]
+        cubes += tilt**3 * spread[k]
+    w = math.sqrt(max(2 * (top - value), 0.0))
+    if w < 1e-4:
+        return 0.0
+    once = math.exp(-w * w / 2)
+    p = WEIGHT_OF_TIES * once
+    if u2 > 0:
+        u, step = math.sqrt(u2 * scale), cubes / u2
+        whole = (step / -math.expm1(-step) if step > 0 else 1.0) / u - 1 / w
+        half = 1 / u - 1 / w
+        share = half + (2 * WEIGHT_OF_TIES - 1) * (whole - half)
+        far = 0.5 * math.erfc(w / math.sqrt(2))
+        p = min(far + once / math.sqrt(2 * math.pi) * share, p)
+    return math.sqrt(-2 * math.log(min(max(p, 1e-290), 1.0)))
 
 
 @jit

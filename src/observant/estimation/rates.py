@@ -211,7 +211,7 @@ def estimate_rates(
     ... )
     >>> print(estimate_rates(log))
     source  visits  changes       rate          95 % interval
-    page        11        6    1/1.18d      1/3.07d to 2.02/d
+    page        11        6    1/1.18d      1/3.06d to 2.01/d
     >>> def twice(evidence):
     ...     return 2 * Totals.of(evidence).changes / Totals.of(evidence).time
     >>> estimate_rates(log, twice).rate_per_day

@@ -21,20 +21,29 @@ Newton's method, kept inside a bracket, needs few steps. Where every visit saw a
 are very uneven, the equation can have more than one root; the one next to changes over time is
 taken.
 
-**The interval** asks which rates make the number of changes seen neither too small nor too large.
-Given the gaps, that number is a sum of independent Bernoulli draws with p = 1 − e⁻ˣ (a
-Poisson-binomial; dated visits add a Poisson count over the time they tell of):
+**The interval** asks which rates make what was seen neither too surprising one way nor the other.
+For a rate λ₀ and the likeliest rate λ̂, what matters of a history is T = Σ aᵢZᵢ, the sum over the
+comparisons that saw a change of aᵢ, the log odds of a change at λ̂ over those at λ₀: the best test
+of the one rate against the other, so it counts which gap changed, not only how many. With
 
-    low:   P(more than X) + ω P(X) = (1 − confidence)/2
-    high:  P(fewer than X) + ω P(X) = (1 − confidence)/2
+    w² = 2 (ℓ(λ̂) − ℓ(λ₀))        u² = (J/I) (Σ aᵢ² p̂ᵢ(1 − p̂ᵢ) + log²(λ̂/λ₀) λ̂Q)
 
-With ω = 1 these are Clopper and Pearson's bounds, which are never too narrow and often too wide;
-with ½ the mid-P bounds, which are too narrow at times. ω = 0.7 covers at least 93 % of the time at
-a nominal 95 %, and 98 % on average. Probabilities are exact for up to `EXACT_UP_TO` comparisons.
-Beyond, the sum is taken as the binomial with the same first three moments, its tail by Peizer and
-Pratt's approximation. A source that never changed has an
-upper bound only, −log(tail)/T; one that changed at every visit, none of them dated, a lower bound
-only, from Π(1 − e⁻ˣ) = tail. Both are exact.
+(Q: time that dated visits tell of; J and I: information at λ̂ as observed and as expected, which
+are the same for equal gaps) the probability of a T as far out as the one seen is, by Lugannani and
+Rice's saddlepoint formula,
+
+    P = Φ(−w) + φ(w)(1/u − 1/w)
+
+which counts half of the probability of T itself. T takes steps of about a = Σa³p̂q̂/Σa²p̂q̂; with
+u(1 − e⁻ᵃ)/a for u the formula counts all of it. A share ω of it is right: 1 gives Clopper and
+Pearson's bounds where gaps are equal, never too narrow and often too wide; ½ the mid-P bounds, too
+narrow at times. ω = 0.73 covers at least 93 % of the time at a nominal 95 %, and 98 % on average,
+for equal gaps and for gaps that differ a thousandfold (`benchmarks/coverage.py`). Chernoff's bound
+P ≤ e^(−w²/2), which is exact where only one outcome is as far out, holds the formula where few
+gaps can still tell. The bounds are where P is (1 − confidence)/2.
+
+A source that never changed has an upper bound only, −log(tail)/T; one that changed at every visit,
+none of them dated, a lower bound only, from Π(1 − e⁻ˣ) = tail. Both are exact.
 
 This module is the readable form, vectorised over sources with NumPy. `kernels` holds the same
 arithmetic as compiled loops; the tests hold the two together.
@@ -55,7 +64,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "EXACT_UP_TO",
     "WEIGHT_OF_TIES",
     "Totals",
     "bias_reduced_rates",
@@ -63,12 +71,8 @@ __all__ = [
     "mle_rates",
 ]
 
-EXACT_UP_TO = 60
-"""Comparisons, and changes, up to which the distribution of their number is computed exactly."""
-WEIGHT_OF_TIES = 0.7
-"""ω: how much of the probability of the very number seen counts as a tail."""
-DELTA = 0.175
-"""What stands for 1 − ω in the approximation for many comparisons."""
+WEIGHT_OF_TIES = 0.73
+"""ω: how much of the probability of the very outcome seen counts as a tail."""
 
 _TOLERANCE = 1e-12
 
@@ -175,7 +179,7 @@ def confidence_bounds(
 
     >>> low, high = confidence_bounds(Evidence.from_gaps([1.0] * 10, [True] * 6 + [False] * 4))
     >>> low.round(3), high.round(3)
-    (array([0.325]), array([2.022]))
+    (array([0.327]), array([2.012]))
     """
     totals = Totals.of(evidence)
     tail = (1 - confidence) / 2
@@ -183,16 +187,13 @@ def confidence_bounds(
     never, always = totals.never_changed, totals.always_changed
     high[never] = -np.log(tail) / totals.time[never]
 
-    start = np.log(_first_guess(totals))
     ordinary = (totals.comparisons > 0) & ~never & ~always
-    undated = evidence.sums((evidence.kind & DATED == 0).astype(float))
-    exact = ordinary & (undated <= EXACT_UP_TO) & (totals.changes <= EXACT_UP_TO)
-    for chosen, tails in ((exact, _exact_tails), (ordinary & ~exact, _large_tails)):
-        if chosen.any():
-            part, guess = evidence.select(chosen), start[chosen]
-            many, few = _log_tail_of(tails, part, 0, tail), _log_tail_of(tails, part, 1, tail)
-            low[chosen] = _root(many, guess, downhill=False)
-            high[chosen] = _root(few, guess, downhill=True)
+    if ordinary.any():
+        part = evidence.select(ordinary)
+        tails = _Tails.of(part)
+        start = np.log(tails.likeliest)
+        low[ordinary] = _root(lambda s: tails.log(s, -1.0) - np.log(tail), start, downhill=False)
+        high[ordinary] = _root(lambda s: tails.log(s, 1.0) - np.log(tail), start, downhill=True)
     if always.any():
         part = evidence.select(always)
         low[always] = _root(
@@ -205,91 +206,76 @@ def confidence_bounds(
     return low, high
 
 
-def _log_tail_of(
-    tails: Callable[
-        [Evidence, NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]
-    ],
-    evidence: Evidence,
-    side: int,
-    target: float,
-) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-    return lambda s: tails(evidence, np.exp(s))[side] - np.log(target)
+@dataclass(frozen=True)
+class _Tails:
+    """How surprising the evidence is at other rates than the likeliest; see the module."""
+
+    evidence: Evidence
+    totals: Totals
+    likeliest: NDArray[np.float64]
+    top: NDArray[np.float64]
+    """The log likelihood there."""
+    log_odds: NDArray[np.float64]
+    """Of a change in each gap, at the likeliest rate."""
+    variance: NDArray[np.float64]
+    """p̂(1 − p̂) of each comparison without a date."""
+    told: NDArray[np.float64]
+    """Updates expected, at the likeliest rate, in the time that dated visits tell of."""
+    scale: NDArray[np.float64]
+    """Observed over expected information."""
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> _Tails:
+        likeliest = mle_rates(evidence)
+        reduced = bias_reduced_rates(evidence)
+        good = np.isfinite(likeliest) & (likeliest > 0)
+        likeliest = np.where(good, likeliest, reduced)
+        totals = Totals.of(evidence)
+        changed, dated = evidence.kind & CHANGED == CHANGED, evidence.kind & DATED == DATED
+        quiet = np.where(dated, np.where(changed, evidence.ages, evidence.gaps), 0.0)
+        top, log_odds, x = _log_likelihood(evidence, totals, np.log(likeliest))
+        p, q = -np.expm1(-x), np.exp(-x)
+        told = likeliest * evidence.sums(quiet)
+        with np.errstate(invalid="ignore"):
+            each = np.where(dated, 0.0, (x / p) ** 2 * p * q)
+            seen = np.where(changed & ~dated, (x / p) ** 2 * q, 0.0)
+        observed, expected = evidence.sums(seen) + totals.dated_changes, evidence.sums(each) + told
+        good = (observed > 0) & (expected > 0)
+        scale = np.divide(observed, expected, out=np.ones(len(told)), where=good)
+        variance = np.where(dated, 0.0, p * q)
+        return cls(evidence, totals, likeliest, top, log_odds, variance, told, scale)
+
+    def log(self, s: NDArray[np.float64], side: float) -> NDArray[np.float64]:
+        """Log P at the rates eˢ; side −1 below the likeliest rate, 1 above it."""
+        from scipy.special import ndtr
+
+        value, log_odds, _ = _log_likelihood(self.evidence, self.totals, s)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            tilt = np.where(self.variance > 0, np.abs(self.log_odds - log_odds), 0.0)
+            apart = np.abs(np.log(self.likeliest) - s)
+            u2 = self.evidence.sums(tilt**2 * self.variance) + apart**2 * self.told
+            step = (self.evidence.sums(tilt**3 * self.variance) + apart**3 * self.told) / u2
+            u2 = u2 * self.scale
+            w = np.sqrt(np.maximum(2 * (self.top - value), 0.0))
+            once = np.exp(-(w**2) / 2)
+            half, far = 1 / np.sqrt(u2) - 1 / w, ndtr(-w)
+            whole = step / -np.expm1(-step) / np.sqrt(u2) - 1 / w
+            share = half + (2 * WEIGHT_OF_TIES - 1) * (whole - half)
+            p = np.minimum(far + once / np.sqrt(2 * np.pi) * share, WEIGHT_OF_TIES * once)
+        inside = (w < 1e-4) | ((s - np.log(self.likeliest)) * side <= 0) | np.isnan(p)
+        return np.log(np.where(inside, 0.5, np.maximum(p, 1e-290)))
 
 
-def _exact_tails(
-    evidence: Evidence, rate: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Log-probabilities of as many changes or more, and of as few or fewer; ties count ω."""
-    changed, dated = evidence.kind & CHANGED == CHANGED, evidence.kind & DATED == DATED
-    changes = evidence.sums(changed.astype(float)).astype(int)
-    known = rate * evidence.sums(
-        np.where(dated, np.where(changed, evidence.ages, evidence.gaps), 0.0)
-    )
-    number = np.arange(changes.max() + 1)
-    chance = np.empty((len(rate), len(number)))
-    chance[:, 0] = np.exp(-known)
-    for k in number[1:]:
-        chance[:, k] = chance[:, k - 1] * known / k
-    weight = np.ones(len(evidence.gaps)) if evidence.weight is None else evidence.weight
-    quiet = np.exp(-_rows(evidence, rate) * evidence.gaps)
-    for column in range(int(evidence.counts.max())):
-        rows = np.minimum(evidence.offsets[:-1] + column, len(quiet) - 1)
-        there = (column < evidence.counts) & ~dated[rows]
-        for repeat in range(int(weight[rows][there].max(initial=0))):
-            q = np.where(there & (repeat < weight[rows]), quiet[rows], 1.0)[:, None]
-            chance[:, 1:] = chance[:, 1:] * q + chance[:, :-1] * (1 - q)
-            chance[:, :1] *= q
-    fewer = np.where(number < changes[:, None], chance, 0.0).sum(axis=1)
-    same = chance[np.arange(len(rate)), changes]
-    return (
-        np.log(np.clip(1 - fewer - same + WEIGHT_OF_TIES * same, 1e-290, 1)),
-        np.log(np.clip(fewer + WEIGHT_OF_TIES * same, 1e-290, 1)),
-    )
-
-
-def _large_tails(
-    evidence: Evidence, rate: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The same for many comparisons: the binomial with the same three moments."""
-    from scipy.special import log_ndtr
-
-    changed, dated = evidence.kind & CHANGED == CHANGED, evidence.kind & DATED == DATED
-    changes = evidence.sums(changed.astype(float))
-    known = rate * evidence.sums(
-        np.where(dated, np.where(changed, evidence.ages, evidence.gaps), 0.0)
-    )
-    x = _rows(evidence, rate) * evidence.gaps
-    p, q = np.where(dated, 0.0, -np.expm1(-x)), np.exp(-x)
-    v = np.maximum(evidence.sums(p * q) + known, 1e-290)
-    lean = np.clip((evidence.sums(p * q * (q - p)) + known) / v, -1 + 1e-9, 1 - 1e-9)
-    share, rest = (1 - lean) / 2, (1 + lean) / 2
-    n = v / (share * rest)
-    count = changes - evidence.sums(p) - known + n * share
-
-    def score(up: float) -> NDArray[np.float64]:
-        a, b = np.maximum(count + up, 0.55), np.maximum(n - count + (1 - up), 0.55)
-        return beta_tail_score(a, b, share, rest)
-
-    return log_ndtr(-score(DELTA)), log_ndtr(score(1 - DELTA))
-
-
-def beta_tail_score(
-    a: NDArray[np.float64], b: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Peizer and Pratt: z with Φ(z) ≈ P(Beta(a, b) > p), for q = 1 − p and a, b > ½.
-
-    >>> beta_tail_score(np.array([6.2]), np.array([4.8]), np.array([0.284]), np.array([0.716]))
-    array([1.91852057])
-    """
-    n = a + b - 1
-    off = a - 0.5 - n * p
-    d = a - 1 / 3 - (n + 1 / 3) * p + 0.02 * (q / a - p / b + (q - 0.5) / (a + b))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        deviance = (a - 0.5) * np.log1p(off / (n * p)) + (b - 0.5) * np.log1p(-off / (n * q))
-        slope = np.sqrt(2 * np.maximum(deviance, 0)) / np.abs(off)
-    near = np.abs(off) < 1e-4 * np.sqrt(n * p * q)
-    slope = np.where(near, 1 / np.sqrt(n * p * q), slope)
-    return d * slope / np.sqrt(1 + 1 / (6 * n))
+def _log_likelihood(
+    evidence: Evidence, totals: Totals, s: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Log likelihood of each source at the rates eˢ; log odds of a change, and x, of each gap."""
+    rate = np.exp(s)
+    x = np.maximum(_rows(evidence, rate) * evidence.gaps, 1e-300)
+    gone = np.log(-np.expm1(-x))
+    undated = evidence.kind & (CHANGED | DATED) == CHANGED
+    value = evidence.sums(np.where(undated, gone, 0.0)) - rate * totals.quiet
+    return value + totals.dated_changes * s, x + gone, x
 
 
 # -- solving for all sources at once ----------------------------------------------------------
