@@ -7,13 +7,17 @@ import signal
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from litestar.testing import TestClient
 
 from observant.observer.config import Config
 from observant.observer.loop import Observer
+from observant.observer.running import describe
+from observant.observer.transport import Guard, Politeness, Transport
 from observant.service.access import Access
 from observant.service.app import create_app
 from observant.service.collection import Collection
@@ -22,6 +26,7 @@ from observant.store import (
     Source,
     StoreAwayError,
     StoreBusyError,
+    UnknownSourceError,
     holder,
     leases,
     open_store,
@@ -29,7 +34,7 @@ from observant.store import (
 )
 from observant.store.patience import Patience
 
-from .patience import PATIENCE
+from .patience import PATIENCE, eventually, until
 from .postgres_server import servers
 from .store_worker import start_worker
 
@@ -194,17 +199,6 @@ def own_server():
     yield from servers()
 
 
-def until(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.01)
-
-
-async def until_then(condition):
-    await asyncio.to_thread(until, condition)
-
-
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_who_has_patience_waits_for_the_database(own_server, mode):
     """And holds no thread meanwhile: a hundred who wait are in nobody's way."""
@@ -222,7 +216,7 @@ def test_who_has_patience_waits_for_the_database(own_server, mode):
                 asyncio.create_task(patience.call(store.settings.set, f"key {k}", k))
                 for k in range(100)
             ]
-            await until_then(lambda: patience.away_since is not None)
+            await eventually(lambda: patience.away_since is not None)
             with pytest.raises(StoreAwayError):
                 await asyncio.to_thread(store.settings.set, "key", "at once")
             assert not any(task.done() for task in waiting)
@@ -243,7 +237,7 @@ def test_patience_ends_when_it_is_given_up(own_server):
             await asyncio.to_thread(own_server.stop)
             try:
                 waiting = asyncio.create_task(patience.call(store.settings.set, "key", "never"))
-                await until_then(lambda: patience.away_since is not None)
+                await eventually(lambda: patience.away_since is not None)
                 patience.give_up()
                 with pytest.raises(StoreAwayError):
                     await asyncio.wait_for(waiting, PATIENCE)
@@ -272,7 +266,7 @@ def test_somebody_who_holds_a_sqlite_file_for_long_is_waited_for(tmp_path, monke
             with pytest.raises(StoreBusyError):
                 await asyncio.to_thread(store.settings.set, "key", "at once")
             waiting = asyncio.create_task(patience.call(store.settings.set, "key", "later"))
-            await until_then(lambda: patience.away_since is not None)
+            await eventually(lambda: patience.away_since is not None)
             done.set()
             await asyncio.wait_for(waiting, PATIENCE)
             await holds
@@ -328,17 +322,17 @@ def test_observers_survive_a_database_that_goes_away(own_server, lease, seconds)
                 for observer in observers
             ]
             try:
-                await until_then(lambda: min(told[n] for n in world.names) >= 2)
+                await eventually(lambda: min(told[n] for n in world.names) >= 2)
                 for mode in ("immediate", "fast"):
                     await asyncio.to_thread(own_server.stop, mode)
-                    await until_then(lambda: all(o.status().store_away for o in observers))
+                    await eventually(lambda: all(o.status().store_away for o in observers))
                     during = sum(told.values())
                     await asyncio.sleep(seconds)
                     assert sum(told.values()) == during
                     assert not any(task.done() for task in running)
                     await asyncio.to_thread(own_server.start)
                     wanted = {n: told[n] + 2 for n in world.names}
-                    await until_then(lambda w=wanted: all(told[n] >= w[n] for n in w))
+                    await eventually(lambda w=wanted: all(told[n] >= w[n] for n in w))
                     assert not any(o.status().store_away for o in observers)
             finally:
                 for observer in observers:
@@ -366,10 +360,10 @@ def test_an_observer_can_be_stopped_while_the_database_is_away(own_server):
         async def main():
             observer = Observer(store, busy(), functions=world.functions())
             running = asyncio.create_task(observer.run())
-            await until_then(lambda: world.looks["a"] > 1)
+            await eventually(lambda: world.looks["a"] > 1)
             await asyncio.to_thread(own_server.stop)
             try:
-                await until_then(lambda: observer.status().store_away)
+                await eventually(lambda: observer.status().store_away)
                 observer.stop()
                 async with asyncio.timeout(PATIENCE):
                     await running
@@ -403,3 +397,139 @@ def test_the_dashboard_says_that_the_database_is_away(own_server):
             while any("away" in told for told in client.get("/health").json()["problems"]):
                 assert time.monotonic() < deadline
                 time.sleep(0.2)
+
+
+# -- one visit of a source at a time --------------------------------------------------------------
+
+
+class Page:
+    """A page over HTTP that takes a while to answer, and knows how often it really changed."""
+
+    def __init__(self):
+        page = self
+        self.version, self.under_way, self.most, self.requests = 1, 0, 0, 0
+        self.lock, self.open = threading.Lock(), threading.Event()
+        self.open.set()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                with page.lock:
+                    page.under_way += 1
+                    page.requests += 1
+                    page.most = max(page.most, page.under_way)
+                page.open.wait(PATIENCE)
+                time.sleep(0.05)
+                body = f"<html><body><main>Version {page.version}.</main></body></html>".encode()
+                with page.lock:
+                    page.under_way -= 1
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}/"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def page():
+    made = Page()
+    yield made
+    made.open.set()
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def on_loopback(**settings):
+    return Config(allow=["127.0.0.0/8"], host_delay=0, **settings)
+
+
+def plain_transport():
+    return Transport(
+        guard=Guard(allow=["127.0.0.0/8"]),
+        politeness=Politeness(floor=0.0, latency_factor=0.0),
+        proxies={},
+        robots=False,
+    )
+
+
+def check_once(place, url):
+    """As `observant check` does it, in a process of its own or as good as that."""
+
+    async def main():
+        with open_store(place) as store:
+            async with plain_transport() as transport:
+                return await Observer(store, on_loopback(), transport=transport).check(url)
+
+    return asyncio.run(main())
+
+
+def test_checks_at_once_make_one_visit_and_all_get_its_result(place, page):
+    with open_store(place) as store:
+        store.sources.add([describe(page.url)])
+        check_once(place, page.url)
+        for version in range(2, 5):
+            page.version = version
+            page.open.clear()
+            requests = page.requests
+            with ThreadPoolExecutor(6) as pool:
+                checks = [pool.submit(check_once, place, page.url) for _ in range(6)]
+                until(lambda r=requests: page.requests > r)  # the first is under way
+                page.open.set()
+                visits = [check.result(PATIENCE) for check in checks]
+            changes = [visit for visit in visits if visit.changed]
+            assert changes
+            assert {visit.outcome for visit in visits} <= {"changed", "same"}
+        source = store.sources.get(page.url)
+        assert source.changes == 3
+        assert len(store.outbox.list(limit=100)) == 3
+        assert page.most == 1  # never two visits at once
+        assert store.leases.list() == []
+
+
+def test_check_beside_a_running_observer_gets_its_visit(place, page):
+    """Also `visit_now`: five real changes are five recorded changes, and five messages."""
+    with open_store(place) as store:
+        store.sources.add([describe(page.url)])
+
+        async def main():
+            seen = []
+            async with plain_transport() as transport:
+                config = on_loopback(
+                    budget="100/s", defaults={"min_period": "1d", "max_period": "30d"}
+                )
+                observer = Observer(store, config, transport=transport)
+                running = asyncio.create_task(observer.run(on_visit=seen.append))
+                await eventually(lambda: seen)
+                try:
+                    for version in range(2, 7):
+                        page.version = version
+                        checks = [
+                            asyncio.to_thread(check_once, place, page.url) for _ in range(2)
+                        ] + [observer.visit_now(page.url) for _ in range(3)]
+                        await asyncio.wait_for(asyncio.gather(*checks), PATIENCE)
+                        # They may have got a visit that was begun before the change.
+                        await asyncio.wait_for(observer.visit_now(page.url), PATIENCE)
+                finally:
+                    observer.stop()
+                    await running
+            return seen
+
+        seen = asyncio.run(main())
+        source = store.sources.get(page.url)
+        assert source.changes == sum(visit.outcome == "changed" for visit in seen) == 5
+        assert source.visits == len(seen)  # the observer has made them all
+        assert len(store.outbox.list(limit=100)) == 5
+        assert page.most == 1
+        assert store.requests.list() == []
+
+
+def test_a_source_that_is_not_there_cannot_be_asked_for(store):
+    with pytest.raises(UnknownSourceError):
+        store.requests.add("nobody")

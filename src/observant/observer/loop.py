@@ -24,14 +24,9 @@ from observant.observer.members import follow_members, retire_orphans
 from observant.observer.metrics import Status, Tally
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import NETWORK_ERRORS
+from observant.observer.requests import OneAtATime, VisitDesk
 from observant.observer.telling import told_of
-from observant.observer.watching import (
-    CHANGED_BY_HAND,
-    Watched,
-    Watching,
-    make_transport,
-    touch,
-)
+from observant.observer.watching import CHANGED_BY_HAND, Watched, Watching, make_transport, touch
 from observant.planning.schedule.learning import learn_prior
 from observant.store import KEEP, SHARDS, Entry, GroupCommit, Posterior, Recorded, StoreAwayError
 from observant.store.groups import GroupRead
@@ -100,8 +95,7 @@ class Observer(Watching):
         )
         self.tally = Tally()
         self._multiplexer: Multiplexer[str] = Multiplexer(self._visit, most=config.downloaders)
-        self._commits = GroupCommit(store, patience=self.patience)
-        self._reads = GroupRead(store, patience=self.patience)
+        self._reach_store()
         self._wake = asyncio.Event()
         self._stopping = False
         self._probe_at = 0.0
@@ -109,7 +103,8 @@ class Observer(Watching):
         self._store_failures = 0
         self._ends: deque[float] = deque(maxlen=10_000)
         self._leaps_told = 0
-        self._learning: asyncio.Task[None] | None = None
+        self._learning = self._serving = None  # type: asyncio.Task[None] | None
+        self._one_at_a_time: OneAtATime[Visit] = OneAtATime()
         self._on_visit: Callable[[Visit], None] | None = None
         self._has_run = False
         self.problem = ""
@@ -157,10 +152,14 @@ class Observer(Watching):
         self._watched.clear()
         self._fences.clear()
         self._under_way.clear()
+        self._reach_store()
+        self._stopping, self._broken, self._store_failures = False, None, 0
+
+    def _reach_store(self) -> None:
         self.patience = Patience(self.store)
         self._commits = GroupCommit(self.store, patience=self.patience)
         self._reads = GroupRead(self.store, patience=self.patience)
-        self._stopping, self._broken, self._store_failures = False, None, 0
+        self._desk = VisitDesk(self.store, self.patience, self.name, lambda: self._store_now)
 
     def stop(self) -> None:
         """Ask the observer to end: visits under way may end, then it commits and returns."""
@@ -172,32 +171,27 @@ class Observer(Watching):
         """Visit one source now, whether it is due or not, and record it."""
         self.patience.give_up()  # somebody waits for the answer: none is one too
         shard = (await self.patience.call(self.store.sources.get, name)).shard
-        rows = [row for row in await self._rows({shard}) if row.source.name == name]
-        if not rows:
-            raise InputError("this source is paused: observant resume", source=name)
-        await self._restore()
-        self._watch(rows)
+
+        async def visit(fence: int) -> Visit:
+            rows = [row for row in await self._rows({shard}) if row.source.name == name]
+            if not rows:
+                raise InputError("this source is paused: observant resume", source=name)
+            await self._restore()
+            self._watch(rows)
+            return await self._visit_and_record(self._watched[name], fence)
+
         try:
-            visit = await self._look(self._watched[name])
-            await self._record(self._watched[name], visit, None)
+            return await self._desk.ask(name, shard, visit)
         finally:
             await self._commits.close()
             await self._close_transport()
-        return visit
 
     async def visit_now(self, name: str) -> Visit:
-        """Visit a source of this running observer now, whether it is due or not."""
+        """Visit a source of this running observer now, or get the visit that is under way."""
         watched = self._watched.get(name)
-        if watched is None:
+        if watched is None or watched.row.shard not in self._fences:
             raise InputError("this source is paused, or another observer watches it", source=name)
-        shard = watched.row.shard
-        self._under_way[shard] += 1  # until it ends, the shard is not given away
-        try:
-            visit = await self._look(watched)
-            await self._record(watched, visit, self._fences.get(shard))
-        finally:
-            self._under_way[shard] -= 1
-        return visit
+        return await self._one_at_a_time.run(name, lambda: self._visit_held(watched))
 
     # -- what it knows ------------------------------------------------------------------------
 
@@ -253,6 +247,9 @@ class Observer(Watching):
             log.info("other observers hold all sources; waiting for a share of them")
         await self._learn_priors()
         await self._tell_due_times()
+        self._serving = asyncio.create_task(
+            self._desk.serve(lambda asked: asked.source in self._watched, self.visit_now)
+        )
 
     async def _loop(self, end: float | None, visits: int | None) -> None:
         leased = refreshed = saved = time.monotonic()
@@ -352,8 +349,8 @@ class Observer(Watching):
 
     async def _finish(self) -> None:
         """Let visits under way end, or abandon them; commit; give the shards back."""
-        if self._learning is not None:
-            self._learning.cancel()
+        for task in filter(None, (self._learning, self._serving)):
+            task.cancel()
         for name in self._multiplexer.forget_waiting():
             self.schedule.put_back(name)
         if not await self._multiplexer.join(_STOPPING):
@@ -372,22 +369,28 @@ class Observer(Watching):
         watched = self._watched.get(name)
         if watched is None or watched.row.shard not in self._fences:
             return
-        shard = watched.row.shard
-        fence = self._fences[shard]
-        self._under_way[shard] += 1
         try:
-            await self._visit_and_record(watched, fence)
+            await self._one_at_a_time.run(name, lambda: self._visit_held(watched))
         except StoreAwayError:  # and nobody waits for it any more: the visit is made another time
             self.schedule.put_back(name)
         finally:
-            self._under_way[shard] -= 1
             self._wake.set()
 
-    async def _visit_and_record(self, watched: Watched, fence: int) -> None:
+    async def _visit_held(self, watched: Watched) -> Visit:
+        """Visit a source whose shard we hold; until it ends, the shard is not given away."""
+        shard = watched.row.shard
+        self._under_way[shard] += 1
+        try:
+            return await self._visit_and_record(watched, self._fences[shard])
+        finally:
+            self._under_way[shard] -= 1
+
+    async def _visit_and_record(self, watched: Watched, fence: int) -> Visit:
         visit = await self._look(watched)
         if self._transport is not None and watched.row.host in self._transport.hosts:
             self.schedule.set_delay(watched.row.host, self._transport.hosts[watched.row.host].delay)
         await self._record(watched, visit, fence)
+        return visit
 
     async def _look(self, watched: Watched) -> Visit:
         """Visit a source; whatever happens, there is a visit to tell of."""
@@ -469,6 +472,8 @@ class Observer(Watching):
         watched.text = None  # it was read for this visit: it is not to stay in memory
         try:
             recorded = await self._commits.record(entry)
+        except StoreAwayError:
+            raise
         except ObservantError as error:
             self._store_failed(error)
             return

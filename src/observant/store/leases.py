@@ -129,7 +129,12 @@ class Leases:
         return self._engine.write(work)
 
     def release(
-        self, observer: str, fences: Mapping[int, int] | None = None, now: float | None = None
+        self,
+        observer: str,
+        fences: Mapping[int, int] | None = None,
+        now: float | None = None,
+        *,
+        journal: bool = True,
     ) -> int:
         """Give shards back (None: all); returns how many were held."""
 
@@ -144,9 +149,9 @@ class Leases:
                     for shard, fence in sorted(given.items())
                 ],
             )
-            _note(
-                session, observer, "released", {"shards": released}, self._engine.now(now, session)
-            )
+            if journal:
+                at = self._engine.now(now, session)
+                _note(session, observer, "released", {"shards": released}, at)
             return released
 
         return self._engine.write(work)

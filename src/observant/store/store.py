@@ -10,6 +10,7 @@ from observant.store.deliveries import Deliveries
 from observant.store.leases import Journal, Leases
 from observant.store.members import Members
 from observant.store.outbox import Outbox
+from observant.store.requests import Requests
 from observant.store.settings import Settings
 from observant.store.snapshots import Snapshots
 from observant.store.sources import Sources
@@ -48,6 +49,7 @@ class Store:
         self.deliveries = Deliveries(engine)
         self.settings = Settings(engine)
         self.leases = Leases(engine)
+        self.requests = Requests(engine)
         self.journal = Journal(engine)
         self.accounts = Accounts(engine)
         self.sessions = Sessions(engine)

@@ -643,3 +643,18 @@ DELETE FROM members WHERE source = :source AND left_at < (
 -- name: select_members
 SELECT q.name, m.url, m.title, m.rank, m.dated_at, m.first_at, m.seen_at, m.left_at
 FROM members AS m JOIN sources AS q ON q.id = m.source
+
+-- == visits that are asked for ==
+
+-- name: ask
+INSERT INTO requests (source, asked_at) SELECT id, :now FROM sources
+WHERE name = :name AND state <> 'removed'
+ON CONFLICT (source) DO UPDATE SET asked_at = excluded.asked_at;
+
+-- name: asked
+SELECT s.name, s.shard, r.asked_at FROM requests AS r JOIN sources AS s ON s.id = r.source
+ORDER BY r.asked_at;
+
+-- name: answered
+DELETE FROM requests WHERE asked_at <= :asked_at
+    AND source = (SELECT id FROM sources WHERE name = :name);
