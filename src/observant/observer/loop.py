@@ -367,7 +367,7 @@ class Observer(Watching):
 
     async def _visit(self, name: str) -> None:
         watched = self._watched.get(name)
-        if watched is None or watched.row.shard not in self._fences:
+        if self._stopping or watched is None or watched.row.shard not in self._fences:
             return
         try:
             await self._one_at_a_time.run(name, lambda: self._visit_held(watched))
