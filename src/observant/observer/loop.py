@@ -402,9 +402,7 @@ class Observer(Watching):
             looked_back = True
             watched.noise = len(learned_noise(previous))
             watched.text = previous.text if previous else None
-            if (
-                len(watched.text or "") > _LONGEST_TEXT
-            ):  # the worker that reads it makes the excerpt
+            if len(watched.text or "") > _LONGEST_TEXT:  # the worker that reads it takes the part
                 watched.text = None
             self.permission.check(watched.row)
             if watched.source is None:
