@@ -21,7 +21,7 @@ from observant.estimation.score import (
     confidence_bounds,
     mle_rates,
 )
-from observant.names import RATE_METHODS as METHODS
+from observant.names import RATE_METHODS
 from observant.tables import Note, Table, first_rows
 from observant.units import format_rate
 from observant.visits.grouping import blocks_of_sources
@@ -50,6 +50,9 @@ __all__ = [
     "run_blocks",
     "solve",
 ]
+
+METHODS = RATE_METHODS
+"""The methods by name, and what each is in a line."""
 
 EVIDENCE = ("ok", "never-changed", "always-changed", "too-few")
 """What the visits can say: two bounds, an upper bound, a lower bound, or nothing."""

@@ -25,7 +25,7 @@ from observant.estimation.intervals.diagnostics import (
 from observant.estimation.intervals.fitting import FORMULAS, Fit, Segment, fit_method
 from observant.estimation.intervals.models import Model, ProcessModel
 from observant.estimation.intervals.observations import Observations, find_source
-from observant.names import INTERVAL_METHODS as METHODS
+from observant.names import INTERVAL_METHODS
 from observant.units import counted, format_duration
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from observant.visits import VisitLog
 
 __all__ = ["METHODS", "estimate_intervals"]
+
+METHODS = INTERVAL_METHODS
+"""The methods by name, and what each is in a line."""
 
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
@@ -143,7 +143,7 @@ class Rule(Protocol):
         """Days from this visit to the next, and the state after it; infinite means never again."""
 
 
-class Adaptive:
+class Adaptive(ABC):
     """A rule whose next visit follows from this one and from what it remembers, not from chance."""
 
     def start(self, sources: int) -> State:
