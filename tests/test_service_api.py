@@ -4,7 +4,9 @@ import asyncio
 import json
 import math
 import sqlite3
+import threading
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import pairwise
 
@@ -29,7 +31,7 @@ from observant.service.collection.reasons import price_of
 from observant.service.measured import current_time, expected_time, measured
 from observant.store import Entry, Posterior, Source, Subscription, Visit, open_store
 
-from .patience import eventually, run, until
+from .patience import PATIENCE, eventually, run, until
 from .service_world import HOSTILE, World, operations
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -180,6 +182,34 @@ def test_what_is_not_in_the_form_is_refused(program, world, body):
     before = world.store.sources.count()
     assert program.post("/api/v1/sources", json=body).status_code in {400, 422}
     assert world.store.sources.count() == before
+
+
+def test_too_many_visits_asked_for_at_once_are_turned_away_at_once(fresh, monkeypatch):
+    """Nobody waits in a thread for a visit that cannot begin: busy is an answer."""
+    from observant.service.collection import sources
+
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def visit(_self, _name):
+        begun.release()
+        assert go_on.wait(PATIENCE)
+        raise TimeoutError
+
+    monkeypatch.setattr(sources.Sources, "_look", visit)
+    with fresh.client("write") as client, ThreadPoolExecutor(4) as people:
+        made = client.post("/api/v1/sources", json={"url": "https://example.org/"}).json()
+        path = f"/api/v1/sources/{made['source']['id']}/check"
+        waiting = [people.submit(client.post, path) for _ in range(4)]
+        try:
+            for _ in waiting:
+                assert begun.acquire(timeout=PATIENCE)
+            for _ in range(12):
+                reply = client.post(path)
+                assert (reply.status_code, reply.headers["retry-after"]) == (503, "5")
+                assert client.get("/health").status_code in {200, 503}
+        finally:
+            go_on.set()
+        assert all(future.result().status_code == 503 for future in waiting)
 
 
 def test_an_address_may_hold_credentials_that_nobody_sees_again(fresh):
