@@ -146,6 +146,27 @@ def test_what_a_start_could_not_use_is_refused_when_it_is_read(settings):
         load_config(None, settings, environment={})
 
 
+def test_a_tag_whose_settings_do_not_go_with_those_of_a_source_is_refused():
+    world = World(config=Config(tags={"fast": {"max_period": "1h"}}))
+    try:
+        own = {"min_period": "1d"}
+        for host in ("a", "b"):
+            world.collection.sources.add(
+                NewSource(url=f"https://{host}.example/", settings=own if host == "b" else {})
+            )
+        with world.client("write") as client:
+            change = {"action": "tag", "value": "fast", "all": True}
+            answer = client.post("/api/v1/sources/bulk", json=change)
+            assert answer.status_code == 422
+            assert "b.example" in answer.text
+            assert "above max_period" in answer.text
+            one = client.patch("/api/v1/sources/2", json={"tags": ["fast"]})
+            assert one.status_code == 422
+        assert not world.store.sources.count(tag="fast")  # all or nothing
+    finally:
+        world.close()
+
+
 # -- what is in the store already ---------------------------------------------------------------
 
 

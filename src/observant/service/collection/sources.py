@@ -240,7 +240,12 @@ class Sources:
         if change.action == "importance" and not isinstance(change.value, int | float):
             raise InputError("to set the importance, give a number as value")
         # All are known before any is changed.
-        tags = {source.name: source.tags for source in self._chosen(change)}
+        config, tags = self._in.config, {}
+        for source in self._chosen(change):
+            tags[source.name] = source.tags
+            if change.action in {"tag", "untag"} and change.value in config.tags:
+                after = _fields(change, source.tags)["tags"]
+                config.settings_of(after, source.config, source.name)
         now = self._in.now()
         if change.action == "remove":
             for name in tags:
