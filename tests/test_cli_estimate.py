@@ -14,6 +14,8 @@ from observant.cli import COMMANDS
 from observant.estimation.rates import METHODS
 from observant.testing import synthetic_visits
 
+from .command_line import run_here
+
 CSV = """source,time,changed,last_modified
 a,2026-01-01T00:00:00Z,,
 a,2026-01-02T00:00:00Z,true,
@@ -25,14 +27,19 @@ c,2026-01-05,1,2026-01-04T00:00:00Z
 """
 
 
-def observant(*arguments, cwd, stdin=b"", ok=True):
-    """Run the real command; its output and errors as text."""
+def observant(*words, cwd, stdin=b"", ok=True):
+    code, out, err = run_here(*words, cwd=cwd, stdin=stdin)
+    if ok:
+        assert code == 0, err
+    return code, out, err
+
+
+def installed(*words, cwd, stdin=b""):
+    """Run the real command, in a process of its own."""
     command = Path(sys.executable).with_name("observant")
     done = subprocess.run(  # noqa: S603 - our own command
-        [command, *map(str, arguments)], cwd=cwd, input=stdin, capture_output=True, check=False
+        [command, *map(str, words)], cwd=cwd, input=stdin, capture_output=True, check=False
     )
-    if ok:
-        assert done.returncode == 0, done.stderr.decode()
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -42,8 +49,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_table_and_summary(folder):
-    _, out, err = observant("estimate", "visits.csv", cwd=folder)
+@pytest.mark.parametrize("run", [observant, installed])
+def test_table_and_summary(folder, run):
+    code, out, err = run("estimate", "visits.csv", cwd=folder)
+    assert code == 0
     assert "never-changed" in out
     assert "3 sources, 7 visits, 2 changes, method bias-reduced" in out
     assert "median rate" in out

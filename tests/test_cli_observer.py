@@ -1,7 +1,5 @@
 """The commands about a store, as a person would run them."""
 
-import contextlib
-import io
 import json
 import re
 import signal
@@ -14,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import feedparser
 import pytest
 
+from .command_line import run_here
 from .patience import PATIENCE, free_port, until
 
 
@@ -22,28 +21,9 @@ def command(*words):
 
 
 def observant(*words, cwd, code=0, env=None, stdin=""):
-    """Run a command in this process, which saves the time to load everything."""
-    from observant.cli import main
-
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        contextlib.chdir(cwd),
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        patch.setattr(sys, "argv", ["observant", *map(str, words)])
-        patch.setattr(sys, "stdin", io.StringIO(stdin))
-        for key, value in (env or {}).items():
-            patch.setenv(key, value)
-        try:
-            main()
-            left = 0
-        except SystemExit as leaving:
-            left = leaving.code or 0
-    assert left == code, out.getvalue() + err.getvalue()
-    assert "Traceback" not in err.getvalue()
-    return out.getvalue(), err.getvalue()
+    left, out, err = run_here(*words, cwd=cwd, env=env, stdin=stdin.encode())
+    assert left == code, out + err
+    return out, err
 
 
 @pytest.fixture
