@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types layers tests system coverage bench bench-large study docs pictures clean
+.PHONY: help demo test test-fast check format lint types layers tests system coverage bench bench-large study docs pictures clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,9 @@ layers: .venv/ready
 # One worker more than cores: many tests wait for a server, a browser or a killed process.
 tests: .venv/ready system  ## the tests alone
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $$(( $$(nproc 2>/dev/null || echo 2) + 1 ))
+
+test-fast: .venv/ready  ## in less than a minute, what most changes break: no servers, no long studies
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n $$(nproc 2>/dev/null || echo 2) -m "not live and not slow" tests
 
 coverage: .venv/ready system  ## the tests, and which branches of the code they take
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group coverage

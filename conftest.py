@@ -4,6 +4,8 @@ Examples of one page share their names and run in order; `console` blocks are no
 """
 
 import os
+import subprocess
+import sys
 import tempfile
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 from pathlib import Path
@@ -51,11 +53,47 @@ pytest_collect_file = (_pages + _docstrings).pytest()
 
 # Files that take minutes and mostly wait: begun last, they would be waited for alone.
 _LONG = ("test_journeys.py", "test_browser.py", "test_spark.py")
+# These and the tests with PostgreSQL are `live`: they use other programs, or pass the time.
+_LIVE = frozenset(
+    {
+        *_LONG,
+        *(f"test_{name}.py" for name in ("cli_observer", "distribution", "documentation")),
+        *(f"test_{name}.py" for name in ("observer", "observer_proofs", "outages", "pictures")),
+        *(f"test_{name}.py" for name in ("scrapy_addon", "service_client", "store_crash")),
+        *(f"test_{name}.py" for name in ("vulnerabilities", "transport_hostile", "scale")),
+    }
+)
+_WARM_UP = "from observant.observer.scheduling import warm_up; warm_up()"
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """On a new clone the scheduler is compiled: once, while the workers collect their tests."""
+    if session.config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
+        warming = subprocess.Popen([sys.executable, "-c", _WARM_UP])  # noqa: S603
+        session.config.add_cleanup(warming.wait)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m "not live …"`` such files need not even be imported."""
+    wanted = "not live" not in (config.getoption("markexpr", "") or "")
+    return None if wanted or collection_path.name not in _LIVE else True
+
+
+def _is_live(item: pytest.Item) -> bool:
+    given = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return (
+        item.path.name in _LIVE
+        or "postgres" in getattr(item, "fixturenames", ())
+        or any(value == "postgres" for value in given)
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """After tests were shuffled, put the examples of a page back in order, and long files first."""
+    for item in items:
+        if _is_live(item):
+            item.add_marker("live")
     examples = sorted(
         (item for item in items if isinstance(item, SybilItem)),
         key=lambda item: (str(item.path), item.example.start),

@@ -277,6 +277,7 @@ def test_the_offset_removes_the_bias_of_small_ratios():
         assert abs(accuracy("improved", n, 1e-7).bias) > 1e-3
 
 
+@pytest.mark.slow
 @given(counts, st.floats(0.1, 0.5), st.sampled_from(["naive", "improved"]))
 @unhurried
 def test_largest_ratio_is_the_edge_of_the_region(n, bound, method):
@@ -321,6 +322,7 @@ def test_below_18_visits_there_is_no_minimum_and_we_say_what_we_take(n):
     assert best_ratio(n) == pytest.approx(grid[1:-1][bluntness[1:-1].argmin()], abs=0.011)
 
 
+@pytest.mark.slow
 def test_best_ratio_stays_within_its_limits():
     n = np.arange(1, 200)
     best = best_ratio(n)
@@ -386,6 +388,7 @@ def test_precision_reached_is_the_smallest(method):
     assert np.all(probability_within(method, n, 1.3, reached * (1 - 1e-6)) < wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("r", "precision", "probability"), [(1.5, 0.35, 0.75), (0.5, 0.35, 0.75), (1.5, 0.2, 0.95)]
 )
@@ -405,6 +408,7 @@ def test_visits_needed_is_one_past_the_last_failure(r, precision, probability):
     assert any(enough[: last_failure - 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["improved", "last-modified"])
 def test_visits_needed_for_a_spread(method):
     spread = accuracy(method, np.arange(1, 400), 1.5).relative_sd
@@ -526,6 +530,7 @@ def test_design_judges_example_4_as_it_stands():
     assert answer.visits_needed == visits_needed(1.5, precision=0.35, probability=0.75)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dated", [False, True])
 @pytest.mark.parametrize(("precision", "probability"), [(0.35, 0.75), (0.35, None), (0.1, 0.9)])
 def test_design_from_precision_keeps_its_promise(precision, probability, dated):

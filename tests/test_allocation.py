@@ -192,6 +192,7 @@ def test_renewal_sources_and_a_jump():
     assert best.collection_alpha == pytest.approx(0.25, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_custom_objective_plans():
     rates = np.array([0.5, 1.0, 3.0])
     own = plan(rates, budget=2, objective=Custom(lambda s, r: -np.expm1(-r * s), rates))
@@ -221,6 +222,7 @@ def populations(rng, n):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Gamma", "bimodal", "lognormal"])
 def test_with_three_visits_the_pooled_posterior_beats_uniform_and_plug_in_does_not(kind):
     """Frontier section 9: three visits a source, gaps of a few days, 0.2 visits a source a day.
@@ -256,6 +258,7 @@ def test_with_three_visits_the_pooled_posterior_beats_uniform_and_plug_in_does_n
     assert pooled - uniform > 0.125 * (oracle - uniform)
 
 
+@pytest.mark.slow
 def test_posterior_is_read_in_blocks(monkeypatch):
     from observant.planning.objectives import averaged
 

@@ -90,6 +90,7 @@ def test_forgiveness_is_a_probability_that_grows_with_grace(age, more, wider, ra
     assert faster <= chances[2] + 1e-9
 
 
+@pytest.mark.slow
 def test_the_audit_recovers_the_currency_of_fast_sources_and_the_count_does_not():
     truth = true_currency(fast_sources(np.random.default_rng(3), 200_000), 30.0)
     inside, periods = [], []
@@ -125,6 +126,7 @@ def test_slow_sources_and_the_period_of_the_index():
     assert own.period_days == pytest.approx(answer.period_days, rel=0.15)
 
 
+@pytest.mark.slow
 def test_an_index_with_many_periods():
     rng = np.random.default_rng(5)
 
@@ -161,6 +163,7 @@ def test_the_currency_rises_to_one_as_the_grace_grows():
     assert np.all((answer.low <= answer.alpha + 1e-12) & (answer.alpha <= answer.high + 1e-12))
 
 
+@pytest.mark.slow
 def test_many_rows_are_put_together_without_harm(monkeypatch):
     rng = np.random.default_rng(8)
     claims = Index(rng, fast_sources(rng, 2_500), np.full(2_500, 30.0)).claims

@@ -522,6 +522,7 @@ def test_sources_that_are_not_there_are_named():
     assert "token 99" in complaint("token", "revoke", "99")
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_written_is_named():
     for words in (
         ("estimate", "visits.csv", "-o"),
@@ -595,6 +596,7 @@ def test_markup_of_strangers_is_shown_as_it_is():
 # -- leaving --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_had_enough_is_no_error():
     script = "from observant.cli import main; main()"
     for words in (("--help",), ("estimate", "visits.csv"), ("list",)):

@@ -49,6 +49,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [observant, installed])
 def test_table_and_summary(folder, run):
     code, out, err = run("estimate", "visits.csv", cwd=folder)
@@ -59,6 +60,7 @@ def test_table_and_summary(folder, run):
     assert err == ""
 
 
+@pytest.mark.slow
 def test_json_has_the_promised_columns(folder):
     _, out, _ = observant("estimate", "visits.csv", "--method", "mle", "--json", cwd=folder)
     rows = json.loads(out)
@@ -79,6 +81,7 @@ def test_json_has_the_promised_columns(folder):
     assert rows[2]["rate_per_day"] is None  # infinite: it changed at its only comparison
 
 
+@pytest.mark.slow
 def test_stdin_to_parquet(folder):
     lines = [
         json.dumps(row)
@@ -93,6 +96,7 @@ def test_stdin_to_parquet(folder):
     assert table["evidence"].to_pylist() == ["ok"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rates.parquet", "rates.csv", "rates.jsonl", "rates.csv.gz"])
 def test_output_formats(folder, name):
     _, out, _ = observant("estimate", "visits.csv", "-o", name, cwd=folder)
@@ -100,6 +104,7 @@ def test_output_formats(folder, name):
     assert (folder / name).stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_agrees_with_the_library(tmp_path):
     log, _ = synthetic_visits(200, seed=5)
     write_table(log, tmp_path / "v.parquet")
@@ -111,6 +116,7 @@ def test_agrees_with_the_library(tmp_path):
     np.testing.assert_allclose(rates, table.rate_per_day)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["svg", "png", "html"])
 def test_plot(folder, ending):
     observant("estimate", "visits.csv", "--plot", f"p.{ending}", cwd=folder)
@@ -123,6 +129,7 @@ def test_every_method_is_offered_and_explained(folder):
         assert method.removesuffix("-raw") in out
 
 
+@pytest.mark.slow
 def test_help_lists_every_command(folder):
     _, out, _ = observant("--help", cwd=folder)
     for command in COMMANDS:
@@ -132,6 +139,7 @@ def test_help_lists_every_command(folder):
         assert len(text) > 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -154,6 +162,7 @@ def test_a_mistake_is_one_clear_line(folder, arguments, message):
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_bad_row_is_named(folder):
     (folder / "bad.csv").write_text("source,time,changed\na,2026-01-01,\na,soon,1\n")
     code, _, err = observant("estimate", "bad.csv", cwd=folder, ok=False)
@@ -161,6 +170,7 @@ def test_a_bad_row_is_named(folder):
     assert "bad.csv, row 2, column time: this is not a time: 'soon'" in err
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(folder):
     command = Path(sys.executable).with_name("observant")
     log, _ = synthetic_visits(3000, visits=2, seed=1)

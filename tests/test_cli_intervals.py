@@ -62,6 +62,7 @@ def no_nan(text):
     return json.loads(text, parse_constant=refuse)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_m6_as_the_issue_writes_it(run):
     words = ["visits.csv", "--source", "S", "--method", "m6", "--step", "0.05d", "--max", "10d"]
@@ -80,6 +81,7 @@ def test_m6_as_the_issue_writes_it(run):
     assert np.abs(G - truth).mean() < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_auto_as_the_issue_writes_it(run):
     found = no_nan(run("visits.csv", "--source", "S", "--json"))
@@ -106,6 +108,7 @@ def test_constant_gaps_are_honest(run):
     assert "mean interval at most" in text
 
 
+@pytest.mark.slow
 def test_text_picture_and_tables(run, folder):
     text = run("visits.csv", "--source", "S", "--plot", "F.svg", "-o", "curves.parquet")
     assert "S: 400 visits" in text
@@ -117,6 +120,7 @@ def test_text_picture_and_tables(run, folder):
     assert table.column_names[:3] == ["x_days", "age_cdf", "interval_cdf"]
 
 
+@pytest.mark.slow
 def test_all_sources_are_pooled(run, folder):
     logs = [(f"{'ab'[k % 2]}{k}", *sampled(60, seed=k + 5, mean=1.0 + k / 5)) for k in range(16)]
     write_visits(folder / "many.csv", logs)
@@ -181,6 +185,7 @@ def test_unknown_names_are_answered_with_near_ones(run):
     assert "20 bootstrap samples" in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_the_same_seed_gives_the_same_answer(run):
     words = ("visits.csv", "--source", "S", "--bands", "20", "--json")

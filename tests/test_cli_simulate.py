@@ -55,6 +55,7 @@ def test_the_line_of_the_issue(file):
     assert len(rows[0]["learning_curve"]) == 24
 
 
+@pytest.mark.slow
 def test_two_runs_are_the_same(file):
     words = ["simulate", file, "-p", "nutch", "-p", "naive-azar", "--budget", "6/day", "--json"]
     assert run(*words) == run(*words, "--jobs", 1)

@@ -153,6 +153,7 @@ def test_the_choices_are_those_of_the_library():
     assert set(option.type.choices) == set(ESTIMATORS)
 
 
+@pytest.mark.slow
 def test_files_and_pictures(updates, visits, tmp_path):
     out, picture = tmp_path / "windows.csv", tmp_path / "trend.svg"
     told = run(updates, "-o", out, "--plot", picture)

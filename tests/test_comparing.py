@@ -154,6 +154,7 @@ def test_anything_compared_with_itself_is_the_same(body, kind):
         assert again.magnitude == 0
 
 
+@pytest.mark.slow
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_a_change_is_never_empty(old, new):
     found, after = visits(

@@ -306,6 +306,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_pages_take_time_in_proportion(name):
     body = HOSTILE[name]
@@ -319,6 +320,7 @@ def test_hostile_pages_take_time_in_proportion(name):
     assert max(map(len, read(body, "html").addresses), default=0) < 5000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selector", ["div a", "a ~ a", "a + a", "p > b, * *", ":not(p) a"])
 def test_hostile_pages_do_not_slow_css(selector):
     bodies = [b"<a></a>" * 20_000, b"<div>" * 200 + b"<a>x</a>" * 20_000 + b"</div>" * 200]
@@ -476,6 +478,7 @@ MARKUP = st.lists(
 ).map(" ".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     st.one_of(st.binary(max_size=200), MARKUP.map(lambda text: text.encode("utf-8"))),

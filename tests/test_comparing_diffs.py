@@ -37,6 +37,7 @@ def test_a_difference_applied_gives_the_new_text(old, new, kind):
     found.readable()
 
 
+@pytest.mark.slow
 @given(documents, documents)
 def test_a_json_difference_applied_gives_the_new_value(old, new):
     found = diff(json.dumps(old), json.dumps(new), "json")
@@ -75,6 +76,7 @@ def test_long_texts_keep_their_anchors():
     assert kept > 0.99 * sum(1 for line in new if not line.startswith("new"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lines", "words", "auto"])
 @pytest.mark.parametrize(
     ("old", "new"),

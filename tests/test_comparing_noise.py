@@ -52,6 +52,7 @@ class Watcher:
         return found
 
 
+@pytest.mark.slow
 def test_a_noisy_page_is_quiet_after_a_handful_of_visits_and_no_edit_is_missed():
     """Over 60 seeds. Measured: quiet after 6 visits in the median, no edit missed."""
     quiet_after, missed, false_alarms = [], 0, 0

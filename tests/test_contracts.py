@@ -114,11 +114,13 @@ def small():
     return synthetic_visits(60, visits=12, failing=0, seed=5)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_estimator(method, small):
     check_estimator(method, small)
 
 
+@pytest.mark.slow
 def test_broken_estimators_are_found_out(small):
     def counts(evidence):  # per visit, not per day
         return Totals.of(evidence).changes
@@ -324,6 +326,7 @@ def different_policies():
             yield name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(different_policies()))
 def test_every_policy(name, world):
     check_policy(named(name), world)

@@ -60,6 +60,7 @@ def relative_error(computed, exact):
     return abs(float((Decimal(float(computed)) - exact) / exact))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(exponents, st.floats(0.01, 100.0), graces)
 def test_poisson_is_exact_to_rounding_for_any_number_of_updates_per_period(exponent, period, share):
@@ -253,6 +254,7 @@ def simulated_currency(gaps, period, grace):
     return means.mean(), means.std() / math.sqrt(rows)
 
 
+@pytest.mark.slow
 def test_poisson_currency_is_wrong_for_a_bursty_source():
     # Intervals are short (mean 0.1) nine times in ten, long (mean 9.1) else: mean 1, bursty. Its
     # ages are a mixture of the two exponentials, weighted by the time spent in each.
@@ -269,6 +271,7 @@ def test_poisson_currency_is_wrong_for_a_bursty_source():
     assert measured - currency(1.0, 3.0, 0.5) > 0.3
 
 
+@pytest.mark.slow
 def test_poisson_currency_is_wrong_for_a_regular_source():
     # Uniform intervals from 0.8 to 1.2. ∫₀ˣ (1 − F), with F by hand, is G.
     rng = np.random.default_rng(3)
@@ -571,6 +574,7 @@ def test_required_grace_at_its_limits():
     assert required_grace(0.1, 0.95, 0.5) == 0.0  # current enough without
 
 
+@pytest.mark.slow
 def test_many_required_periods_at_once():
     rng = np.random.default_rng(8)
     rates, targets = 10.0 ** rng.uniform(-6, 3, 100_000), rng.uniform(0.01, 0.999, 100_000)

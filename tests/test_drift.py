@@ -157,6 +157,7 @@ def test_dropping_unlikely_runs_changes_little():
     assert few == pytest.approx(all_of_them, rel=2e-3)
 
 
+@pytest.mark.slow
 @given(
     gaps=st.lists(st.floats(0.01, 50.0), min_size=1, max_size=12),
     data=st.data(),
@@ -200,6 +201,7 @@ def test_even_the_impossible_is_taken_in():
 # -- jumps ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regular", [True, False])
 def test_a_tenfold_jump_is_followed(regular):
     """At most half the error of the constant rate, 20 to 30 visits after the jump.
@@ -233,6 +235,7 @@ def log_of(gaps, changed):
     return VisitLog.from_columns(names, times.ravel(), seen.ravel(), time_unit="d")
 
 
+@pytest.mark.slow
 def test_one_that_jumps_is_found_among_many_that_do_not():
     gaps, changed, rates = jumps(sources=150, factor=1.0, spread=0.3, seed=5)
     rng = np.random.default_rng(6)
@@ -272,6 +275,7 @@ def test_the_moment_of_a_jump_lies_in_its_interval():
     assert np.median(points.time_high - points.time_low) < np.timedelta64(12, "D")
 
 
+@pytest.mark.slow
 def test_the_mixture_is_never_much_worse():
     """For each source by at most −log of the method's share; over all, never below the best."""
     for factor in (1.0, 10.0):
@@ -372,6 +376,7 @@ class Constant:
         return self.speed * (stop - start)
 
 
+@pytest.mark.slow
 def test_a_season_stretches_time(jumping):
     log, table = jumping
     prior = table.posterior.prior

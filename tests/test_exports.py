@@ -53,6 +53,7 @@ def test_seeds_for_browsertrix_are_a_config_of_single_pages(best):
     assert yaml.safe_load("\n".join(seed_lines(nothing, "browsertrix", now=0))) == {"seeds": []}
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), min_size=1, unique=True

@@ -88,6 +88,7 @@ def test_an_own_estimator_that_answers_nonsense_is_named(log, answer, message):
         estimate_rates(log, odd)
 
 
+@pytest.mark.slow
 def test_an_own_estimator_plans_like_the_same_one_by_name():
     trace = Trace.sample(Poisson(1.0), [0.02] * 20 + [0.3] * 20, horizon=200, seed=2)
     both = [Estimating("bias-reduced", name="theirs"), Estimating(bias_reduced_rates, name="mine")]

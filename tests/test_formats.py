@@ -75,6 +75,7 @@ def jsonl(data, **options):
 # -- round trips --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_name", FORMATS)
 @settings(max_examples=80, deadline=None)
 @given(columns=visit_columns())
@@ -84,6 +85,7 @@ def test_a_round_trip_loses_nothing(format_name, columns):
     assert_same_log(read(written(log, format_name), format_name, group=group), log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_a_round_trip_through_files(format_name, compression):
@@ -101,6 +103,7 @@ def test_a_round_trip_through_files(format_name, compression):
     loses_nothing()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_name", FORMATS)
 @settings(max_examples=25, deadline=None)
 @given(columns=visit_columns(max_rows=30), block=st.integers(40, 400))
@@ -674,6 +677,7 @@ json_text = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.one_of(csv_text, st.binary(max_size=60), st.binary(max_size=60).map(HEADER.__add__)))
 @example(b"source,time\n\xff\n")
@@ -682,6 +686,7 @@ def test_any_bytes_are_read_as_csv_or_refused(data):
     only_words(data, "csv")
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.one_of(json_text, st.binary(max_size=60)))
 @example(b"null")

@@ -37,6 +37,7 @@ def check(target, data):
     check_cpu(lambda: target.check(data), CPU_SECONDS, f"{target.name}: {data[:200]!r}")
 
 
+@pytest.mark.slow
 def test_the_kept_corpus_breaks_no_reader(fuzzing):
     every = fuzzing[1].targets()
     kept = sorted(CORPUS.glob("*/*"))
@@ -63,6 +64,7 @@ def test_samples_are_understood(fuzzing):
         assert accepted, target.name
 
 
+@pytest.mark.slow
 @settings(
     max_examples=15,
     deadline=None,

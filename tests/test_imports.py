@@ -164,6 +164,7 @@ def hostile(sample, seed):
         yield bytes(stirred)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_input_is_refused_or_counted(samples, name, tmp_path):
     if samples[name].is_dir():
@@ -519,6 +520,7 @@ def test_bad_cells_are_found_by_their_line_and_the_rest_goes_on():
         visits_of(io.BytesIO(text.encode()), batch_rows=10, on_bad="fail")
 
 
+@pytest.mark.slow
 def test_a_table_of_which_nothing_can_be_read_is_refused_soon():
     rows = "".join(f"s{i},yesterday\n" for i in range(20_000))
     with pytest.raises(InputError, match=r"none of the first 1,000 rows .*column time.*--map"):

@@ -140,6 +140,7 @@ def same_both_ways(form, lines):
     return answers[0][0]
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.lists(lines_of_cdxj(), max_size=6), st.booleans())
 @example(['a 20260101000000 {"url": "http://a/", "digest": "\\u0041", "url": "http://b/"}'], False)
@@ -149,12 +150,14 @@ def test_cdxj_is_read_alike_compiled_or_not(lines, by_key):
     same_both_ways(CdxjLines(by_key=by_key), lines)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(json_texts(), max_size=5), st.booleans())
 def test_lines_of_json_are_read_alike_compiled_or_not(lines, by_key):
     same_both_ways(CdxjLines(by_key=by_key, bare=True), lines)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(
@@ -177,6 +180,7 @@ def test_cdx_is_read_alike_compiled_or_not(rows, by_key, header):
     same_both_ways(CdxLines(header.encode(), by_key=by_key), [header, *lines])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(
@@ -257,6 +261,7 @@ def test_a_digest_has_one_form_however_it_is_written():
     assert digest_in("?" * 500) != digest_in("?" * 501)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(st.none(), DIGESTS), max_size=8))
 def test_a_column_of_digests_is_read_alike_compiled_or_not(texts):

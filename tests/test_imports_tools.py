@@ -479,6 +479,7 @@ def scraped(tmp_path_factory):
     return folder, base
 
 
+@pytest.mark.slow
 def test_the_log_of_a_real_spider(scraped):
     folder, base = scraped
     log = folder / "plain" / "spider.log"
@@ -668,6 +669,7 @@ def test_changedetection_needs_an_assumption_and_gives_regular_visits(tmp_path, 
     assert any("approximate" in warning for warning in report.warnings)
 
 
+@pytest.mark.slow
 def test_odd_watches_of_changedetection(tmp_path):
     base = {"url": "https://example.org/", "date_created": CREATED}
     watches = {
@@ -692,6 +694,7 @@ def test_odd_watches_of_changedetection(tmp_path):
     assert report.left_out == {"a watch without a snapshot: nothing was seen of it": 1}
 
 
+@pytest.mark.slow
 def test_a_hostile_backup_is_survived(tmp_path):
     watches = {UUID.format(1): {"url": "https://example.org/"}}
     bomb = b"0" * (70 << 20)  # 70 MiB that are 70 kB in the archive
@@ -890,6 +893,7 @@ def test_hostile_databases(tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_job_files(tmp_path):
     pytest.importorskip("yaml")
     text = """
@@ -1284,6 +1288,7 @@ def test_a_file_is_known_by_its_look_and_taken_for_nothing_else(name):
     assert found == [name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TEXTS))
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())

@@ -76,6 +76,7 @@ def test_auto_follows_figure_22_extended_and_says_why(options, method, reason):
 
 
 # Errors over seeds 1 to 5 stay below these with room; an error of the method shows beyond.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options", "worst"),
     [
@@ -136,6 +137,7 @@ def test_m6_is_read_as_it_was_measured(blind):
     np.testing.assert_array_equal(found.age_cdf(found.x_days), curve.values)
 
 
+@pytest.mark.slow
 def test_formulas_come_with_all_families():
     found = estimate_intervals(visit_log(Gamma(4.0, 0.25), 600), method="gamma", bands=0)
     assert {fit["family"] for fit in found.formulas} == {
@@ -150,6 +152,7 @@ def test_formulas_come_with_all_families():
 # -- what the answer can do -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_answer_is_a_table_with_bands_and_feeds_currency_and_planning(blind):
     found = estimate_intervals(blind, bands=40, confidence=0.9, seed=3)
     table = found.to_arrow()
@@ -222,6 +225,7 @@ def test_diagnostics_say_what_kind_of_source_it_is():
     assert counts == sorted(counts)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.floats(1e-3, 1e3), st.integers(0, 50))
 def test_the_unit_of_time_does_not_matter(factor, seed):
@@ -411,6 +415,7 @@ def test_means_are_found_anew_under_a_known_shape():
     assert error.std() < 0.15
 
 
+@pytest.mark.slow
 def test_pooling_by_group_and_into_a_plan():
     first, _ = collection(Gamma(4.0, 0.25), 20, 80, prefix="regular/")
     second, _ = collection(Pareto(2.5, 1.0), 20, 80, seed=2, prefix="bursty/")
@@ -477,6 +482,7 @@ def test_the_nearest_source_of_a_curve_is_the_curve(process):
     assert np.abs(near.age_cdf(x) - process.age_cdf(x)).max() < 0.03
 
 
+@pytest.mark.slow
 def test_a_chart_can_be_drawn(blind):
     found = estimate_intervals(blind, bands=20)
     chart = found.plot().to_dict()

@@ -118,6 +118,7 @@ def test_a_histogram_is_a_process(seed):
     assert source.mean_age == pytest.approx(source.integrated_age_sf(np.inf))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("visits", "runs", "fine", "whole"), [(100, 30, 0.12, 0.09), (1000, 12, 0.04, 0.036)]
 )
@@ -231,6 +232,7 @@ def test_bad_input_is_refused_and_thin_input_answered():
         assert np.all(np.diff(curve) >= -1e-12)
 
 
+@pytest.mark.slow
 def test_bands_are_seeded_and_cover_the_truth_about_as_often_as_they_say():
     """12 logs × 3 points at 90 %: fewer than 24 of 36 would have a chance below 1 in 100 even if
     the points of a log always agreed.
@@ -258,6 +260,7 @@ def test_bands_are_seeded_and_cover_the_truth_about_as_often_as_they_say():
     assert np.array_equal(again.low, bands.low)
 
 
+@pytest.mark.slow
 def test_bands_of_any_estimator_keep_changes_and_gaps_together():
     times, changed, _ = visited(Poisson(1.0), 500, 2)
     times = times.round(6)

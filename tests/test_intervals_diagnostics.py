@@ -115,6 +115,7 @@ def test_many_sources_are_tested_as_each_alone():
     assert "3 tested" in repr(together)
 
 
+@pytest.mark.slow
 @given(st.floats(1e-6, 1e6), st.integers(0, 1000))
 def test_the_unit_of_time_does_not_matter(factor, seed):
     gaps = np.random.default_rng(seed).weibull(0.8, 60)

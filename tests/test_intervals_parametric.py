@@ -34,6 +34,7 @@ def test_chance_of_a_pair_matches_simulation(source):
     assert hit.mean() == pytest.approx(chance, abs=3 * np.sqrt(4 * chance / 200_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dated", [0.0, 1.0])
 @pytest.mark.parametrize(
     ("family", "source"),
@@ -59,6 +60,7 @@ def test_each_family_finds_its_own_source(family, source, dated):
     assert fit.p_value is None
 
 
+@pytest.mark.slow
 def test_the_right_kind_of_family_wins_and_the_wrong_is_told():
     fits = fit_parametric(*visited(Weibull.with_mean(1.5, 3.0), 1500, 9, 1.0))
     assert [fit.aic for fit in fits] == sorted(fit.aic for fit in fits)
@@ -70,6 +72,7 @@ def test_the_right_kind_of_family_wins_and_the_wrong_is_told():
     assert any("limit" in note for note in pareto.notes)
 
 
+@pytest.mark.slow
 def test_goodness_of_fit_rejects_the_wrong_and_keeps_the_right():
     times, changed, ages = visited(Weibull.with_mean(1.5, 3.0), 250, 9)
     wrong, right = (

@@ -164,6 +164,7 @@ def small_logs(draw):
     return start + np.append(0.0, np.cumsum(gaps)), np.array(changed)
 
 
+@pytest.mark.slow
 @given(small_logs(), st.sampled_from([0.1, 0.05, 0.37]), st.integers(1, 60))
 @settings(deadline=None, max_examples=150)
 def test_m6_counts_the_pairs_of_the_direct_double_loop(log, step, bins):
@@ -180,6 +181,7 @@ def test_m6_counts_the_pairs_of_the_direct_double_loop(log, step, bins):
     assert got[1].tolist() == expected[1].tolist()
 
 
+@pytest.mark.slow
 @given(small_logs(), st.integers(1, 40), st.sampled_from([(0.07, 1e-10), (0.025, 0.0)]))
 @settings(deadline=None, max_examples=60)
 def test_both_ways_of_counting_agree(log, bins, edges):

@@ -151,6 +151,7 @@ def test_the_currency_of_a_file_of_rates(folder):
 # -- plans ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_plan_from_visits_takes_all_that_is_known(folder):
     visits, rates = folder / "visits.parquet", folder / "rates.parquet"
     wanted = ("--target", "0.9", "--objective", "currency", "--grace", "2d")

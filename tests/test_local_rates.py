@@ -270,6 +270,7 @@ def test_compiled_and_plain_windows_are_the_same(monkeypatch):
     assert roll_forward(plain[0], "duane") == rolled
 
 
+@pytest.mark.slow
 @given(st.sampled_from([1e-3, 24.0, 365.0]), st.integers(0, 10))
 def test_the_unit_of_time_does_not_matter(factor, seed):
     times = np.cumsum(np.random.default_rng(seed).exponential(size=60))
@@ -279,6 +280,7 @@ def test_the_unit_of_time_does_not_matter(factor, seed):
     np.testing.assert_allclose(one.rate_at_end, factor * other.rate_at_end, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_small_history_needs_no_compiler():
     code = (
         "import sys; from observant.estimation.local import local_rates, predict_next;"
@@ -356,6 +358,7 @@ def test_lemma_1_and_what_is_unbiased(n, shape):
     assert ratio.mean() < 1 - 5 * ratio.std() / np.sqrt(ratio.size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 4, 12, 300])
 def test_intervals_hold_what_they_promise(n):
     """Exact ones: misses of 20,000 are binomial."""
@@ -450,6 +453,7 @@ def test_a_rate_that_jumps_is_seen_in_the_latest_window():
     assert answer.mean_rate[0] < 1.0
 
 
+@pytest.mark.slow
 def test_many_points_in_seconds():
     updates = Poisson(0.25).sample(100.0, 40_000, seed=1)
     assert updates.times.size > 900_000

@@ -851,6 +851,7 @@ with open_store(place) as store:
 """
 
 
+@pytest.mark.slow
 def test_a_receiver_down_for_an_hour_and_two_murders_lose_nothing(place):
     """The receiver is down for an hour (of a fast clock). The deliverer is killed in that hour,
     and again in the middle of delivering, with a message under way that was received but not
@@ -1088,6 +1089,7 @@ def test_no_header_can_be_smuggled_into_a_letter():
 # -- apprise --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_apprise_sends_through_the_guard_and_follows_no_redirect():
     pytest.importorskip("apprise")
     with receiving() as receiver:

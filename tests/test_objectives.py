@@ -82,6 +82,7 @@ def test_a_price_above_the_limit_is_never_reached():
     assert np.isinf(known.period_at(1.0)).tolist() == [False, True]
 
 
+@pytest.mark.slow
 def test_compiled_and_readable_forms_agree():
     rng = np.random.default_rng(1)
     many = np.exp(rng.uniform(-10, 6, 40_000))

@@ -332,6 +332,7 @@ def test_a_restarted_schedule_believes_what_the_first_one_did():
     assert second.price == pytest.approx(first.price, rel=0.2)
 
 
+@pytest.mark.slow
 def test_beliefs_are_calibrated_and_alpha_is_what_it_says():
     """Poisson sources: 95 % intervals hold the rate of 95 % (300 sources: ± 2.5 points at two
     standard errors), and the expected α is the true share of fresh copies (± 2 · 0.5/√300)."""
@@ -370,6 +371,7 @@ def test_hosts_have_priors_of_their_own():
         assert again.belief(name) == pytest.approx(schedule.belief(name), rel=0.05)
 
 
+@pytest.mark.slow
 def test_ten_thousand_pages_of_one_host_wait_their_turn():
     """However large the budget: never two visits to a host within its delay of a second, and never
     a backlog in front of it."""

@@ -39,6 +39,7 @@ def both_ways(method, history):
     return online.estimate(), next(estimate_rates(log, method).rows())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @given(history=visits)
 def test_exact_where_counts_are_enough(method, history):
@@ -49,6 +50,7 @@ def test_exact_where_counts_are_enough(method, history):
     assert online.evidence == batch["evidence"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["mle", "bias-reduced"])
 @given(history=visits)
 def test_within_tolerance_where_every_gap_counts(method, history):

@@ -251,6 +251,7 @@ def test_a_source_never_seen_has_no_probability():
     assert len(overdue(log, "2100-01-01", prior=PRIOR)) == 1
 
 
+@pytest.mark.slow
 def test_figures_draw():
     log, _ = simulated(20, 30, hazard=0.05, seed=3)
     table = drift(log, prior=PRIOR)

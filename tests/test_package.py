@@ -66,6 +66,7 @@ def test_heavy_things_load_late(statement, unwanted):
     assert loaded(statement, unwanted) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "unwanted"),
     [

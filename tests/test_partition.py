@@ -62,6 +62,7 @@ def test_exact_optimum_of_the_web(web):
     assert found == pytest.approx(printed, abs=8e-4)
 
 
+@pytest.mark.slow
 def test_six_by_six(coarse):
     """The 6×6 partition at T₀ = 100 and 600 days: .669 and .316 by errata B-26; the thesis
     reads .04 above .62, and .2 to .3. Coarse cells cost 0.001 at most.
@@ -73,6 +74,7 @@ def test_six_by_six(coarse):
         assert best.visits == pytest.approx(1 / period, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_annealing_reaches_the_partition(coarse):
     start = equiprobable(coarse, 100, (4, 4), 1)
     found, best = anneal(start, 8_000, seed=1), refine(start)
@@ -90,6 +92,7 @@ def test_annealing_reaches_the_partition(coarse):
     assert (again.alpha, again.rates.tolist()) == (found.alpha, found.rates.tolist())
 
 
+@pytest.mark.slow
 def test_finer_grids_come_nearer_to_the_optimum(coarse):
     values = [refine(equiprobable(coarse, 200, (n, n), 1)).alpha for n in (1, 2, 4)]
     assert values[0] == pytest.approx(single_queue(coarse, 200, 1))
@@ -142,6 +145,7 @@ def test_rates_of_given_lines_equal_a_generic_solver(few):
     assert best.alpha == pytest.approx(by_slsqp(alpha_of, start.sources, 1 / 40), abs=1e-7)
 
 
+@pytest.mark.slow
 def test_refined_lines_are_a_local_optimum(coarse):
     from dataclasses import replace
 
@@ -158,6 +162,7 @@ def test_refined_lines_are_a_local_optimum(coarse):
 # -- the density ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_accesses_fall_with_the_access_time(web):
     """h = C·f/τ (4.26), so E_f[1/τ] is its constant; and the marginal of t is the same.
 
@@ -219,6 +224,7 @@ def test_density_of_a_collection():
 # -- grace ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_grace_may_be_a_function(coarse):
     constant = equiprobable(coarse, 100, (3, 3), 1.0)
     same = equiprobable(coarse, 100, (3, 3), lambda t, v: 1.0 + 0 * t * v)
@@ -227,6 +233,7 @@ def test_grace_may_be_a_function(coarse):
     assert anneal(same, 300).alpha == pytest.approx(anneal(constant, 300).alpha)
 
 
+@pytest.mark.slow
 def test_grace_plane(coarse):
     plane = grace_plane(coarse, longest=30)
     assert plane(coarse.change_times[-1], coarse.access_times[-1]) == pytest.approx(30)

@@ -33,6 +33,7 @@ def test_mean_delay_is_the_average_over_updates(w, times):
     assert mean_delay(times, w, period=1) == pytest.approx(rough, abs=bound)
 
 
+@pytest.mark.slow
 @given(weights, st.integers(1, 3))
 @settings(max_examples=12, deadline=None)
 def test_best_times_beat_every_choice_on_a_grid(w, n):
@@ -43,6 +44,7 @@ def test_best_times_beat_every_choice_on_a_grid(w, n):
     assert found.delay == pytest.approx(mean_delay(found.times, w, period=1))
 
 
+@pytest.mark.slow
 @given(weights, st.integers(1, 9))
 @settings(max_examples=20, deadline=None)
 def test_the_condition_of_sia_holds_at_the_best_times(w, n):
@@ -60,6 +62,7 @@ def test_the_condition_of_sia_holds_at_the_best_times(w, n):
         assert (gain <= high + 1e-4).all()
 
 
+@pytest.mark.slow
 def test_many_visits_gain_less_but_never_lose():
     delays = [best_times(OFFICE + 0.1, n, period=1) for n in (1, 2, 4, 8, 24)]
     assert all(plan.delay < plan.even_delay for plan in delays)
@@ -86,6 +89,7 @@ def test_a_flat_source_is_visited_evenly():
     assert found.delay == pytest.approx(0.1, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_office_hours_with_the_season_estimated():
     """At most 0.8 h, against 1.5 h evenly: 8 visits a day, learned from 60 days of visits.
 

@@ -145,6 +145,7 @@ def test_the_two_brute_forces_agree():
         assert fast_brute_force(costs, visits) == pytest.approx(brute_force(costs, visits))
 
 
+@pytest.mark.slow
 @given(problems())
 @settings(max_examples=80)
 def test_the_programs_equal_brute_force(problem):
@@ -209,6 +210,7 @@ def test_greedy_takes_the_largest_costs():
         assert set(chosen) == set(np.argsort(-costs)[:5])
 
 
+@pytest.mark.slow
 def test_ties_are_broken_without_preference():
     """Ten equal objects, 2000 draws of one: each within 5 standard deviations of 200."""
     rng = np.random.default_rng(3)
@@ -236,6 +238,7 @@ def run(chain, visits, units, choose, seed=0):
     return total / units, seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", ["objects", "time"])
 def test_no_object_is_forgotten(cost):
     """Liveness: slow and fast objects together, one visit a unit, and all come round again."""
@@ -262,6 +265,7 @@ def test_liveness_as_restated():
     assert greedy(still, 0, [1, 10_000], 1).tolist() == [0]
 
 
+@pytest.mark.slow
 def test_looking_ahead_beats_greed():
     """Errata B-19: 4.22 objects out of date for greedy, 3.02 for round robin, 3.05 two steps.
 

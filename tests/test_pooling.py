@@ -38,6 +38,7 @@ def log_error(rates, truth):
     return np.sqrt(np.mean(np.log(np.clip(rates, 1e-4, 1e3) / truth) ** 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("visits", [3, 10])
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_better_than_every_unpooled_method(name, visits):
@@ -52,6 +53,7 @@ def test_better_than_every_unpooled_method(name, visits):
     assert log_error(estimate_rates(log, "pooled").rate_per_day, truth) < 0.95 * min(others)
 
 
+@pytest.mark.slow
 def test_beats_the_gamma_prior_where_the_population_is_not_gamma():
     rng = np.random.default_rng(1)
     truth = POPULATIONS["bimodal"](rng, 2000)
@@ -69,6 +71,7 @@ def test_gamma_prior_is_recovered():
     assert b == pytest.approx(2.0, rel=0.15)
 
 
+@pytest.mark.slow
 def test_posterior_intervals_are_calibrated():
     """Over the population, 95 % intervals hold the truth in 95 %, within 3 standard errors."""
     rng = np.random.default_rng(3)
@@ -92,6 +95,7 @@ def test_sources_without_evidence_get_the_prior():
     assert table.rate_per_day[-1] == pytest.approx(0.5, rel=0.3)
 
 
+@pytest.mark.slow
 def test_trust_is_full_on_poisson_and_less_on_bursts():
     rng = np.random.default_rng(5)
     calm = poisson_log(rng, POPULATIONS["lognormal"](rng, 1500), 10)
@@ -104,6 +108,7 @@ def test_trust_is_full_on_poisson_and_less_on_bursts():
     assert priors.learn_trust(evidence, priors.rate_grid(evidence)) <= 0.7
 
 
+@pytest.mark.slow
 def test_groups_are_shrunk_to_the_parent():
     """Two hosts of very different pace: members with little evidence follow their host."""
     rng = np.random.default_rng(6)

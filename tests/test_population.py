@@ -157,6 +157,7 @@ def test_first_lifetimes_against_simulation(growth):
     np.testing.assert_allclose(seen, expected, atol=4 * 0.5 / math.sqrt(len(first)))
 
 
+@pytest.mark.slow
 def test_the_length_bias_of_errata_b14():
     # Errata B-14: dense observation, URL-equal weights. Exponential spans of mean 100 days give
     # its distributions (.139/.478/.857 seen, .178/.552/.884 by the model) and about its fit.
@@ -188,6 +189,7 @@ def test_the_length_bias_of_errata_b14():
         assert corrected.p_value > 0.01
 
 
+@pytest.mark.slow
 def test_lifetimes_that_are_what_the_thesis_takes_them_for_are_fitted_without_bias():
     # Draws of Exp(λ) from the sources that (3.12) lets be seen: the printed model's own data.
     rng = np.random.default_rng(3)
@@ -263,6 +265,7 @@ def test_ages_without_the_growth_term_are_visibly_biased(method):
     assert covers(fit_ages(ages, method=method, growth=GROWTH))
 
 
+@pytest.mark.slow
 def test_intervals_cover_and_p_values_are_fair():
     rng = np.random.default_rng(7)
     hits, surprises = [], []

@@ -191,6 +191,7 @@ def test_processes_are_values(process):
         assert eval(repr(process), vars(processes)) == process  # noqa: S307
 
 
+@pytest.mark.slow
 @every_process
 @pytest.mark.parametrize("stationary", [True, False])
 def test_sampling_in_one_block_or_many(process, stationary, monkeypatch):
@@ -203,6 +204,7 @@ def test_sampling_in_one_block_or_many(process, stationary, monkeypatch):
     assert (np.diff(updates.times)[np.diff(updates.sources) == 0] >= 0).all()
 
 
+@pytest.mark.slow
 @every_process
 def test_simulation_agrees(process):
     sources, horizon = 20_000, 40.3
@@ -225,6 +227,7 @@ def test_simulation_agrees(process):
     assert ks_distance(updates.residuals(0.0), process.age_cdf, until=40) < critical
 
 
+@pytest.mark.slow
 @every_process
 def test_an_ordinary_start_is_an_update(process):
     sources = 20_000

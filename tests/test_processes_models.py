@@ -222,6 +222,7 @@ def test_seasonal_against_an_average_over_phases(source):
         assert math.isclose(source.interval_pdf(x), density, rel_tol=2e-3, abs_tol=2e-4)
 
 
+@pytest.mark.slow
 def test_seasonal_integral_at_high_and_low_rates():
     for rate in (1e-3, 1.0, 100.0, 3000.0):
         source = Seasonal(rate, [0] * 8 + [3] * 4 + [1] * 6 + [0] * 6, period=1.0)

@@ -28,6 +28,7 @@ every_process = pytest.mark.parametrize("process", EXAMPLES.values(), ids=EXAMPL
 X = np.array([0.0, 0.02, 0.3, 0.77, 1.13, 1.9, 2.9, 3.37, 6.1, 30.1])
 
 
+@pytest.mark.slow
 @every_process
 def test_ages_from_any_interval_distribution(process):
     assert np.allclose(age_cdf_from(process.interval_cdf)(X), process.age_cdf(X), rtol=0, atol=1e-7)

@@ -83,6 +83,7 @@ def test_appendix_b_family():
 # -- the bias-reduced rate -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(n=st.integers(1, 300), share=st.floats(0, 1), gap=st.integers(60, 10**7))
 def test_equals_improved_on_regular_visits(n, share, gap):
     log = regular(n, round(share * n), gap * 1000 * 1e-6 / 86400 * 1000)
@@ -134,6 +135,7 @@ def test_finite_for_every_history_and_inside_its_interval(history):
         assert np.isfinite(high)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(histories, min_size=1, max_size=8))
 def test_compiled_agrees_with_numpy(many):
@@ -174,6 +176,7 @@ def test_one_more_change_means_a_higher_rate(history, place):
     assert mle_rates(evidence_of(more))[0] >= mle_rates(evidence_of(less))[0] * (1 - 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("true_rate", [0.2, 1.0, 2.0])
 def test_nearly_unbiased_on_exponential_gaps(true_rate):
     """Ten visits at exponential gaps: mean within 3 % of λ, where the MLE is infinite at times.
@@ -228,6 +231,7 @@ def exact_coverage(n, ratios):
     return (chance * ((low[:, None] <= ratios) & (ratios <= high[:, None]))).sum(axis=0)
 
 
+@pytest.mark.slow
 def test_coverage_on_regular_visits():
     """At least 93 % everywhere on the grid, at most 98 % on average: exact, not simulated."""
     ratios = np.geomspace(0.05, 5, 80)
@@ -236,6 +240,7 @@ def test_coverage_on_regular_visits():
     assert cover.mean() <= 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dated", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("gaps", ["exponential", "lognormal"])
 def test_coverage_on_irregular_visits(dated, gaps):
@@ -284,6 +289,7 @@ def small():
     return synthetic_visits(300, seed=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_contract_of_every_method(method, small):
     """Found by discovery, so that a new method is tested on the day it is added."""
@@ -303,6 +309,7 @@ def test_contract_of_every_method(method, small):
     assert list(row) == list(table.columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_in_any_order_give_the_same(method, small):
     log, _ = small
@@ -315,6 +322,7 @@ def test_rows_in_any_order_give_the_same(method, small):
     assert one.to_pylist().__repr__() == other.to_pylist().__repr__()
 
 
+@pytest.mark.slow
 def test_threads_and_blocks_do_not_matter(small, monkeypatch):
     log, _ = small
     whole = estimate_rates(log, threads=1).to_arrow()

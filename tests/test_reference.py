@@ -42,6 +42,7 @@ def as_code(name, text):
 # -- made by the code -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_the_code_makes_is_up_to_date(reference):
     stale = [page.name for page in reference.pages() if reference.renewed(page) != page.read_text()]
     assert stale == [], "run `python docs/reference.py`"

@@ -80,6 +80,7 @@ def test_names_and_patterns():
 # -- each of them ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MINE)
 def test_it_agrees_or_says_why(name):
     """Sampling errors are part of what each check allows; the seed is fixed all the same."""

@@ -68,6 +68,7 @@ def test_table_1_within_a_factor_of_one_and_a_half():
     assert found.table[2]["M4 κ"] < found.table[0]["M4 κ"] / 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_tables")
 def test_table_2_within_a_factor_of_one_and_a_half_and_the_em_below_m6():
     found = tables.table_2(Options(seed=1, runs=30))

@@ -185,6 +185,7 @@ def test_azar_equals_a_generic_solver(collection, epsilon):
     )
 
 
+@pytest.mark.slow
 def test_azar_satisfies_its_conditions_at_a_million():
     """One price for all that are visited, and no more than it for the rest: a residual of 1e-9."""
     rng = np.random.default_rng(0)

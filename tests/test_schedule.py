@@ -72,6 +72,7 @@ def started(n, budget, seed=1, **options):
 # -- the optimum ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "budget"), [(60, 30.0), (400, 80.0), (400, 600.0)])
 def test_reaches_the_optimum_and_spends_the_budget(n, budget):
     scheduler, rates, importance, last, best = started(n, budget)
@@ -97,6 +98,7 @@ def test_cho_and_garcia_molina():
     assert worst_window(times, 5.0, 100.0, 1000.0) < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "grace"),
     [("currency", 1.0), ("harmonic", 0), ("age", 0), ("delay", 0), ("detected", 0)],
@@ -564,6 +566,7 @@ def quality_of(rates, recall, false):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "budget", "gain"),
     [(5, 20.0, 0.0), (111, 20.0, 0.04), (2, 30.0, 0.04), (105, 30.0, 0.04)],
@@ -586,6 +589,7 @@ def test_noisy_hints_help(seed, budget, gain):
     assert best - 0.012 < using < best + 0.012
 
 
+@pytest.mark.slow
 def test_worthless_hints_do_no_harm():
     """Precision 0.05: most hints are false. Using them well is as good as ignoring them."""
     rates, importance, _, _ = hint_population(3)
@@ -596,6 +600,7 @@ def test_worthless_hints_do_no_harm():
     assert using >= ignoring - 0.004
 
 
+@pytest.mark.slow
 def test_precision_and_recall_are_learned():
     """From hardly any trust; 2,000 visits give recall and precision to ± 0.05."""
     rng = np.random.default_rng(12)

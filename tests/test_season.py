@@ -56,6 +56,7 @@ def random_times(rng, sources, visits, gap):
 # -- the clock ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(
     bins=st.sampled_from(list(BINS)),
     zone=st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kolkata", "America/New_York"]),
@@ -150,6 +151,7 @@ def test_likelihood_and_gradient_agree_with_brute_force(dated, zone):
         assert found.gradient[b] == pytest.approx(float(slope[0]) / 2e-5, abs=2e-4)
 
 
+@pytest.mark.slow
 def test_information_is_the_variance_of_the_score():
     """Over 400 logs; a variance estimated from 400 draws errs by √(2/400) = 7 %, five times that
     is allowed."""

@@ -120,6 +120,7 @@ def test_a_token_of_the_wrong_scope_is_refused_everywhere(world, scope, lacks):
             assert reply.status_code == 403, (method, path, need, reply.status_code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", [None, "", "0" * 64, "of another session"])
 def test_a_change_with_a_cookie_needs_the_token_of_its_session(world, token):
     with world.browser("owner", csrf=False) as other:
@@ -150,6 +151,7 @@ def test_a_change_from_another_site_is_refused_even_with_the_token(world):
         assert world.contents() == before
 
 
+@pytest.mark.slow
 def test_nothing_changes_by_looking(world):
     with world.browser("owner") as client:
         client.get("/api/v1/sources")
@@ -221,6 +223,7 @@ def test_passwords_are_hashed_and_checked():
         hash_password("short")
 
 
+@pytest.mark.slow
 def test_the_default_cost_is_what_owasp_asks_for():
     _, log_n, r, p, salt, made = hash_password(PASSWORD).split("$")
     assert (int(log_n), int(r)) >= (15, 8)

@@ -263,6 +263,7 @@ def test_stored_secrets_are_never_sent_to_a_newly_set_host(fresh):
     assert fresh.store.sources.numbered(kept.id).url == "https://ada:pw@good.example/c"
 
 
+@pytest.mark.slow
 def test_pages_follow_one_another_in_every_order(fresh):
     for k in range(25):
         fresh.collection.sources.add(
@@ -370,6 +371,7 @@ def test_checking_visits_now_and_records_it(tmp_path):
 # -- the overview -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_overview_tells_all_of_it(program):
     told = program.get("/api/v1/overview?grace=6h").json()
     assert told["sources"] == 3
@@ -393,6 +395,7 @@ def test_the_overview_tells_all_of_it(program):
     assert program.get("/api/v1/overview?grace=-1d").status_code == 422
 
 
+@pytest.mark.slow
 def test_expected_currency_is_that_of_the_closed_form():
     """One source of known rate, last seen s days ago: α(β) = e^(−λ (s−β)⁺)."""
     from observant.observer.scheduling import GRID
@@ -460,6 +463,7 @@ def test_time_current_in_a_gap_agrees_with_simulation():
         )
 
 
+@pytest.mark.slow
 def test_measured_currency_covers_the_truth_of_a_simulated_world():
     """60 Poisson sources, visited every so often for four weeks; the true time-average currency
     is known from the updates. With 2.5 standard errors a right answer fails once in 80 seeds.
@@ -554,6 +558,7 @@ def _starved_world(store, *, checks_per_day, seed, days=28.0, count=24, rate=2.0
     return current / (days * count), now
 
 
+@pytest.mark.slow
 def test_spot_checks_measure_the_sources_that_the_schedule_leaves_alone():
     """Half of the store is starved: without spot checks the copies seemed to be all current."""
     covered, errors = 0, []
@@ -571,6 +576,7 @@ def test_spot_checks_measure_the_sources_that_the_schedule_leaves_alone():
     assert abs(np.mean(errors)) < 4 * 0.05 / math.sqrt(12)
 
 
+@pytest.mark.slow
 def test_without_spot_checks_the_interval_allows_for_what_nobody_saw():
     with open_store(":memory:") as store:
         truth, now = _starved_world(store, checks_per_day=0.0, seed=1)
@@ -989,6 +995,7 @@ def test_the_document_holds_every_operation_of_the_api(world, program):
     assert {"token", "session"} <= set(document["components"]["securitySchemes"])
 
 
+@pytest.mark.slow
 def test_every_answer_is_given_on_both_engines(store):
     made = World(store=store).fill()
     number = store.sources.get("https://a.example/").id
@@ -1013,6 +1020,7 @@ def test_every_answer_is_given_on_both_engines(store):
     made.collection.cache.close()
 
 
+@pytest.mark.slow
 def test_a_standing_query_comes_in_like_any_source(fresh):
     with fresh.client("write") as client:
         settings = {"query": {"form": "feed", "watch": True}}
@@ -1049,6 +1057,7 @@ def test_the_visit_log_is_downloaded_in_every_format(program):
         assert len(log) == 61
 
 
+@pytest.mark.slow
 def test_plan_rivals_and_population_are_told_or_said_to_come(program):
     plan = program.get("/api/v1/plan?budget=100/day&grace=1h").json()
     assert plan["error"] == ""
@@ -1111,6 +1120,7 @@ _NOT_TRIED = {"sign_in", "sign_out", "change_password", "check_source", "visit_l
 """They hash for long, end the session, go to the network, or write large files."""
 
 
+@pytest.mark.slow
 def test_nothing_that_the_document_allows_or_forbids_makes_the_service_fail():
     """schemathesis: no answer of 500 or more, and every answer as the document says."""
     import hypothesis

@@ -89,6 +89,7 @@ def send(client, path, fields, follow=True):
 # -- every page -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ROLES)
 def test_every_page_is_there_for_every_role(world, bare, role):
     for found in (world, bare):
@@ -108,6 +109,7 @@ def test_an_empty_collection_says_what_to_do_first(bare):
         assert "/sources#add" in lxml.html.tostring(look(client, "/"), encoding="unicode")
 
 
+@pytest.mark.slow
 def test_nothing_hostile_is_alive_and_nothing_is_inline(world, everything):
     for path, page in everything:
         for element in page.iter():
@@ -143,6 +145,7 @@ def test_links_that_lead_outside_tell_nobody_where_they_come_from(everything):
     assert seen
 
 
+@pytest.mark.slow
 def test_every_link_and_form_of_every_page_leads_somewhere(world, everything):
     posts = {
         (route.path_format if hasattr(route, "path_format") else route.path)
@@ -226,6 +229,7 @@ def test_a_viewer_sees_no_forms_that_change_and_an_editor_no_accounts(world):
         assert "/settings/accounts" not in client.get("/settings").text
 
 
+@pytest.mark.slow
 def test_below_a_prefix_every_address_begins_with_it():
     world = World(prefix="/observant").fill()
     try:
@@ -281,6 +285,7 @@ def names_on(page):
     return [link.get("href") for link in page.xpath("//td[@class='source']/a[@class='title']")]
 
 
+@pytest.mark.slow
 def test_sources_are_found_filtered_sorted_and_paged(fresh):
     fresh.collection.sources.add_many(
         [NewSource(url=f"https://many.example/{i:03}", title=f"Many {i}") for i in range(250)]
@@ -373,6 +378,7 @@ def test_sources_are_added_and_what_is_refused_comes_back(fresh):
 # -- one source -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_source_tells_why_shows_its_difference_and_takes_settings(fresh):
     with fresh.browser("editor") as client:
         page = look(client, "/sources/1")
@@ -423,6 +429,7 @@ def alphas(page):
     return found
 
 
+@pytest.mark.slow
 def test_a_larger_budget_shows_more_currency_before_it_is_applied(fresh):
     with fresh.browser("editor") as client:
         before = fresh.collection.settings.get()
@@ -454,6 +461,7 @@ def drawn(client, name, query="?source=1"):
     return reply.json()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHARTS)
 def test_every_figure_is_drawn_or_says_what_is_missing(world, bare, name):
     with world.browser("viewer") as client:
@@ -500,6 +508,7 @@ def test_the_static_files_may_be_kept_for_ever_and_their_names_tell_their_conten
 # -- settings, subscriptions, queries -----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_settings_tokens_accounts_and_transfer(fresh):
     with fresh.browser("owner") as client:
         fields = {"budget": "77/day", "grace": "2h", "objective": "currency", "max_versions": "5"}

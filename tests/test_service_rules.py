@@ -76,6 +76,7 @@ def test_most_page_actions_have_their_twin_in_the_api(world):
     assert {RULES[operation] for operation in alone} <= {"nothing", "read"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", WHO)
 def test_everybody_gets_as_far_as_the_rule_says_on_every_route(world, who):
     """Asked without a body nothing is changed: it is refused, or it is incomplete."""
@@ -291,6 +292,7 @@ def verdict(reply):
     return "missing" if reply.status_code == 404 else "let through"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.operation)
 @pytest.mark.parametrize("who", WHO)
 def test_pages_and_api_agree_on_who_may_do_what(world, who, deed):

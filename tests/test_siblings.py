@@ -454,6 +454,7 @@ def test_siblings_of_a_changed_source_come_forward_unless_they_were_visited_sinc
     assert scheduler.activity("blog/2024/deeper") == scheduler.activity("blog/2024")
 
 
+@pytest.mark.slow
 def test_how_far_siblings_count_is_learned():
     updates, groups = together()
     scheduler = Scheduler(12.0, prior="learn")
@@ -502,6 +503,7 @@ def freshness_of(policy, world, score_from=0.0):
     return account(replay(policy, world), world, score_from=score_from)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [0.05, 0.3])
 def test_groups_that_mean_nothing_hardly_hurt(budget):
     """Three tenths of a point of freshness; two seeds differ by half of that."""
@@ -513,6 +515,7 @@ def test_groups_that_mean_nothing_hardly_hurt(budget):
     assert answer["observant"].gap_closed > 0.0
 
 
+@pytest.mark.slow
 def test_groups_that_change_together_are_put_to_use():
     updates, groups = together(folders=30, each=10, horizon=300.0)
     source = np.repeat([f"{g}/{i}" for i, g in enumerate(groups)], [len(u) for u in updates])
@@ -524,6 +527,7 @@ def test_groups_that_change_together_are_put_to_use():
     assert fresh["observant"] > fresh["alone"] + 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evidence", ["existence", "dated", "mixed"])
 @pytest.mark.parametrize("first_visit", ["known", "counted"])
 def test_a_replay_spends_every_slot_and_is_the_same_for_a_seed(evidence, first_visit):
@@ -551,6 +555,7 @@ def test_a_replay_spends_every_slot_and_is_the_same_for_a_seed(evidence, first_v
         assert len(set(one.source[:300].tolist())) == 150
 
 
+@pytest.mark.slow
 def test_ages_of_dated_first_visits_help():
     """Rates from one update in three years to ten a day: the ages tell them apart at once."""
     rates = np.random.default_rng(4).lognormal(-3.0, 2.0, 500)
@@ -563,6 +568,7 @@ def test_ages_of_dated_first_visits_help():
     assert with_them > without + 0.002
 
 
+@pytest.mark.slow
 def test_the_objective_is_what_is_optimised():
     rates = np.random.default_rng(5).lognormal(-2.0, 1.5, 300)
     trace = grouped(rates)
@@ -583,6 +589,7 @@ def test_important_sources_are_visited_more_often():
     assert visits[:100].mean() > 2.5 * visits[100:].mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [0.02, 0.1, 0.5])
 @pytest.mark.parametrize("spread", [0.1, 2.0])
 def test_never_below_uniform(budget, spread):

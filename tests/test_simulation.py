@@ -105,6 +105,7 @@ tenths = st.integers(-20, 120).map(lambda k: k / 10)
 inside = st.integers(0, 100).map(lambda k: k / 10)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     updates=st.lists(st.lists(tenths, unique=True, max_size=8), min_size=1, max_size=3),
@@ -247,6 +248,7 @@ def test_fixed_periods_keep_their_periods_and_reach_what_the_plan_promises():
     assert abs(freshness - best.collection_alpha) < 4 * error + 0.003
 
 
+@pytest.mark.slow
 def test_clairvoyant_is_the_best_of_fixed_policies_on_poisson_sources():
     rates = np.geomspace(0.002, 0.5, 600)
     result = simulate(poisson(rates), ["pooled-gamma-plan"], budget=60.0, score_from="half", jobs=1)
@@ -258,6 +260,7 @@ def test_clairvoyant_is_the_best_of_fixed_policies_on_poisson_sources():
 # -- budget, order, determinism -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["uniform", "clairvoyant", "cho-naive", "naive-azar", "square_root", *RULES]
 )
@@ -387,6 +390,7 @@ def test_a_queue_stretches_waits_by_a_time_or_by_a_factor(queue, expected):
     assert slow == pytest.approx(expected, abs=0.01)
 
 
+@pytest.mark.slow
 def test_estimating_policies_know_only_what_they_saw():
     """Two worlds that differ only in the future are visited alike until then."""
     trace = poisson(np.geomspace(0.02, 0.5, 40), horizon=100.0)

@@ -154,6 +154,7 @@ def test_a_hostile_list_is_bounded():
     assert [m.url for m in secret] == ["https://b.example/"]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.one_of(

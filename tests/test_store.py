@@ -683,6 +683,7 @@ def test_a_commit_with_an_expired_or_foreign_fence_is_refused(store):
         store.visits.record(visit("a", NOW + 64), fence=new, now=NOW + 65)
 
 
+@pytest.mark.slow
 def test_several_processes_never_hold_the_same_shard(place):
     open_store(place).close()
     workers = [start_worker("lease", place, f"observer {i}", "1.5") for i in range(3)]
@@ -1431,6 +1432,7 @@ def _check_model(store, model):
     assert healthy(store, NOW + 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINE_NAMES)
 def test_random_operations_agree_with_a_model(engine, tmp_path, request):
     url = new_place(engine, request, tmp_path)

@@ -82,6 +82,7 @@ def test_a_missing_file_and_a_missing_column_are_named(tmp_path):
         read_trace(csv(tmp_path, "source,time\na,1\n"), group="shelf")
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.text(min_size=1, max_size=3), st.integers(0, 50) | st.none()), min_size=1)
 )

@@ -108,6 +108,7 @@ def pauses(entries):
 ENDLESS = float("inf")
 
 
+@pytest.mark.slow
 def test_ten_thousand_sources_on_one_host():
     """Checklist item 6: never two in flight, never below the floor."""
     dice = random.Random(7)  # noqa: S311
@@ -593,6 +594,7 @@ def test_its_redirects_are_followed_but_not_for_ever():
     assert play(work, with_robots(circling)).error is None  # unavailable, so no rules
 
 
+@pytest.mark.slow
 def test_a_hostile_robots_txt_does_not_take_long():
 
     rules = [
@@ -610,6 +612,7 @@ def test_a_hostile_robots_txt_does_not_take_long():
             assert play(work, with_robots(lambda _, text=text: (0.1, 200, {}, text))).ok
 
 
+@pytest.mark.slow
 def test_many_hostile_robots_txts_do_not_fill_the_memory():
     """What is kept of robots.txt files is bounded in bytes, not only in number."""
 

@@ -51,6 +51,7 @@ def visits(*rows, **options):
 # -- what holds for every log -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @quick
 @given(st.data())
 def test_the_order_of_rows_does_not_matter(data):
@@ -58,6 +59,7 @@ def test_the_order_of_rows_does_not_matter(data):
     assert_same_log(log_of(columns), log_of(data.draw(permuted(columns))))
 
 
+@pytest.mark.slow
 @quick
 @given(visit_columns())
 def test_the_log_keeps_every_visit_in_order_of_source_and_time(columns):
@@ -118,12 +120,14 @@ histories = visit_columns(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(histories, visit_columns(group=False)))
 def test_changed_is_what_a_person_would_say(columns):
     assert log_of(columns).changed.tolist() == expected_changes(columns)
 
 
+@pytest.mark.slow
 @quick
 @given(visit_columns(), st.integers(1, 5))
 def test_batches_of_any_size_make_the_same_log(columns, rows):
@@ -137,6 +141,7 @@ def test_batches_of_any_size_make_the_same_log(columns, rows):
     assert_same_log(reader.finish(), log)
 
 
+@pytest.mark.slow
 @quick
 @given(st.data())
 def test_select_keeps_the_visits_of_the_selected_sources(data):
@@ -184,6 +189,7 @@ def test_compiled_numbering_tells_apart_ids_with_a_long_common_part(size):
     assert codes_and_sources([ids], 1) == codes_and_sources([ids], 1000)
 
 
+@pytest.mark.slow
 def test_the_table_of_ids_grows_in_bytes_and_in_entries():
     many = [f"source {i * 7919 % 150_000}" for i in range(300_000)]  # past 2 ** 17 rows, twice
     long = ["y" * 3_000_000 + str(i % 3) for i in range(6)]  # past the first mebibyte
@@ -977,6 +983,7 @@ def test_one_of_many_visits_at_one_time_may_be_kept(keep, kept):
     assert log.time.tolist() == [5 * SECOND, 7 * SECOND, 5 * SECOND]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), min_size=1, max_size=12))
 def test_duplicates_as_a_dictionary_would_settle_them(rows):
     source, time = map(list, zip(*rows, strict=True))
