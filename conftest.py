@@ -84,7 +84,7 @@ def _is_live(item: pytest.Item) -> bool:
     return (
         item.path.name in _LIVE
         or "postgres" in getattr(item, "fixturenames", ())
-        or any(value == "postgres" for value in given)
+        or any(isinstance(value, str) and value == "postgres" for value in given)
     )
 
 
