@@ -165,7 +165,9 @@ def simulate(
 
     A budget may also be for each source: 0.1/source/day. Every policy spends the same visits.
     Uniform and clairvoyant (who knows every rate) always run: gap closed is 0 for the one and 1
-    for the other, measured by the objective. --grace may be given again: the currency is printed
+    for the other, measured by the objective. Below the table, what is stale with each policy
+    over what is with uniform visits, and how many times the visits uniform would need to be as
+    good. --grace may be given again: the currency is printed
     for each, and the first is that of --objective currency.
 
     A TIME is a date (2025-01-31, 2025-01-31T12:00Z), a number as in the file, +90d (after the
@@ -251,6 +253,7 @@ def _run(
             graces=list(grace),
             grace=grace[0] if grace and options["objective"] == "currency" else 0.0,
             failure=failures,
+            visits_saved=True,
             seeds=range(first, first + count),
             progress=advance,
             **options,
@@ -353,6 +356,15 @@ def _print_groups(answer: PolicyComparison) -> None:
 
 
 def _print_summary(answer: PolicyComparison, trace: Trace) -> None:
+    for result in answer.results:
+        if result.policy == "uniform":
+            continue
+        stale = _shown(result.relative_staleness, result.relative_staleness_error, digits=3)
+        saved = _shown(result.visits_saved, result.visits_saved_error, digits=2)
+        click.echo(
+            f"{result.policy}: {stale} of the staleness of uniform visits; uniform would need "
+            f"{saved} times the visits"
+        )
     uniform = answer["uniform"].metrics
     days = answer.end - answer.start
     scored = answer.end - answer.score_from
