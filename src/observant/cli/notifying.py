@@ -12,7 +12,7 @@ import click
 from observant.cli.console import print_json, print_table, wide_enough
 from observant.cli.groups import Group
 from observant.cli.options import allow_option, limit_option, together
-from observant.cli.store_options import ago, opened, store_options
+from observant.cli.store_options import ago, opened, picked, store_options
 from observant.cli.values import DURATION, ZONE, Choice, Number
 from observant.names import DELIVERY_STATES, TOPICS
 from observant.times import iso
@@ -401,18 +401,10 @@ def _show(store: str | None, config: str | None, as_json: bool, **which: Any) ->
 
 def _delivery_json(row: Delivery) -> dict[str, Any]:
     return {
-        "id": row.id,
-        "subscription": row.subscription,
-        "state": row.state,
+        **picked(row, "id subscription state"),
         "event": row.event.id,
-        "topic": row.event.topic,
-        "source": row.event.source,
-        "message": row.message,
-        "queued_at": iso(row.queued_at),
-        "due_at": iso(row.due_at),
-        "done_at": iso(row.done_at),
-        "attempts": row.attempts,
-        "error": row.error,
+        **picked(row.event, "topic source"),
+        **picked(row, "message queued_at due_at done_at attempts error"),
     }
 
 

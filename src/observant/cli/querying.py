@@ -10,15 +10,24 @@ import click
 from observant.cli.console import print_json, print_table, wide_enough
 from observant.cli.groups import Group
 from observant.cli.options import max_period_option, robots_option
-from observant.cli.store_options import ago, due, opened, source_json, store_options
+from observant.cli.store_options import (
+    ago,
+    collected,
+    due,
+    opened,
+    picked,
+    source_json,
+    store_options,
+)
 from observant.cli.values import Choice, Integer, Number
 from observant.names import RESULT_FORMS
-from observant.times import iso
 
 if TYPE_CHECKING:
-    from observant.store import Store, StoredMember, StoredSource
+    from observant.store import Store, StoredSource
 
 __all__ = ["query"]
+
+_MEMBER = "rank url title dated_at first_at seen_at left_at"
 
 
 @click.group("query", cls=Group, short_help="Standing queries: lists whose results are tracked.")
@@ -167,7 +176,7 @@ def show(name: str, dropped: bool, store: str | None, config: str | None, as_jso
         row = _one(found, name)
         members = found.members.list(row.name, left=dropped)
     if as_json:
-        print_json(source_json(row) | {"results": [_member_json(member) for member in members]})
+        print_json(source_json(row) | {"results": [picked(member, _MEMBER) for member in members]})
         return
     now = time.time()
     _print(
@@ -196,17 +205,11 @@ def remove(names: tuple[str, ...], store: str | None, config: str | None, as_jso
     Examples:
       observant query remove bees
     """
-    from observant.observer.members import retire_members
-    from observant.observer.watching import touch
     from observant.units import counted
 
-    with opened(store, config) as (found, _):
-        rows = [_one(found, name) for name in names]
-        retired = 0
-        for row in rows:
-            found.sources.remove(row.name)
-            retired += retire_members(found, row.name)
-        touch(found)
+    with collected(store, config) as collection:
+        rows = [_one(collection.store, name) for name in names]
+        retired = sum(collection.sources.remove(row.id) for row in rows)
     if as_json:
         print_json({"removed": [row.name for row in rows], "retired": retired})
         return
@@ -239,15 +242,3 @@ def _terms(terms: tuple[str, ...]) -> dict[str, Any]:
         except ValueError:
             raise InputError(f"a term is WORDS or WORDS=WEIGHT, not {term!r}") from None
     return {"terms": found} if found else {}
-
-
-def _member_json(member: StoredMember) -> dict[str, Any]:
-    return {
-        "rank": member.rank,
-        "url": member.url,
-        "title": member.title,
-        "dated_at": iso(member.dated_at),
-        "first_at": iso(member.first_at),
-        "seen_at": iso(member.seen_at),
-        "left_at": iso(member.left_at),
-    }

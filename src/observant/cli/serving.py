@@ -18,7 +18,7 @@ from observant.cli.options import (
     objective_option,
     verbose_option,
 )
-from observant.cli.store_options import opened, store_options
+from observant.cli.store_options import opened, picked, store_options
 from observant.cli.values import Choice, Integer, Number
 from observant.names import ROLES, SCOPES
 from observant.times import iso
@@ -185,17 +185,8 @@ def user_list(store: str | None, config: str | None, as_json: bool) -> None:
     with opened(store, config) as (found, _):
         accounts = found.accounts.list()
     if as_json:
-        print_json(
-            [
-                {
-                    "name": account.name,
-                    "role": account.role,
-                    "created_at": iso(account.created_at),
-                    "signed_in_at": iso(account.signed_in_at),
-                }
-                for account in accounts
-            ]
-        )
+        fields = "name role created_at signed_in_at"
+        print_json([picked(account, fields) for account in accounts])
         return
     for account in accounts:
         last = iso(account.signed_in_at) or "never"
@@ -309,20 +300,8 @@ def token_list(store: str | None, config: str | None, as_json: bool) -> None:
     with opened(store, config) as (found, _):
         rows = found.tokens.list()
     if as_json:
-        print_json(
-            [
-                {
-                    "id": row.id,
-                    "name": row.name,
-                    "scope": row.scope,
-                    "account": row.account,
-                    "created_at": iso(row.created_at),
-                    "expires_at": iso(row.expires_at),
-                    "used_at": iso(row.used_at),
-                }
-                for row in rows
-            ]
-        )
+        fields = "id name scope account created_at expires_at used_at"
+        print_json([picked(row, fields) for row in rows])
         return
     for row in rows:
         last = iso(row.used_at) or "never"

@@ -5,19 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from observant.cli.groups import Group
 from observant.cli.options import budget_option, grace_option, objective_option
-from observant.cli.store_options import opened, store_options, tell_disabled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
-
-    from observant.service.collection import Collection
+from observant.cli.store_options import collected, store_options, tell_disabled
 
 __all__ = ["settings"]
 
@@ -50,7 +43,7 @@ def show(store: str | None, config: str | None, as_json: bool) -> None:
 
     from observant.cli.console import print_json
 
-    with _collection(store, config) as collection:
+    with collected(store, config) as collection:
         view = collection.settings.get()
     if as_json:
         print_json(msgspec.to_builtins(view))
@@ -95,7 +88,7 @@ def change(
         raise click.UsageError("give --budget, --objective, --grace or --forget")
     told: dict[str, str | None] = dict.fromkeys((*given, "retention")) if forget else {}
     told |= {name: value for name, value in given.items() if value is not None}
-    with _collection(store, config) as collection:
+    with collected(store, config) as collection:
         view = collection.settings.change(msgspec.convert(told, SettingsChanges))
     if as_json:
         print_json(msgspec.to_builtins(view))
@@ -124,7 +117,7 @@ def export(file: str, mask: bool, store: str | None, config: str | None, as_json
     from observant.errors import InputError
     from observant.units import counted
 
-    with _collection(store, config) as collection:
+    with collected(store, config) as collection:
         document = collection.document.export(secrets=not mask)
     text = msgspec.json.format(msgspec.json.encode(document), indent=2)
     if file == "-":
@@ -170,7 +163,7 @@ def import_(file: str, store: str | None, config: str | None, as_json: bool) -> 
         raise InputError(f"cannot be read: {error.strerror}", file=file) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"this is not an export of observant: {error}", file=file) from error
-    with _collection(store, config, create=True) as collection:
+    with collected(store, config, create=True) as collection:
         told = collection.document.import_(document, trusted=True)
         disabled = tell_disabled(collection.store, collection.given)
     if as_json:
@@ -179,22 +172,3 @@ def import_(file: str, store: str | None, config: str | None, as_json: bool) -> 
     click.echo(f"{told.added} added, {told.changed} changed, {told.known} as they were")
     for refused in told.refused:
         click.echo(f"refused: {refused.what}: {refused.reason}", err=True)
-
-
-def _collection(
-    store: str | None, config: str | None, *, create: bool = False
-) -> AbstractContextManager[Collection]:
-    from contextlib import contextmanager
-
-    from observant.service.collection import Collection
-
-    @contextmanager
-    def made() -> Iterator[Collection]:
-        with opened(store, config, create=create) as (found, loaded):
-            collection = Collection(found, loaded)
-            try:
-                yield collection
-            finally:
-                collection.cache.close()
-
-    return made()

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from observant.observer.config import Config
+    from observant.service.collection import Collection
     from observant.store import Store, StoredSource
 
 __all__ = [
     "ago",
+    "collected",
     "due",
     "new_file",
     "opened",
+    "picked",
     "place",
     "source_json",
     "store_options",
@@ -80,6 +83,21 @@ def tell_disabled(store: Store, config: Config) -> list[dict[str, str]]:
     return found
 
 
+@contextmanager
+def collected(
+    store: str | None, config: str | None, *, create: bool = False
+) -> Iterator[Collection]:
+    """The collection that these options name, for commands that change it as pages and API do."""
+    from observant.service.collection import Collection
+
+    with opened(store, config, create=create) as (found, loaded):
+        collection = Collection(found, loaded)
+        try:
+            yield collection
+        finally:
+            collection.cache.close()
+
+
 def ago(at: float | None, now: float) -> str:
     """Write an instant for people.
 
@@ -127,3 +145,11 @@ def source_json(source: StoredSource) -> dict[str, Any]:
         elif isinstance(value, bytes):
             values[name] = value.hex()
     return values
+
+
+def picked(row: Any, names: str) -> dict[str, Any]:
+    """Some fields of a stored value as JSON tells them."""
+    return {
+        name: iso(getattr(row, name)) if name.endswith("_at") else getattr(row, name)
+        for name in names.split()
+    }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.options import limit_option
-from observant.cli.store_options import ago, due, opened, source_json, store_options
+from observant.cli.store_options import ago, collected, due, opened, source_json, store_options
 from observant.cli.values import Choice, Integer
 from observant.names import DIFFS, SORTS, STATES
 from observant.times import iso
@@ -248,14 +248,14 @@ def _change_state(
     state: str,
 ) -> None:
     from observant.cli.console import print_json
-    from observant.observer.watching import touch
+    from observant.service.collection import BulkChange
     from observant.units import counted
 
-    with opened(store, config) as (found, _):
-        names = _named(found, sources, tag)
-        for name in names:
-            found.sources.update(name, state=state)
-        touch(found)
+    action: Any = "pause" if state == "paused" else "resume"
+    with collected(store, config) as collection:
+        chosen = _chosen(collection.store, sources, tag)
+        collection.sources.bulk(BulkChange(action=action, ids=tuple(chosen)))
+    names = list(chosen.values())
     if as_json:
         print_json({"state": state, "sources": names})
     else:
@@ -316,34 +316,33 @@ def remove(
       observant remove --tag old --forget
     """
     from observant.cli.console import print_json
-    from observant.observer.watching import touch
+    from observant.service.collection import BulkChange
     from observant.units import counted
 
-    with opened(store, config) as (found, _):
-        names = _named(found, sources, tag)
-        for name in names:
-            found.sources.remove(name, forget=forget)
-        touch(found)
+    with collected(store, config) as collection:
+        chosen = _chosen(collection.store, sources, tag)
+        collection.sources.bulk(BulkChange(action="remove", ids=tuple(chosen)), forget=forget)
+    names = list(chosen.values())
     if as_json:
         print_json({"removed": names})
     else:
         click.echo(f"{counted(len(names), 'source')} removed.")
 
 
-def _named(store: Store, sources: tuple[str, ...], tag: str | None) -> list[str]:
-    """The names of the sources that are meant."""
+def _chosen(store: Store, sources: tuple[str, ...], tag: str | None) -> dict[int, str]:
+    """Numbers and names of the sources that are meant."""
     from observant.errors import InputError
 
-    names = [store.sources.find(source).name for source in sources]
+    rows = [store.sources.find(source) for source in sources]
     if tag:
-        names += [row.name for row in store.sources.each(tag=tag)]
-    if not names:
+        rows += store.sources.each(tag=tag)
+    if not rows:
         raise InputError(
             f"there is no source with the tag {tag!r}"
             if tag
             else "say which sources: their names, or --tag"
         )
-    return list(dict.fromkeys(names))
+    return {row.id: row.name for row in rows}
 
 
 def _print_table(rows: list[StoredSource]) -> None:

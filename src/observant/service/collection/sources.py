@@ -14,6 +14,7 @@ import numpy as np
 from observant.errors import BusyError, InputError, MissingError, ObservantError
 from observant.names import DIFFS
 from observant.observer.config import SourceSettings
+from observant.observer.members import retire_members
 from observant.observer.tasks import show
 from observant.observer.watching import own_settings
 from observant.service.answers import (
@@ -220,10 +221,18 @@ class Sources:
             self._in.changed()
         return self.row(before.name)
 
-    def remove(self, source: int | str, *, forget: bool = False) -> None:
-        """Stop watching a source; `forget` deletes its visits and versions as well."""
-        self._in.store.sources.remove(self._in.find(source).name, forget=forget, now=self._in.now())
+    def remove(self, source: int | str, *, forget: bool = False) -> int:
+        """Stop watching a source; `forget` deletes its visits and versions as well.
+
+        With a standing query go the results that were watched for it: returns how many.
+        """
+        retired = self._remove(self._in.find(source), forget)
         self._in.changed()
+        return retired
+
+    def _remove(self, source: StoredSource, forget: bool) -> int:
+        self._in.store.sources.remove(source.name, forget=forget, now=self._in.now())
+        return retire_members(self._in.store, source.name) if source.kind == "query" else 0
 
     def pause(self, source: int | str) -> SourceRow:
         """Stop visiting a source for a while."""
@@ -233,29 +242,28 @@ class Sources:
         """Go on visiting a source."""
         return self.update(source, SourceChanges(state="active"))
 
-    def bulk(self, change: BulkChange) -> BulkAnswer:
-        """Do one thing to many sources."""
+    def bulk(self, change: BulkChange, *, forget: bool = False) -> BulkAnswer:
+        """Do one thing to many sources; removed ones lose their visits too if `forget`."""
         if change.action in {"tag", "untag"} and not isinstance(change.value, str):
             raise InputError(f"to {change.action} sources, give the tag as value")
         if change.action == "importance" and not isinstance(change.value, int | float):
             raise InputError("to set the importance, give a number as value")
         # All are known before any is changed.
-        config, tags = self._in.config, {}
+        config, chosen = self._in.config, {}
         for source in self._chosen(change):
-            tags[source.name] = source.tags
+            chosen[source.name] = source
             if change.action in {"tag", "untag"} and change.value in config.tags:
                 after = _fields(change, source.tags)["tags"]
                 config.settings_of(after, source.config, source.name)
-        now = self._in.now()
         if change.action == "remove":
-            for name in tags:
-                self._in.store.sources.remove(name, now=now)
+            for source in chosen.values():
+                self._remove(source, forget)
         else:
-            fields = {name: _fields(change, own) for name, own in tags.items()}
-            self._in.store.sources.update_many(fields, now=now)
-        if tags:
+            fields = {name: _fields(change, source.tags) for name, source in chosen.items()}
+            self._in.store.sources.update_many(fields, now=self._in.now())
+        if chosen:
             self._in.changed()
-        return BulkAnswer(sources=len(tags))
+        return BulkAnswer(sources=len(chosen))
 
     def check(self, source: int | str) -> CheckAnswer:
         """Visit a source now, due or not, and wait for what it finds."""
