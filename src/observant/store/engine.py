@@ -10,7 +10,7 @@ import msgspec
 
 from observant.errors import StoreError, StoreVersionError
 from observant.store.statements import migrations, statements
-from observant.times import micros, seconds
+from observant.times import micros
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,7 +35,6 @@ def chunks(values: Iterable[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
 
 
 _FORMS: dict[str, Callable[[Any], Any]] = {
-    "at": seconds,
     "json": msgspec.json.decode,
     "words": msgspec.json.Decoder(tuple[str, ...]).decode,
     "bool": bool,
@@ -50,27 +49,26 @@ class Columns(Generic[T]):
     """
 
     def __init__(self, kind: Callable[..., T], columns: str, **forms: Callable[[Any], Any]) -> None:
-        self._kind = kind
-        known = _FORMS | forms
-        named = [column.partition(":") for column in columns.split()]
-        self._names = [name for name, _, _ in named]
-        self._converted = [
-            (place, known[form or "at"])
-            for place, (name, _, form) in enumerate(named)
-            if form or name.endswith("_at")
-        ]
+        known: dict[str, Any] = _FORMS | forms | {"kind": kind}
+        fields = []
+        for place, column in enumerate(columns.split()):
+            name, _, form = column.partition(":")
+            value = f"row[{place}]"
+            if form == "at" or (not form and name.endswith("_at")):
+                value = f"None if {value} is None else {value} / 1e6"
+            elif form:
+                value = f"None if {value} is None else {form}({value})"
+            fields.append(f"{name}={value}")
+        # As fast as if it were written by hand: a scheduler reads every source.
+        self._made = eval(f"lambda row, **more: kind({', '.join(fields)}, **more)", known)  # noqa: S307
 
     def __call__(self, row: Row, **more: Any) -> T:
         """One row; `more` are fields that it does not hold."""
-        values = list(row)
-        for place, converted in self._converted:
-            if values[place] is not None:
-                values[place] = converted(values[place])
-        return self._kind(**dict(zip(self._names, values, strict=True)), **more)
+        return self._made(row, **more)  # type: ignore[no-any-return]
 
     def all(self, rows: Iterable[Row]) -> list[T]:
         """Many rows."""
-        return [self(row) for row in rows]
+        return list(map(self._made, rows))
 
 
 class Session(ABC):
