@@ -245,7 +245,7 @@ def _delivery(row: Row) -> Delivery:
 _DELIVERY = Columns(
     Delivery, "id subscription state queued_at due_at attempts error message done_at"
 )
-_EVENT = Columns(StoredEvent, "id topic payload:json source created_at")
+_EVENT = Columns(StoredEvent, "id topic payload:json source created_at number source_id")
 
 
 def check_delivery(row: dict[str, Any]) -> None:

@@ -609,7 +609,7 @@ UPDATE deliveries SET
 
 -- name: select_deliveries
 SELECT d.id, u.name, d.state, d.queued_at, d.due_at, d.attempts, d.error, d.message, d.done_at,
-    e.event, e.topic, e.payload, s.name, e.created_at
+    e.event, e.topic, e.payload, s.name, e.created_at, e.id, e.source
 FROM deliveries AS d
 JOIN subscriptions AS u ON u.id = d.subscription
 JOIN events AS e ON e.id = d.event
