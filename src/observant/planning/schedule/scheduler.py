@@ -62,10 +62,10 @@ class Scheduler(Upkeep):
     `jitter` moves every visit by up to that share of its period, so that visits do not lock to a
     phase. `max_period` is the ceiling: no source waits longer, however little it is worth.
     `explore` is the probability that a source whose rate is still uncertain is visited when a
-    visit teaches most. `burst` is the most that can be spent at once (default: √n visits). `lease`
-    is how long a visit may stay unreported before it is offered again, `retry` the pause after a
-    failure, doubled each time. A host rests `host_delay` days after every visit, and has at most
-    `host_cap` visits a day (and four more that it has saved up).
+    visit teaches most. `burst` is the most that can be spent at once (default: √n visits, or a
+    second of the budget). `lease` is how long a visit may stay unreported before it is offered
+    again, `retry` the pause after a failure, doubled each time. A host rests `host_delay` days
+    after every visit, and has at most `host_cap` visits a day (and four more that it has saved up).
     """
 
     def __init__(

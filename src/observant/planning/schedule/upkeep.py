@@ -8,6 +8,7 @@ import numpy as np
 
 from observant.planning.schedule.knowledge import Knowledge
 from observant.planning.schedule.learning import learn_prior
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,7 +129,8 @@ class Upkeep(Knowledge):
             return
         clock = self._clock[0]
         costs = self._sources["cost"][here]
-        burst = np.sqrt(len(here)) * costs.mean()
+        # What a second brings is never lost: whoever asks may be busy for a while.
+        burst = max(np.sqrt(len(here)) * costs.mean(), clock["budget"] / DAY)
         clock["burst"] = burst if self._given_burst is None else self._given_burst
         clock["purse"] = min(clock["purse"], clock["burst"])
         clock["gain"] = _GAIN if len(self._grid) else min(0.05, 1 / np.sqrt(len(here)))
