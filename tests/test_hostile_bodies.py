@@ -205,6 +205,23 @@ def test_short_of_memory_nothing_is_made_up(kind):
     assert seen == {"refused", "read"}
 
 
+def test_short_of_memory_no_page_of_a_sitemap_is_lost(bombs):
+    answer = fetched(bombs.BOMBS["sitemap: pages"].body(1 << 20), "application/xml")
+    whole = tasks._read(body_of(answer, "sitemap")).comparison.text
+    seen = set()
+    for memory in (4, 6, 8, 12, 16, 24, 64):
+        with Pool({"small": Lane(1, 20, 0, memory * MB)}) as workers:
+            try:
+                task = body_of(answer, "sitemap")
+                found = workers.call("read", task, Read, lane="small").comparison
+            except WorkerError:
+                seen.add("refused")
+                continue
+        assert found.text == whole, f"{memory} MB: {found.reason}"
+        seen.add("read")
+    assert seen == {"refused", "read"}
+
+
 def test_a_worker_that_is_killed_makes_a_failed_visit(bombs, monkeypatch):
     """By a limit or by anybody: the visit fails with its reason, and the next one works."""
     slow = fetched(bombs.BOMBS["numbers"].body(), "application/json")

@@ -176,14 +176,14 @@ def read_html(body: bytes, *, fold: bool = True) -> Document:
         etree.fromstring(body, parser)
     except etree.LxmlError:
         reader.close()  # an empty body, or one that is not HTML at all: keep what was read
-        _check_memory(parser)
+        check_memory(parser)
         return reader.document
-    _check_memory(parser)
+    check_memory(parser)
     _parsers.pair = parser, reader
     return reader.document
 
 
-def _check_memory(parser: Any) -> None:
+def check_memory(parser: Any) -> None:
     """A parser that has run out of memory keeps what it had read: that is not the page."""
     if any(entry.type == etree.ErrorTypes.ERR_NO_MEMORY for entry in parser.error_log):
         raise MemoryError
@@ -202,9 +202,9 @@ def html_tree(body: bytes) -> Any:
     try:
         root = etree.fromstring(body, parser)
     except etree.LxmlError as error:
-        _check_memory(parser)
+        check_memory(parser)
         raise UnreadableError(f"the page cannot be read as HTML: {error}") from None
-    _check_memory(parser)
+    check_memory(parser)
     if root is None:
         raise UnreadableError("the page is empty")
     if any("depth" in entry.message.lower() for entry in parser.error_log):
@@ -457,9 +457,9 @@ def _parsed(text: bytes, parser: Any) -> Any:
     try:
         root = etree.fromstring(text, parser)
     except etree.LxmlError as error:
-        _check_memory(parser)
+        check_memory(parser)
         raise UnreadableError(f"the body is not XML: {str(error)[:200]}") from None
-    _check_memory(parser)
+    check_memory(parser)
     return root
 
 

@@ -67,13 +67,17 @@ def read_sitemap(body: bytes) -> Sitemap | None:
         return Sitemap(pages, []) if pages else None
     from lxml import etree
 
+    from observant.observer.comparing.normalising import check_memory
+
     parser = etree.XMLParser(
         recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
     )
     try:
         root = etree.fromstring(body, parser)
     except (etree.XMLSyntaxError, ValueError):
+        check_memory(parser)
         return None
+    check_memory(parser)
     if root is None or _local(root) not in {"urlset", "sitemapindex"}:
         return None
     found = Sitemap([], [])
