@@ -405,3 +405,13 @@ def test_arrow_consumers(small):
     assert len(arrow.to_pandas()) == 300
     assert duckdb.sql("select count(*) from arrow").fetchall() == [(300,)]
     assert arrow.num_rows == 300
+
+
+@pytest.mark.parametrize("method", ["last-modified", "last-modified-raw"])
+def test_one_visit_has_no_rate_by_dates_either(method):
+    log = VisitLog.from_columns(
+        source=["one", "two", "two"], time=[5, 0, 5], last_modified=[3, 0, 4], time_unit="d"
+    )
+    once, twice = estimate_rates(log, method).rate_per_day
+    assert np.isnan(once)
+    assert np.isfinite(twice)

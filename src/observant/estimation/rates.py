@@ -456,7 +456,8 @@ def _last_modified(evidence: Evidence, totals: Totals, *, corrected: bool) -> ND
         share = x / n
         inner = (x - 1) - x / (n * np.log1p(-share))
         x = np.where(x == n, n - 1, np.where(x == 0, 0.0, inner))
-    return np.where((totals.dated_changes == 0) & (undated > 0), np.nan, x / totals.quiet)
+    nothing = (totals.comparisons == 0) | ((totals.dated_changes == 0) & (undated > 0))
+    return np.where(nothing, np.nan, x / totals.quiet)
 
 
 def _beta_interval(
