@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from observant.observer.scheduling import GRID
+from observant.estimation.belief import OLD_GRID as GRID
 from observant.store import Entry, Event, Posterior, Source, Visit, open_store
 
 DAYS = 30.0

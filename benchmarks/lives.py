@@ -27,7 +27,7 @@ HOSTS = 10
 def nursery(file, port):
     from observant.observer.config import Config
     from observant.observer.loop import Observer
-    from observant.observer.scheduling import warm_up
+    from observant.observer.schedule import warm_up
     from observant.observer.transport import Guard, Politeness, Transport
     from observant.store import open_store
     from observant.store.engine import micros
@@ -153,7 +153,7 @@ class Lives:
         """How far what the store has learned is from what its visits teach, each counted once."""
         import numpy as np
 
-        from observant.observer.scheduling import Planned, Schedule
+        from observant.observer.schedule import Planned, Schedule
         from observant.store import open_store
 
         with open_store(self.file) as store:

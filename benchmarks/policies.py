@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from observant.planning.adaptive import AdaptivePolicy
+from observant.planning.policy import ObservantPolicy
 from observant.planning.rivals import RULES
 from observant.simulation import simulate
 from observant.simulation.comparison import METRICS
@@ -44,9 +44,9 @@ PLANNERS = (
 RIVALS = (*PLANNERS, *RULES)
 OURS = "observant"
 WITHOUT = {
-    "siblings": AdaptivePolicy(siblings=False, name="without siblings"),
-    "drift": AdaptivePolicy(drift=np.inf, name="without drift"),
-    "ages": AdaptivePolicy(ages=False, name="without ages"),
+    "siblings": ObservantPolicy(siblings=False, name="without siblings"),
+    "drift": ObservantPolicy(drift=np.inf, name="without drift"),
+    "ages": ObservantPolicy(ages=False, name="without ages"),
 }
 
 

@@ -30,7 +30,7 @@ from observant.observer.comparing import Comparer
 from observant.observer.config import Config
 from observant.observer.loop import Observer
 from observant.observer.running import describe
-from observant.observer.scheduling import warm_up
+from observant.observer.schedule import warm_up
 from observant.observer.synthetic.serving import locate, serving
 from observant.observer.synthetic.world import DemoWorld
 from observant.observer.transport import Guard, Politeness, Transport

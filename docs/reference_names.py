@@ -61,7 +61,7 @@ LAYERS = {
     "Who is visited how often, and who is next?": {
         "observant.planning": "planning.md",
         "observant.planning.schedule": "scheduling.md",
-        "observant.planning.adaptive": "policy.md",
+        "observant.planning.policy": "policy.md",
         "observant.planning.phases": "seasons.md",
         "observant.planning.discrete": "optimisers.md",
         "observant.planning.partition": "optimisers.md",

@@ -7,8 +7,8 @@ that. Nothing here may be more than text on any page.
 import msgspec
 import numpy as np
 
+from observant.estimation.belief import OLD_GRID as GRID
 from observant.observer.config import Config
-from observant.observer.scheduling import GRID
 from observant.service.access import Access
 from observant.service.collection import Collection, NewSource
 from observant.store import (

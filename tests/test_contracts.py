@@ -241,8 +241,9 @@ def test_every_objective_with_a_name_is_registered():
 
 
 def test_the_scheduler_knows_every_objective():
-    from observant.planning.schedule.crossing import CODES, value
     from observant.planning.schedule.grids import _POWERS
+
+    from observant.planning.schedule.crossing import CODES, value
 
     assert set(CODES) == set(_POWERS) == set(OBJECTIVES)
     for name, kind in OBJECTIVES.items():
@@ -274,7 +275,7 @@ def test_broken_objectives_are_found_out():
 
 # -- policies -------------------------------------------------------------------------------------
 
-PLACES = "observant.planning.rivals", "observant.planning.adaptive", "observant.simulation"
+PLACES = "observant.planning.rivals", "observant.planning.policy", "observant.simulation"
 
 
 def check_policy(policy, world):

@@ -1026,7 +1026,8 @@ def test_the_command_watches_the_sources_of_a_file(tmp_path):
     assert "1 source added" in run(file, "--store", store)
     again = json.loads(run(file, "--store", store, "--json"))
     assert (again["sources_added"], again["visits_recorded"]) == (0, 0)
-    from observant.observer.scheduling import GRID
+    from observant.estimation.belief import SIZE
+    from observant.estimation.online import OnlinePosterior
     from observant.store import open_store
 
     with open_store(str(store)) as found:
@@ -1034,7 +1035,10 @@ def test_the_command_watches_the_sources_of_a_file(tmp_path):
         log = found.visits.log()
     assert known.source.name == "https://example.org/"
     assert log.changed.tolist() == [-1, 0, 1]
-    # One quiet day and one with a change: log L = −λ + log(1 − exp(−λ)), kept with the source.
-    expected = -GRID + np.log(-np.expm1(-GRID))
-    kept = np.frombuffer(known.posterior, np.float32)
-    assert kept == pytest.approx(expected - expected.max(), rel=1e-5)
+    # One quiet day and one with a change, kept with the source.
+    alone = OnlinePosterior()
+    alone.visit(1.0, changed=False)
+    alone.visit(1.0, changed=True)
+    assert len(known.posterior) == SIZE
+    rates = known.source.rate, known.source.rate_low, known.source.rate_high
+    assert rates == pytest.approx(alone.belief(), rel=1e-9)

@@ -1295,7 +1295,7 @@ def test_a_silence_is_told_once(store):
 def test_an_observer_tells_of_a_change_by_webhook(tmp_path):
     from observant.observer.loop import Observer
     from observant.observer.running import add_sources, describe
-    from observant.observer.scheduling import warm_up
+    from observant.observer.schedule import warm_up
 
     warm_up()  # on a new clone the scheduler is compiled first, and that takes its time
     page, draft = tmp_path / "page.txt", tmp_path / "draft.txt"

@@ -23,7 +23,7 @@ from observant.observer.comparing import Comparer, Rules
 from observant.observer.config import Config, Retention, SourceSettings, load_config
 from observant.observer.loop import Observer, touch
 from observant.observer.running import add_sources, describe, pages_of_sitemap, take_up_config
-from observant.observer.scheduling import warm_up
+from observant.observer.schedule import warm_up
 from observant.observer.sources import Surroundings, make_source
 from observant.observer.sources.sitemap import read_sitemap
 from observant.observer.synthetic.run import run_demo

@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from observant.errors import InputError
+from observant.estimation.belief import Likelihoods
 from observant.observer.clock import AcceleratedClock, SteadyClock
 from observant.observer.config import load_config, who_else_can_write
 from observant.observer.hours import ActiveHours
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import Outage
-from observant.observer.scheduling import DAY, GRID, Planned, Schedule
+from observant.observer.schedule import Planned, Schedule
 from observant.observer.synthetic.world import KINDS, DemoWorld
+from observant.times import DAY
 
 from .patience import in_simulated_time
 
@@ -324,9 +326,9 @@ def test_a_restarted_schedule_believes_what_the_first_one_did():
 
     second = Schedule(budget=50.0, start=40 * DAY)
     second.restore_prior(first.prior)
-    second.add([Planned(n, n, last_at=last.get(n), evidence=first.evidence(n)) for n in rates])
+    second.add([Planned(n, n, last_at=last.get(n), likelihood=first.likelihood(n)) for n in rates])
     for name in rates:
-        assert second.belief(name) == pytest.approx(first.belief(name), rel=1e-4)
+        assert second.belief(name) == pytest.approx(first.belief(name), rel=1e-9)
     now = first.expectation(40 * DAY), second.expectation(40 * DAY)
     assert now[0].alpha == pytest.approx(now[1].alpha, abs=1e-5)
     assert second.price == pytest.approx(first.price, rel=0.2)
@@ -363,9 +365,9 @@ def test_hosts_have_priors_of_their_own():
     schedule.add([Planned("fast new", "fast"), Planned("slow new", "slow")])
     assert schedule.belief("fast new").rate > 0.5
     assert schedule.belief("slow new").rate < 0.1
-    assert not np.frombuffer(schedule.evidence("fast new"), np.float32).any()
+    assert schedule.likelihood("fast new") == Likelihoods.empty(1).pack(0)
     again = Schedule(budget=60.0, start=20 * DAY)
-    again.add([Planned(n, n[:4], last_at=0.0, evidence=schedule.evidence(n)) for n in rates])
+    again.add([Planned(n, n[:4], last_at=0.0, likelihood=schedule.likelihood(n)) for n in rates])
     again.learn()
     for name in rates:
         assert again.belief(name) == pytest.approx(schedule.belief(name), rel=0.05)
@@ -433,17 +435,26 @@ def test_a_resting_source_comes_back_when_it_was_told_to():
 def test_a_visit_by_somebody_else_is_adopted():
     schedule = Schedule(budget=1.0, start=10 * DAY)
     schedule.add([Planned("a", "a", last_at=0.0), Planned("b", "b", last_at=0.0)])
-    taught = schedule.evidence("a")
+    taught = schedule.likelihood("a")
     schedule.visited("b", 9 * DAY, True)
-    schedule.adopt("a", 9 * DAY, schedule.evidence("b"))
-    assert schedule.evidence("a") == schedule.evidence("b") != taught
+    schedule.adopt("a", 9 * DAY, schedule.likelihood("b"))
+    assert schedule.likelihood("a") == schedule.likelihood("b") != taught
     schedule.adopt("a", 8 * DAY, taught)  # older news
-    assert schedule.evidence("a") != taught
+    assert schedule.likelihood("a") != taught
 
 
-def test_the_grid_holds_what_people_watch():
-    assert GRID[0] < 1 / 3650
-    assert GRID[-1] > 1000
+@pytest.mark.parametrize(("rate", "gap"), [(43_200.0, 10.0), (1e-4, 30 * DAY), (30.0, 2880.0)])
+def test_a_schedule_sees_what_can_be_seen(rate, gap):
+    """A page that changes every two seconds, one in 27 years, one thirty times a day."""
+    schedule = Schedule(budget=1.0, start=0.0)
+    schedule.add([Planned("a", "a")])
+    rng = np.random.default_rng(3)
+    schedule.visited("a", gap, None)
+    for visit in range(2, 400):
+        schedule.visited("a", visit * gap, bool(rng.random() < -np.expm1(-rate * gap / DAY)))
+    belief = schedule.belief("a")
+    assert belief.low < rate < belief.high
+    assert belief.low < belief.rate < belief.high
 
 
 # -- synthetic web --------------------------------------------------------------------------------

@@ -13,11 +13,12 @@ import pytest
 
 from observant.errors import UnknownSourceError
 from observant.observer.audits import Audits, Dates
-from observant.observer.scheduling import DAY, Planned, Schedule
+from observant.observer.schedule import Planned, Schedule
 from observant.observer.visit import Fetched
 from observant.store import Source, open_store
 from observant.store.groups import GroupRead
 from observant.store.visit import Comparison, Previous
+from observant.times import DAY
 
 from .patience import PATIENCE
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from observant.errors import InputError
+from observant.estimation.belief import Likelihoods
 from observant.estimation.online import OnlinePosterior
 from observant.estimation.priors import Prior
 from observant.planning.allocation import plan
@@ -126,7 +127,7 @@ def test_equals_a_plain_reference():
     """The same decisions as a plain heap that asks the objective itself, at a price that rests."""
     budget, n = 12.0, 40
     scheduler, rates, importance, last, _ = started(n, budget, jitter=0)
-    scheduler._clock["gain"] = 0.0
+    scheduler._state.clock["gain"] = 0.0
     period = objective("freshness", rates).period_at(scheduler.price / importance)
     heap = [(last[i] + period[i], i) for i in range(n) if np.isfinite(period[i])]
     heapq.heapify(heap)
@@ -198,7 +199,7 @@ def test_a_backlog_does_not_burst():
 def test_the_price_finds_its_way_back(factor):
     """A wrong price, told to nobody: only what happens can mend it."""
     scheduler, rates, importance, last, best = started(300, 90.0)
-    scheduler._clock["price"] *= factor
+    scheduler._state.clock["price"] *= factor
     times, sources = drive(scheduler, 120.0)
     assert scheduler.price == pytest.approx(best.price, rel=0.1)
     share = freshness_of(times, sources, rates, last, 60.0, 120.0)
@@ -242,7 +243,7 @@ def test_removed_sources_are_never_due_and_their_places_are_used_again():
     _, sources = drive(scheduler, 20.0)
     assert (sources % 2 == 1).all()
     scheduler.add(["late"], rate=[1.0], importance=2.0)
-    assert len(scheduler._names) == 50
+    assert len(scheduler._state.names) == 50
     assert "late" in scheduler.due(scheduler.next_time())
 
 
@@ -265,7 +266,7 @@ def test_a_failed_visit_observes_nothing_and_is_tried_again_later_and_later():
         scheduler.visited("a", now, "failed")
         pauses.append(scheduler.due_at("a") - now)
     assert pauses == pytest.approx([0.5, 1.0, 2.0, 4.0])
-    assert scheduler._sources["last"][0] == -np.inf
+    assert scheduler._state.sources["last"][0] == -np.inf
 
 
 def test_a_visit_that_is_never_reported_is_offered_again():
@@ -325,18 +326,19 @@ def test_learned_rates_are_those_of_the_online_posterior():
     prior = gamma_prior()
     scheduler = Scheduler(4.0, prior=prior)
     scheduler.add(["a"])
-    alone = OnlinePosterior(prior)
+    alone = OnlinePosterior(prior, drift=np.inf)
     scheduler.visited("a", 1.0)
     for time, gap, changed in ((2.0, 1.0, True), (2.5, 0.5, False), (5.0, 2.5, True)):
         scheduler.visited("a", time, changed=changed)
         alone.visit(gap, changed)
-    np.testing.assert_allclose(scheduler.posterior("a"), alone.weights, atol=1e-14)
-    law = objective("freshness", prior.rates)
+    np.testing.assert_allclose(scheduler.beliefs(["a"]).weights, alone.beliefs.weights, atol=1e-14)
+    assert scheduler.belief("a") == pytest.approx(alone.belief(), rel=1e-12)
+    law = objective("freshness", alone.beliefs.rates[0])
     period = (scheduler.due_at("a") - 5.0) / (
         1 + 0.05 * (2 * scheduler._keys.chance(0, 0, 4, 0) - 1)
     )
-    # Learned crossings lie between two times of a grid (`schedule.grids`): to a few per mille.
-    index = np.sum(alone.weights * law.index(period))
+    # Learned crossings lie between two times (`schedule.index_tables`): to a few per mille.
+    index = np.sum(alone.beliefs.weights[0] * law.index(period))
     assert index == pytest.approx(scheduler.price, rel=0.004)
 
 
@@ -426,11 +428,13 @@ def test_a_visit_nobody_asked_for_counts():
     scheduler = Scheduler(100.0, host_delay=1.0, prior=gamma_prior())
     scheduler.add(range(3), host="h", last=0.0)
     drive(scheduler, 5.0)
-    waiting = [i for i in range(3) if scheduler._sources["state"][i] == scheduler._codes.QUEUED]
+    waiting = [
+        i for i in range(3) if scheduler._state.sources["state"][i] == scheduler._state.codes.QUEUED
+    ]
     assert waiting, "one stands in the queue of its host"
-    before = scheduler.posterior(waiting[0])
+    before = scheduler.belief(waiting[0])
     scheduler.visited(waiting[0], 5.0, changed=True)
-    assert (scheduler.posterior(waiting[0]) != before).any()
+    assert scheduler.belief(waiting[0]) != before
     _, sources = drive(scheduler, 15.0)
     assert set(sources.tolist()) == {0, 1, 2}
 
@@ -488,18 +492,19 @@ def test_what_somebody_else_found_is_adopted_if_it_is_news():
     scheduler = Scheduler(1.0, prior=gamma_prior(), start=10.0)
     scheduler.add(["a", "b"], last=0.0)
     scheduler.visited("b", 9.0, changed=True)
-    scheduler.adopt("a", 9.0, scheduler.evidence_of("b"))
+    scheduler.adopt("a", 9.0, scheduler.likelihood_of("b"))
     assert scheduler.last_visit("a") == 9.0
-    np.testing.assert_array_equal(*scheduler.posteriors(["a", "b"]))
+    np.testing.assert_array_equal(*scheduler.beliefs(["a", "b"]).weights)
     scheduler.adopt("a", 8.0, None)
-    np.testing.assert_array_equal(scheduler.evidence_of("a"), scheduler.evidence_of("b"))
+    assert scheduler.likelihood_of("a") == scheduler.likelihood_of("b")
     scheduler.adopt("a", 99.0, None)  # a clock that is ahead of ours
     assert scheduler.last_visit("a") == 10.0
-    np.testing.assert_allclose(scheduler.posterior("a"), scheduler.prior)
-    with pytest.raises(InputError, match=r"'b': the evidence has 3 numbers for \d+ rates"):
-        scheduler.set_evidence("b", [0.0, 0.0, 0.0])
-    scheduler.set_evidence("b", None)
-    np.testing.assert_allclose(scheduler.posterior("b"), scheduler.prior)
+    unknown = Likelihoods.empty(1)
+    prior = unknown.under(scheduler.prior.rows()).weights[0]
+    np.testing.assert_allclose(scheduler.beliefs(["a"]).weights[0], prior)
+    scheduler.set_likelihood("b", None)
+    np.testing.assert_allclose(scheduler.beliefs(["b"]).weights[0], prior)
+    assert scheduler.likelihood_of("b") == unknown.pack(0)
 
 
 def test_a_glance_takes_some_of_all():

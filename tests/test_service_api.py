@@ -398,7 +398,7 @@ def test_the_overview_tells_all_of_it(program):
 @pytest.mark.slow
 def test_expected_currency_is_that_of_the_closed_form():
     """One source of known rate, last seen s days ago: α(β) = e^(−λ (s−β)⁺)."""
-    from observant.observer.scheduling import GRID
+    from observant.estimation.belief import OLD_GRID as GRID
 
     now = 1.8e9
     with open_store(":memory:") as store:
@@ -621,7 +621,7 @@ def test_a_spot_check_counts_by_its_chance_and_its_importance():
 
 
 def _poisson_evidence(rate):
-    from observant.observer.scheduling import GRID
+    from observant.estimation.belief import OLD_GRID as GRID
 
     return (-0.5 * (np.log(GRID / rate) / 0.1) ** 2).astype(np.float32).tobytes()
 

@@ -710,8 +710,8 @@ def test_an_answer_that_cannot_be_made_says_why_to_people_only_if_it_is_theirs()
 
 
 def test_beliefs_say_the_same_as_the_formula():
+    from observant.estimation.belief import OLD_GRID as GRID
     from observant.observer.config import Config
-    from observant.observer.scheduling import GRID
     from observant.service.beliefs import read_beliefs
     from observant.service.planning import what_if
     from observant.store import Posterior, Source, Visit, open_store
@@ -737,17 +737,17 @@ def test_beliefs_say_the_same_as_the_formula():
         assert mean == pytest.approx(expected, rel=1e-6)
         assert (low <= mean).all()
         assert (mean <= high).all()
-        grid, thin, rows = beliefs.coarse(10)
-        assert thin.sum(axis=1) == pytest.approx([1.0, 1.0])
-        assert thin @ np.log(grid) == pytest.approx(np.log(rates), abs=1e-9)
+        thin, rows = beliefs.thinned(10)
+        assert thin.weights.sum(axis=1) == pytest.approx([1.0, 1.0])
+        assert thin.summary(())[0] == pytest.approx(rates, abs=1e-9)
         assert rows.tolist() == [0, 1]
         plan = what_if(beliefs, budget=2.0)
         assert plan.weight.tolist() == [1.0, 3.0]
         for grace in (0.0, 1e-3, 0.2):
-            beyond = np.maximum(plan.period - grace, 0.0)[:, None] * grid
-            current = (min(grace, 1.0) + -np.expm1(-beyond) / grid) / plan.period[:, None]
+            beyond = np.maximum(plan.period - grace, 0.0)[:, None] * thin.rates
+            current = (min(grace, 1.0) + -np.expm1(-beyond) / thin.rates) / plan.period[:, None]
             current = np.where(plan.period[:, None] <= grace, 1.0, current)  # Brewington (2.40)
-            promised = [0.25, 0.75] @ np.sum(thin * current, axis=1)
+            promised = [0.25, 0.75] @ np.sum(thin.weights * current, axis=1)
             assert plan.promised([grace])[0] == pytest.approx(promised, rel=1e-6)
         assert plan.promised([0.0])[0] == pytest.approx(plan.alpha, rel=1e-6)
 

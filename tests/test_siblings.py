@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from observant.planning.adaptive import AdaptivePolicy
+from observant.estimation.belief import GRID, POINTS, Likelihoods, first_prior
+from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, RATES
+from observant.estimation.evidence import Evidence
 from observant.planning.objectives import objective
-from observant.planning.schedule import Scheduler, grids, siblings
+from observant.planning.policy import ObservantPolicy
+from observant.planning.schedule import Scheduler, index_tables, siblings
 from observant.planning.schedule.crossing import CODES
 from observant.planning.schedule.learning import Lesson, learn_prior
 from observant.processes import Poisson
@@ -25,19 +28,30 @@ SCALE_FREE = ["freshness", "harmonic", "age", "delay", "detected"]
 
 
 @cache
-def mind_of(name):
-    """What a scheduler of an objective knows: 48 rates, 0.002 to 400 updates a mean period."""
+def known_to(name):
+    """What a scheduler of an objective knows."""
     scheduler = Scheduler(10.0, prior="learn", objective=name)
     scheduler.add(range(100))
-    clock = scheduler._clock[0]
-    return scheduler._state[4], float(clock["step"]), int(clock["zero"])
+    return scheduler._state.known
 
 
-spikes = st.lists(st.tuples(st.integers(0, 47), st.floats(0.01, 1.0)), min_size=1, max_size=6).map(
-    lambda some: normal(np.bincount(*zip(*some, strict=True), minlength=48))
+def believed(name, place, weights):
+    """The same with these probabilities of the points at this place, and their rates."""
+    known, spot = known_to(name), np.array(place, np.int16)
+    q = place[0] + OFFSETS[max(place[1], 0)]
+    known.weights[:] = weights
+    known.worths[:] = weights * known.factors[q - FLOOR * FINE]
+    return known, spot, RATES[q - FLOOR * FINE]
+
+
+places = st.tuples(st.integers(-8, 8), st.integers(0, 8)).map(
+    lambda at: (at[0] * FINE + 128 * (at[1] > 0), at[1])
 )
-bells = st.tuples(st.floats(0, 47), st.floats(2, 20)).map(
-    lambda bell: normal(np.exp(-0.5 * ((np.arange(48) - bell[0]) / bell[1]) ** 2))
+spikes = st.lists(st.tuples(st.integers(0, 22), st.floats(0.01, 1.0)), min_size=1, max_size=6).map(
+    lambda some: normal(np.bincount(*zip(*some, strict=True), minlength=POINTS))
+)
+bells = st.tuples(st.floats(0, 22), st.floats(1, 9)).map(
+    lambda bell: normal(np.exp(-0.5 * ((np.arange(POINTS) - bell[0]) / bell[1]) ** 2))
 )
 
 
@@ -45,42 +59,32 @@ def normal(weights):
     return weights / weights.sum()
 
 
-# Between two times of the grid, d = ln(2·10⁵)/47 = 0.26 apart in logarithm, the logarithm of W is
-# taken for straight. Its slope is that of a rate by itself, 0 to 2 (age: 2 to 3), averaged over
-# rates: it bends down by at most 0.75 (one rate) and up by at most the variance of slopes, 1 (two
-# rates far apart). So the error is at most d²/8 = 0.85 %; half of that where rates are not spikes.
-GRID_ERROR = 0.0085
+# Between two times, d = ln(2)/4 = 0.17 apart in logarithm, the logarithm of W is taken for
+# straight. Its slope is that of a rate by itself, 0 to 2 (age: 2 to 3), averaged over rates: it
+# bends down by at most 0.75 (one rate) and up by at most the variance of slopes, 1 (two rates far
+# apart). So the error is at most d²/8 = 0.38 %.
+GRID_ERROR = 0.0038
 
 
 @pytest.mark.parametrize("name", SCALE_FREE)
 @settings(max_examples=60)
-@given(weights=spikes, log_time=st.floats(-4.0, 4.0))
-def test_index_on_a_grid_is_that_of_the_objective(name, weights, log_time):
-    mind, step, zero = mind_of(name)
+@given(place=places, weights=spikes, log_time=st.floats(-4.0, 4.0))
+def test_looked_up_index_is_that_of_the_objective(name, place, weights, log_time):
+    known, spot, rates = believed(name, place, weights)
     s = 10.0**log_time
-    exact = weights @ objective(name, mind.grid).index(s)
-    found = grids.index_on_grid(mind, weights, step, zero, s)
-    assert found == pytest.approx(exact, rel=GRID_ERROR, abs=1e-300)
-
-
-@pytest.mark.parametrize("name", SCALE_FREE)
-@settings(max_examples=40)
-@given(weights=bells, log_time=st.floats(-3.0, 3.0))
-def test_index_of_a_posterior_that_is_no_spike(name, weights, log_time):
-    mind, step, zero = mind_of(name)
-    exact = weights @ objective(name, mind.grid).index(10.0**log_time)
-    found = grids.index_on_grid(mind, weights, step, zero, 10.0**log_time)
-    assert found == pytest.approx(exact, rel=0.005)
+    exact = weights @ objective(name, rates).index(s)
+    # Below the table, λs < 2⁻⁴⁴, an index is nothing.
+    assert index_tables.index_of(known, spot, s) == pytest.approx(exact, rel=GRID_ERROR, abs=1e-22)
 
 
 @pytest.mark.parametrize("name", SCALE_FREE)
 @settings(max_examples=60)
-@given(weights=spikes, log_time=st.floats(-2.0, 2.5), log_guess=st.floats(-5.0, 5.0))
-def test_crossing_on_a_grid_reaches_the_price(name, weights, log_time, log_guess):
-    mind, step, zero = mind_of(name)
-    law = objective(name, mind.grid)
+@given(place=places, weights=bells, log_time=st.floats(-2.0, 2.5), log_guess=st.floats(-5.0, 5.0))
+def test_looked_up_crossing_reaches_the_price(name, place, weights, log_time, log_guess):
+    known, spot, rates = believed(name, place, weights)
+    law = objective(name, rates)
     price = float(weights @ law.index(10.0**log_time))
-    found = grids.crossing_on_grid(mind, weights, CODES[name], step, zero, price, 10.0**log_guess)
+    found = index_tables.crossing_of(known, spot, CODES[name], price, 10.0**log_guess)
     if math.isinf(found):  # only where all that is left is rounding
         assert price >= (1 - 1e-9) * float(weights @ law.limit)
     else:
@@ -91,30 +95,24 @@ def test_crossing_on_a_grid_reaches_the_price(name, weights, log_time, log_guess
 
 @pytest.mark.parametrize("name", ["freshness", "detected"])
 def test_a_price_above_the_limit_is_never_reached(name):
-    mind, step, zero = mind_of(name)
-    weights = np.full(48, 1 / 48)
-    most = float(weights @ objective(name, mind.grid).limit)
-    args = (mind, weights, CODES[name], step, zero)
-    assert grids.crossing_on_grid(*args, 1.01 * most, 1.0) == math.inf
-    assert grids.crossing_on_grid(*args, 0.99 * most, 1.0) < math.inf
-    assert grids.crossing_on_grid(*args, 0.0, 1.0) == 0.0
+    weights = np.full(POINTS, 1 / POINTS)
+    known, spot, rates = believed(name, (-512, 0), weights)
+    most = float(weights @ objective(name, rates).limit)
+    args = (known, spot, CODES[name])
+    assert index_tables.crossing_of(*args, 1.01 * most, 1.0) == math.inf
+    assert index_tables.crossing_of(*args, 0.99 * most, 1.0) < math.inf
+    assert index_tables.crossing_of(*args, 0.0, 1.0) == 0.0
 
 
 @settings(max_examples=100)
-@given(weights=spikes, log_time=st.floats(-6.0, 5.0))
-def test_chance_of_no_change(weights, log_time):
-    """A straight line between two times errs by 0.31·d²/8 = 0.003: e⁻ˣ bends by at most 0.31."""
-    mind, step, zero = mind_of("freshness")
+@given(place=places, weights=spikes, log_time=st.floats(-6.0, 5.0))
+def test_chance_of_no_change(place, weights, log_time):
+    """A straight line between two times errs by 0.31·d²/8 = 0.0012: e⁻ˣ bends by at most 0.31."""
+    known, spot, rates = believed("freshness", place, weights)
     s = 10.0**log_time
-    exact = float(weights @ np.exp(-mind.grid * s))
-    assert grids.stays(mind, weights, step, zero, s) == pytest.approx(exact, abs=0.003)
-    assert grids.stays(mind, weights, step, zero, 0.0) == 1.0
-
-
-def test_a_grid_that_is_not_geometric_has_no_step():
-    assert grids.step_of(np.array([1.0, 2.0, 4.0])) == pytest.approx(math.log(2))
-    assert grids.step_of(np.array([1.0, 2.0, 3.0])) == 0.0
-    assert grids.step_of(np.array([1.0])) == grids.step_of(np.array([0.0, 1.0, 2.0])) == 0.0
+    exact = float(weights @ np.exp(-rates * s))
+    assert index_tables.remains(known, spot, s) == pytest.approx(exact, abs=0.0012)
+    assert index_tables.remains(known, spot, 0.0) == 1.0
 
 
 # -- the clocks of siblings -----------------------------------------------------------------------
@@ -127,7 +125,7 @@ class Clocks:
 
     def __init__(self, parent=(-1,), width=1.0, belief=0):
         nodes = len(parent)
-        self.tides = np.zeros(1, siblings.TIDE)
+        self.tides = np.zeros(1, siblings.SHARED)
         tide = self.tides[0]
         tide["width"], tide["memory"], tide["nodes"], tide["level"] = width, 3000.0, nodes, 1.0
         tide["weight"][belief] = 1.0
@@ -323,60 +321,61 @@ def test_what_is_believed_is_the_mean_of_the_beliefs():
 
 # -- the prior ------------------------------------------------------------------------------------
 
-GRID = np.geomspace(1e-3, 1e2, 48)
-
 
 def outcomes(rates, visits, gap, seed):
-    """Log-likelihoods of existence-only visits at regular times."""
-    changes = np.random.default_rng(seed).binomial(visits, -np.expm1(-rates * gap))
-    log = (
-        changes[:, None] * np.log(-np.expm1(-GRID * gap)) - (visits - changes)[:, None] * GRID * gap
+    """Likelihoods of existence-only visits at regular times, whose rates last."""
+    changed = np.random.default_rng(seed).random((len(rates), visits)) < -np.expm1(
+        -rates[:, None] * gap
     )
-    return log - log.max(axis=1, keepdims=True)
+    return Likelihoods.of(Evidence.from_gaps(np.full(changed.shape, gap), changed), np.inf)
 
 
-def learned(evidence, age=None, node=None, parent=(-1,)):
-    n = len(evidence)
+def learned(likelihoods, age=None, node=None, parent=(-1,)):
+    n = len(likelihoods)
     lesson = Lesson(
-        GRID,
-        evidence,
+        likelihoods,
         np.full(n, -1.0) if age is None else age,
         np.full(n, -1) if node is None else node,
         np.array(parent),
-        np.full(48, 1 / 48),
+        first_prior(),
     )
     return learn_prior(lesson)
+
+
+def near(prior, rate):
+    """The share of a prior within a factor of 4.5."""
+    return prior[np.abs(np.log(GRID / rate)) < 1.5].sum()
 
 
 def test_a_population_of_two_rates_is_found():
     """± 0.04 is three standard errors of the share itself, √(0.21/2000), and the floor."""
     fast = np.arange(2000) < 600
     prior = learned(outcomes(np.where(fast, 1.0, 0.05), 300, 1.0, 3)).prior
-    assert prior.shape == (1, 48)
+    assert prior.shape == (1, len(GRID))
     assert prior.sum() == pytest.approx(1.0)
     # A prior is a mixture of bumps, ± 0.5 wide in log λ; the two rates are 3 apart.
-    near = lambda rate: prior[0, np.abs(np.log(GRID / rate)) < 1.5].sum()  # noqa: E731
-    assert near(1.0) == pytest.approx(0.3, abs=0.04)
-    assert near(0.05) == pytest.approx(0.7, abs=0.04)
+    assert near(prior[0], 1.0) == pytest.approx(0.3, abs=0.04)
+    assert near(prior[0], 0.05) == pytest.approx(0.7, abs=0.04)
     assert (prior > 0).all()  # nothing is impossible
 
 
 def test_a_large_group_has_a_prior_of_its_own_drawn_to_the_whole():
-    certain = np.full((460, 48), -200.0)
-    certain[:400, 10] = certain[400:, 30] = 0.0
+    rates = np.where(np.arange(460) < 400, 0.02, 2.0)
     node = np.repeat([1, 2], [400, 60])
-    found = learned(certain, node=node, parent=(-1, 0, 0))
+    found = learned(outcomes(rates, 300, 1.0, 4), node=node, parent=(-1, 0, 0))
     whole = found.prior[0]
-    assert whole[4:17].sum() == pytest.approx(400 / 460, abs=0.02)
+    assert near(whole, 0.02) == pytest.approx(400 / 460, abs=0.02)
     assert found.rows[node].tolist() == node.tolist()
-    for row, many, rate in ((1, 400, 10), (2, 60, 30)):
-        own = np.eye(48)[rate]
-        np.testing.assert_allclose(found.prior[row], (many * own + 10 * whole) / (many + 10))
+    assert found.owners.tolist() == [0, 1, 2]
+    for row, many, rate in ((1, 400, 0.02), (2, 60, 2.0)):  # with ten sources of the whole
+        share = (many + 10 * near(whole, rate)) / (many + 10)
+        assert near(found.prior[row], rate) == pytest.approx(share, abs=0.01)
 
 
 def test_a_small_group_goes_with_the_group_above():
     node = np.repeat([1, 2, 3, 4, -1], [10, 25, 40, 12, 5])
-    found = learned(np.tile(-GRID, (92, 1)), node=node, parent=(-1, 0, 1, 0, 3))
+    quiet = outcomes(np.zeros(92), 2, 1.0, 1)
+    found = learned(quiet, node=node, parent=(-1, 0, 1, 0, 3))
     # Host 1 has 35 with its folder 2, host 3 has 52 with its folder 4; five are in no group.
     assert found.rows.tolist() == [0, 1, 1, 2, 2]
 
@@ -434,7 +433,7 @@ def test_a_saved_scheduler_goes_on_exactly(dated):
         assert len(here) > 100
         assert here == there
         assert scheduler.price == other.price
-        np.testing.assert_array_equal(scheduler.posterior(7), other.posterior(7))
+        assert scheduler.belief(7) == other.belief(7)
 
 
 def test_siblings_of_a_changed_source_come_forward_unless_they_were_visited_since():
@@ -460,13 +459,13 @@ def test_how_far_siblings_count_is_learned():
     scheduler = Scheduler(12.0, prior="learn")
     scheduler.add(range(120), group=groups, last=0.0)
     run(scheduler, 80.0, updates)
-    assert scheduler._tides["weight"][0, 0] > 0.9  # a group speaks for itself
+    assert scheduler._state.groups.shared["weight"][0, 0] > 0.9  # a group speaks for itself
     rng = np.random.default_rng(6)
     alone = [np.sort(rng.random(rng.poisson(20)) * 200.0) for _ in range(120)]
     scheduler = Scheduler(12.0, prior="learn")
     scheduler.add(range(120), group=groups, last=0.0)
     run(scheduler, 80.0, alone)
-    assert scheduler._tides["weight"][0, 0] < 0.5
+    assert scheduler._state.groups.shared["weight"][0, 0] < 0.5
 
 
 def test_a_fast_source_is_not_visited_over_and_over_when_nobody_is_due():
@@ -481,8 +480,8 @@ def test_a_fast_source_is_not_visited_over_and_over_when_nobody_is_due():
     scheduler = Scheduler(20.0, prior="learn", burst=1.0, jitter=0.0, explore=0.0, start=0.0)
     scheduler.add(range(n), last=0.0)
     run(scheduler, 30.0, updates)
-    scheduler._clock["price"] *= 4
-    scheduler._keys.rekey_all(*scheduler._state)
+    scheduler._state.clock["price"] *= 4
+    scheduler._keys.rekey_all(*scheduler._state.all)
     lull = run(scheduler, 32.0, updates)
     assert len(lull) == pytest.approx(40, abs=2)
     assert sum(source == n - 1 for _, source in lull) < 10
@@ -508,7 +507,7 @@ def freshness_of(policy, world, score_from=0.0):
 def test_groups_that_mean_nothing_hardly_hurt(budget):
     """Three tenths of a point of freshness; two seeds differ by half of that."""
     rates = np.random.default_rng(2).lognormal(-2.5, 1.5, 400)
-    policies = [AdaptivePolicy(), AdaptivePolicy(siblings=False, name="alone")]
+    policies = [ObservantPolicy(), ObservantPolicy(siblings=False, name="alone")]
     answer = simulate(grouped(rates), policies, budget=400 * budget, seeds=(1, 2), jobs=1)
     with_them, alone = (answer[n].metrics["freshness"] for n in ("observant", "alone"))
     assert with_them > alone - 0.003
@@ -520,7 +519,7 @@ def test_groups_that_change_together_are_put_to_use():
     updates, groups = together(folders=30, each=10, horizon=300.0)
     source = np.repeat([f"{g}/{i}" for i, g in enumerate(groups)], [len(u) for u in updates])
     trace = Trace.from_columns(list(source), np.concatenate(updates)).grouped("prefix")
-    policies = [AdaptivePolicy(), AdaptivePolicy(siblings=False, name="alone")]
+    policies = [ObservantPolicy(), ObservantPolicy(siblings=False, name="alone")]
     answer = simulate(trace, policies, budget=30.0, start=0.0, end=300.0, jobs=1)
     # One visit tells of all ten: the others are worth a visit only then.
     fresh = {name: answer[name].metrics["freshness"] for name in ("observant", "alone")}
@@ -541,8 +540,8 @@ def test_a_replay_spends_every_slot_and_is_the_same_for_a_seed(evidence, first_v
     }
     trace = grouped(rates, horizon=130.0)
     world = world_of(trace, seed=5, **options)
-    one, same = (AdaptivePolicy().replay(world) for _ in range(2))
-    other = AdaptivePolicy().replay(world_of(trace, seed=6, **options))
+    one, same = (ObservantPolicy().replay(world) for _ in range(2))
+    other = ObservantPolicy().replay(world_of(trace, seed=6, **options))
     assert len(one.source) == world.slots == 1500
     np.testing.assert_allclose(one.time, world.slot_time(np.arange(1500)))
     np.testing.assert_array_equal(one.source, same.source)
@@ -560,7 +559,7 @@ def test_ages_of_dated_first_visits_help():
     """Rates from one update in three years to ten a day: the ages tell them apart at once."""
     rates = np.random.default_rng(4).lognormal(-3.0, 2.0, 500)
     trace = grouped(rates, horizon=1000.0)
-    policies = [AdaptivePolicy(), AdaptivePolicy(ages=False, name="without ages")]
+    policies = [ObservantPolicy(), ObservantPolicy(ages=False, name="without ages")]
     answer = simulate(
         trace, policies, budget=25.0, start=900.0, end=1000.0, evidence="dated", jobs=1
     )
@@ -585,7 +584,7 @@ def test_important_sources_are_visited_more_often():
     importance = np.where(np.arange(200) < 100, 10.0, 1.0)
     trace = grouped(np.full(200, 0.1), importance=importance)
     world = world_of(trace, budget=10.0, seed=1)
-    visits = np.bincount(AdaptivePolicy().replay(world).source, minlength=200)
+    visits = np.bincount(ObservantPolicy().replay(world).source, minlength=200)
     assert visits[:100].mean() > 2.5 * visits[100:].mean()
 
 
@@ -601,7 +600,7 @@ def test_never_below_uniform(budget, spread):
     rates = np.random.default_rng(6).lognormal(-3.0, spread, 500)
     world = world_of(grouped(rates, seed=7), budget=500 * budget, seed=2)
     ours, even = (
-        freshness_of(policy, world, 180.0) for policy in (AdaptivePolicy(), named("uniform"))
+        freshness_of(policy, world, 180.0) for policy in (ObservantPolicy(), named("uniform"))
     )
     lead = ours.freshness - even.freshness
     error = lead.std(ddof=1) / math.sqrt(len(lead))
@@ -610,5 +609,5 @@ def test_never_below_uniform(budget, spread):
 
 def test_the_visits_of_a_replay_are_a_policys():
     world = world_of(grouped(np.full(50, 0.1)), budget=5.0, seed=1)
-    assert isinstance(replay(AdaptivePolicy(), world), Visits)
-    assert named("observant") == AdaptivePolicy()
+    assert isinstance(replay(ObservantPolicy(), world), Visits)
+    assert named("observant") == ObservantPolicy()

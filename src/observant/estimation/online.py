@@ -1,8 +1,7 @@
 """The same estimates, one visit at a time, in constant memory.
 
 Counts are enough for `naive`, `improved`, `bayes-beta` and `last-modified`: they agree with the
-batch to rounding. So does the likelihood on a grid, which is all that a pooled posterior and the
-frequency classes need. `mle` and `bias-reduced` need every gap; gaps are kept in bins of a
+batch to rounding. So does the belief (`OnlinePosterior`), which is that of the pooled estimates. `mle` and `bias-reduced` need every gap; gaps are kept in bins of a
 sixteenth of an octave (those of one bin by their mean), which moves the rate by less than
 `TOLERANCE` of itself, and by nothing when the visits are regular.
 """
@@ -15,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import InputError
+from observant.estimation.belief import DRIFT, Beliefs, Likelihoods, RateBelief
 from observant.estimation.evidence import CHANGED, DATED, Evidence
+from observant.estimation.priors import Prior, first
 from observant.estimation.rates import EVIDENCE, closed_form, evidence_codes, solve
 from observant.estimation.score import Totals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from observant.estimation.priors import Prior
 
 __all__ = ["TOLERANCE", "OnlinePosterior", "OnlineRate", "RateEstimate"]
 
@@ -128,31 +127,46 @@ class OnlineRate:
 
 @dataclass
 class OnlinePosterior:
-    """The posterior of one source's rate under a fitted prior, updated visit by visit.
+    """What is believed of one source's rate, visit by visit; `observant.estimation.belief`.
 
-    The same as the batch, to rounding.
+    Without a `prior` it is the one before anything is learned. `drift` is how many days a rate
+    lasts on average.
+
+    >>> page = OnlinePosterior()
+    >>> for changed in [True, False, False, True]:
+    ...     page.visit(1.0, changed)
+    >>> rate, low, high = page.belief()
+    >>> round(rate, 2), round(low, 2), round(high, 2), round(page.change_probability(2.0), 2)
+    (0.56, 0.1, 1.86, 0.66)
     """
 
-    prior: Prior
-    group: str | None = None
-    _log_likelihood: NDArray[np.float64] = field(init=False, repr=False)
+    prior: Prior = field(default_factory=first)
+    group: str = ""
+    drift: float = DRIFT
+    _known: Likelihoods = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._log_likelihood = np.zeros(len(self.prior.rates))
+        self._known = Likelihoods.empty(1)
 
     def visit(self, gap: float, changed: bool, age: float | None = None) -> None:
         """Take in a visit `gap` days after the last, and the age of the source if it is known."""
-        self._log_likelihood += comparison_log_likelihood(self.prior.rates, gap, changed, age)
-        self._log_likelihood -= self._log_likelihood.max()
+        if gap <= 0:
+            raise InputError(f"the gap between visits must be above zero, not {gap}")
+        self._known.learn(0, gap, changed, age, self.drift)
 
     @property
-    def weights(self) -> NDArray[np.float64]:
-        """Probability of each rate of the prior's grid."""
-        prior = self.prior.weights
-        if self.group is not None and self.prior.group_weights is not None:
-            prior = self.prior.group_weights[self.prior.groups.index(self.group)]
-        joint = prior * np.exp(self.prior.trust * self._log_likelihood)
-        return np.asarray(joint / joint.sum())
+    def beliefs(self) -> Beliefs:
+        """The posterior: rates and their probabilities, in one row."""
+        rows, own = self.prior.rows(), self.prior.row_of([self.group])
+        return self._known.under(rows, own, trust=self.prior.trust)
+
+    def belief(self) -> RateBelief:
+        """The rate, with its 95 % interval."""
+        return self.beliefs.one(0)
+
+    def change_probability(self, days: float) -> float:
+        """Probability that the source has changed, so many days after its last visit."""
+        return float(1.0 - self.beliefs.unchanged(days)[0])
 
 
 def comparison_log_likelihood(

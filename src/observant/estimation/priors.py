@@ -15,25 +15,28 @@ what is left, Lᵢ / P(at least one change): give `exposure`, the days each sour
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from observant.estimation.belief import GRID, OLD_GRID, first_prior, regrid
 from observant.estimation.evidence import CHANGED, DATED, Evidence
 from observant.estimation.score import Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
 __all__ = [
+    "FEWEST",
     "Prior",
+    "first",
+    "fit_collection",
     "fit_gamma",
     "fit_lognormal",
     "fit_mixture",
     "grid_likelihood",
-    "learn_trust",
     "rate_grid",
     "shrink_to_parent",
 ]
@@ -42,10 +45,12 @@ POINTS_PER_OCTAVE = 4
 SMOOTHNESS = 0.5
 """Width of a bump of the prior, as a standard deviation of log λ."""
 
-_TRUSTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
+FEWEST = 20
+"""Fewer sources than this say nothing about a distribution."""
+_STEPS = 60
+_FLOOR = 1e-3
 _ROUGHNESS_MUST_EARN = 6.0
 """Log-likelihood by which a rough prior must beat a smooth one: its parameters more (Akaike)."""
-_SOURCES_TO_TRUST = 5_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +70,51 @@ class Prior:
     """Shape and rate of the Gamma prior, where one was fitted."""
     trust: float = 1.0
     """Power of the likelihood in the posterior."""
+
+    def rows(self) -> NDArray[np.float64]:
+        """The priors of the collection and of each group, on `belief.GRID`, a row each."""
+        every = [self.weights, *(() if self.group_weights is None else self.group_weights)]
+        return np.array([regrid(self.rates, row) for row in every])
+
+    def row_of(self, groups: Sequence[str]) -> NDArray[np.int64]:
+        """The row of each group, given as a path; a group that has none has that of its parent."""
+        places = {group: 1 + i for i, group in enumerate(self.groups)}
+        known: dict[str, int] = {}
+        for group in set(groups):
+            parts = [part for part in group.split("/") if part]
+            while parts and "/".join(parts) not in places:
+                parts.pop()
+            known[group] = places.get("/".join(parts), 0) if parts else 0
+        return np.array([known[group] for group in groups], np.int64)
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain values that JSON can hold, for `restore`."""
+        rows = [] if self.group_weights is None else self.group_weights.tolist()
+        return {
+            "rates": self.rates.tolist(),
+            "weights": self.weights.tolist(),
+            "groups": dict(zip(self.groups, rows, strict=True)),
+            "trust": self.trust,
+        }
+
+    @classmethod
+    def restore(cls, state: Any) -> Prior:
+        """A prior that was kept; of a store of version 0.1, the weights alone."""
+        if isinstance(state, list):
+            return cls(OLD_GRID, np.array(state)) if len(state) == len(OLD_GRID) else first()
+        groups = state["groups"]
+        return cls(
+            np.array(state["rates"]),
+            np.array(state["weights"]),
+            groups=tuple(groups),
+            group_weights=np.array(list(groups.values())) if groups else None,
+            trust=state["trust"],
+        )
+
+
+def first() -> Prior:
+    """The prior before anything is learned."""
+    return Prior(GRID, first_prior())
 
 
 def fit_mixture(
@@ -109,28 +159,39 @@ def fit_mixture(
     return Prior(rates=rates, weights=rough @ bumps, log_likelihood=rough_value)
 
 
-def learn_trust(evidence: Evidence, rates: NDArray[np.float64]) -> float:
-    """Find the power of the likelihood with which first halves best predict second halves."""
-    chosen = evidence.counts > 1
-    chosen &= np.cumsum(chosen) % (1 + np.count_nonzero(chosen) // _SOURCES_TO_TRUST) == 0
-    if np.count_nonzero(chosen) < 2:
-        return 1.0
-    sample = evidence.select(chosen)
-    place = np.arange(len(sample.gaps)) - np.repeat(sample.offsets[:-1], sample.counts)
-    early = place < np.repeat((sample.counts + 1) // 2, sample.counts)
-    first = grid_likelihood(replace(sample, weight=early.astype(np.float64)), rates)
-    second = grid_likelihood(replace(sample, weight=(~early).astype(np.float64)), rates)
-    whole = grid_likelihood(sample, rates)
-    best, best_score = 1.0, -np.inf
-    for trust in _TRUSTS:
-        prior = fit_mixture(whole**trust, rates).weights
-        known = first**trust * prior
-        score = float(np.log((known * second).sum(axis=1) / known.sum(axis=1)).sum())
-        if score > best_score:
-            best, best_score = trust, score
-        elif trust < best - 0.15:
-            break  # two steps without a gain
-    return best
+def fit_collection(
+    likelihood: NDArray[np.float64], exposure: NDArray[np.float64] | None = None
+) -> Prior:
+    """The prior of a collection from its likelihoods on `belief.GRID`, for batch and observer.
+
+    A small share stays spread over all rates: nothing is impossible.
+    """
+    low, high = _seen(likelihood)
+    seen = slice(low, high + 1)
+    found = fit_mixture(
+        likelihood[:, seen], GRID[seen], exposure, iterations=_STEPS, tolerance=1e-5
+    )
+    weights = np.full(len(GRID), _FLOOR / len(GRID))
+    weights[seen] += (1 - _FLOOR) * found.weights / found.weights.sum()
+    return replace(found, rates=GRID, weights=weights)
+
+
+def _seen(likelihood: NDArray[np.float64]) -> tuple[int, int]:
+    """First and last rate that these visits can tell from slower and from faster ones.
+
+    A source that never changed is as likely at any rate below one in its whole history, one that
+    always changed at any rate far above its visits. Beyond, a fit would be free to put anything.
+    """
+    last = likelihood.shape[1] - 1
+    best = likelihood.max(axis=1)
+    slow, fast = likelihood[:, 0] > 0.5 * best, likelihood[:, last] > 0.5 * best
+    left = np.where(slow, likelihood[:, 0] * 0.9, 0.01 * best)[:, None]
+    begins = np.where(slow[:, None], likelihood < left, likelihood > left).argmax(axis=1)
+    right = np.where(fast, likelihood[:, last] * 0.9, 0.01 * best)[:, None]
+    ends = np.where(fast[:, None], likelihood < right, likelihood > right)[:, ::-1].argmax(axis=1)
+    low = max(int(begins.min()) - 1, 0)
+    high = min(last - int(ends.min()) + 3 * POINTS_PER_OCTAVE, last)
+    return low, max(high, min(low + 4 * POINTS_PER_OCTAVE, last))
 
 
 def fit_gamma(
@@ -217,7 +278,10 @@ def shrink_to_parent(
 
     Each group ends when it has settled, so that its answer does not depend on the others.
     """
-    bumps = _bumps(parent.rates, SMOOTHNESS)
+    low, high = _seen(likelihood)
+    part = _bumps(parent.rates[low : high + 1], SMOOTHNESS)
+    bumps = np.zeros((len(part), len(parent.rates)))
+    bumps[:, low : high + 1] = part
     order = np.argsort(group, kind="stable")
     begins = np.searchsorted(group[order], np.arange(groups))
     under = np.column_stack([likelihood @ parent.weights, likelihood @ bumps.T])[order]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from observant.observer.histories import take_in
     from observant.observer.loop import Observer
     from observant.observer.running import add_sources, describe, run_observer
-    from observant.observer.scheduling import warm_up
+    from observant.observer.schedule import warm_up
     from observant.observer.sources import ReadSource, add_kind
 
 __all__ = [
@@ -43,7 +43,7 @@ _HOMES = {
     "load_config": "observant.observer.config",
     "run_observer": "observant.observer.running",
     "take_in": "observant.observer.histories",
-    "warm_up": "observant.observer.scheduling",
+    "warm_up": "observant.observer.schedule",
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from observant.observer.scheduling import GRID, quantiles
+from observant.estimation.belief import Likelihoods
+from observant.estimation.evidence import Evidence
+from observant.estimation.priors import Prior, first
+from observant.planning.policy import group_of
 from observant.store.visit import Entry, Outcome, Posterior, Recorded, Visit
-from observant.times import MICROSECONDS, MICROSECONDS_PER_DAY
+from observant.times import MICROSECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
     from observant.store import Store
     from observant.visits import VisitLog
 
-__all__ = ["evidence_of", "take_in"]
+__all__ = ["take_in"]
 
 _AT_ONCE = 2_000
-_BROAD = 2.5
 
 
 def take_in(
@@ -51,13 +51,20 @@ def take_in(
             progress(len(waiting))
         waiting.clear()
 
-    for i, source in enumerate(log.sources.to_pylist()):
-        name = names.get(source)
-        if name is None:
+    learned = Likelihoods.of(Evidence.from_log(log))
+    kept = store.settings.get("observer.prior")
+    prior = first() if kept is None else Prior.restore(kept)
+    named = [names.get(source, "") for source in log.sources.to_pylist()]
+    rows = {name: store.sources.get(name) for name in named if name}
+    groups = prior.row_of([group_of(n, rows[n].host) if n else "" for n in named])
+    believed = learned.under(prior.rows(), groups, trust=prior.trust).summary()
+    rates = np.column_stack(believed).tolist()
+    for i, name in enumerate(named):
+        if not name:
             continue
-        first, last = int(log.offsets[i]), int(log.offsets[i + 1])
-        untouched = store.sources.get(name).visited_at is None
-        for row in range(first, last):
+        begin, last = int(log.offsets[i]), int(log.offsets[i + 1])
+        untouched = rows[name].visited_at is None
+        for row in range(begin, last):
             changed = int(log.changed[row])
             outcome = _OUTCOMES.get(changed, "first") if good[row] else "failed"
             entry = Entry(
@@ -72,7 +79,9 @@ def take_in(
                 )
             )
             if row == last - 1 and untouched:
-                entry = Entry(visit=entry.visit, posterior=_posterior(log, i))
+                rate, low, high = rates[i]
+                posterior = Posterior(data=learned.pack(i), rate=rate, rate_low=low, rate_high=high)
+                entry = Entry(visit=entry.visit, posterior=posterior)
             waiting.append(entry)
             if len(waiting) >= _AT_ONCE:
                 commit()
@@ -82,35 +91,3 @@ def take_in(
 
 
 _OUTCOMES: dict[int, Outcome] = {1: "changed", 0: "same"}
-
-
-def evidence_of(log: VisitLog, source: int) -> NDArray[np.float64]:
-    """Log-likelihood of each rate of the schedule's grid, for one source of a log.
-
-    A visit that compares with the visit t days before is worth exp(−λt) if it found no change,
-    and 1 − exp(−λt) if it did.
-    """
-    rows = slice(int(log.offsets[source]), int(log.offsets[source + 1]))
-    seen = log.succeeded[rows]
-    time, changed = log.time[rows][seen], log.changed[rows][seen]
-    gaps = np.diff(time) / MICROSECONDS_PER_DAY
-    quiet, busy = gaps[changed[1:] == 0], gaps[changed[1:] == 1]
-    likelihood = -GRID * quiet.sum()
-    if len(busy):
-        likelihood = likelihood + np.log(-np.expm1(-np.outer(busy, GRID))).sum(axis=0)
-    return np.asarray(likelihood)
-
-
-def _posterior(log: VisitLog, source: int) -> Posterior:
-    """What the observer would have kept, had it made these visits, before it learned a prior."""
-    likelihood = evidence_of(log, source)
-    likelihood = np.clip(likelihood - likelihood.max(), -1e30, 0)
-    prior = -0.5 * (np.log(GRID) / _BROAD) ** 2
-    weight = np.exp(likelihood + prior - (likelihood + prior).max())
-    low, middle, high = quantiles(weight[None, :] / weight.sum(), (0.025, 0.5, 0.975))[0]
-    return Posterior(
-        data=likelihood.astype(np.float32).tobytes(),
-        rate=float(middle),
-        rate_low=float(low),
-        rate_high=float(high),
-    )

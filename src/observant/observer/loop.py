@@ -18,6 +18,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError, ObservantError
+from observant.estimation.priors import Prior
 from observant.observer.clock import SteadyClock
 from observant.observer.comparing import learned_noise
 from observant.observer.members import follow_members, retire_orphans
@@ -38,9 +39,9 @@ from observant.units import parse_duration
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from observant.estimation.belief import RateBelief
     from observant.observer.clock import Clock
     from observant.observer.config import Config
-    from observant.observer.scheduling import Belief
     from observant.observer.telling import Standing
     from observant.observer.transport import Transport
     from observant.store import Event, Store
@@ -177,7 +178,7 @@ class Observer(Watching):
             if not rows:
                 raise InputError("this source is paused: observant resume", source=name)
             await self._restore()
-            self._watch(rows)
+            await self._watch(rows)
             return await self._visit_and_record(self._watched[name], fence)
 
         try:
@@ -232,7 +233,7 @@ class Observer(Watching):
         """The most downloaders that were up at once."""
         return self._multiplexer.peak
 
-    def beliefs(self) -> dict[str, Belief]:
+    def beliefs(self) -> dict[str, RateBelief]:
         """The rate of every source, with its interval."""
         return self.schedule.beliefs()
 
@@ -281,11 +282,18 @@ class Observer(Watching):
             await self._rest(pause)
 
     async def _learn_priors(self) -> None:
-        lesson = self.schedule.lesson()
+        """Learn how rates are distributed here, and tell the store what follows for each source."""
+        lesson, schedule = self.schedule.lesson(), self.schedule
         try:
-            self.schedule.take_in(await asyncio.to_thread(learn_prior, lesson))
+            learned = await asyncio.to_thread(learn_prior, lesson)
         except Exception:  # the priors of before will do
             log.exception("the priors could not be learned")
+            return
+        if schedule is self.schedule:  # somebody may have changed the objective meanwhile
+            schedule.take_in(learned)
+            await self._settle()
+            await asyncio.to_thread(self._save)
+            await self._tell_rates()
 
     def _dispatch(self, now: float) -> float:
         """Hand out what is due; return how long to rest, in seconds of the clock."""
@@ -401,6 +409,7 @@ class Observer(Watching):
             previous = await self._previous(watched)
             looked_back = True
             watched.noise = len(learned_noise(previous))
+            watched.selection = previous.selection_version if previous else ""
             watched.text = previous.text if previous else None
             if len(watched.text or "") > _LONGEST_TEXT:  # the worker that reads it takes the part
                 watched.text = None
@@ -456,13 +465,14 @@ class Observer(Watching):
             posterior=KEEP
             if belief is None
             else Posterior(
-                data=self.schedule.evidence(name),
+                data=self.schedule.likelihood(name),
                 rate=belief.rate,
                 rate_low=belief.low,
                 rate_high=belief.high,
             ),
             due_at=self.schedule.due_at(name) if belief else KEEP,
             outbox=await self._told(watched, visit, standing),
+            anew=watched.begins_anew(visit),
             fence=fence,
             spot_check=watched.spot_check,
         )
@@ -481,7 +491,7 @@ class Observer(Watching):
             if recorded is Recorded.FENCED and watched.row.shard in self._fences:
                 # The lease ran out under the visit, and is ours again: what it learned is void.
                 self._forget(name)
-                self._watch(await self._rows({watched.row.shard}))
+                await self._watch(await self._rows({watched.row.shard}))
             else:
                 self._forget(name)
             return
@@ -531,7 +541,7 @@ class Observer(Watching):
         elif visit.outcome == "failed":
             self.schedule.visited(name, visit.started_at, "failed")
         else:
-            if watched.found_noise(visit):
+            if watched.begins_anew(visit):
                 self.schedule.forget(name)
             self.schedule.visited(name, visit.started_at, visit.changed, visit.age)
 
@@ -568,14 +578,14 @@ class Observer(Watching):
     async def _restore(self) -> None:
         kept = await self.patience.call(self.store.settings.all, "observer.")
         if "observer.prior" in kept:
-            self.schedule.restore_prior(kept["observer.prior"])
+            self.schedule.restore_prior(Prior.restore(kept["observer.prior"]))
         if "observer.audits" in kept:
             self.audits.restore(kept["observer.audits"])
         self._seen_change = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
         await self._take_up_settings()
 
     def _save(self) -> None:
-        self.store.settings.set("observer.prior", self.schedule.prior)
+        self.store.settings.set("observer.prior", self.schedule.prior.state())
         self.store.settings.set("observer.audits", self.audits.state())
 
     def _sweep(self) -> None:

@@ -6,6 +6,7 @@ observer at a time, by a lease that it renews. What somebody changes by hand is 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
@@ -22,7 +23,7 @@ from observant.observer.config import SourceSettings
 from observant.observer.members import retire_orphans
 from observant.observer.outage import Outage
 from observant.observer.permission import Permission
-from observant.observer.scheduling import Planned, Schedule
+from observant.observer.schedule import Planned, Schedule
 from observant.observer.settings import settings_of
 from observant.observer.sources import Surroundings, host_of, make_source
 from observant.observer.sources.base import origin_of
@@ -34,7 +35,7 @@ from observant.store.visit import Previous
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from observant.observer.clock import Clock
     from observant.observer.config import Config
@@ -70,14 +71,24 @@ class Watched:
     source: Source | None = None
     noise: int = 0
     """Fields that were known to be noise before the last visit."""
+    selection: str = ""
+    """Which rules the version before was compared by."""
     text: str | None = None
     """The version before, while a visit is under way."""
     standing: Standing = field(default_factory=Standing)
 
-    def found_noise(self, visit: Visit) -> bool:
-        """Whether it has unmasked noise: then earlier changes may have been nothing else."""
+    def begins_anew(self, visit: Visit) -> bool:
+        """Whether what earlier visits said counts no more: for the rate, for charts, for exports.
+
+        It does not when somebody has edited what is compared, and when this visit has unmasked
+        noise: earlier changes may have been nothing else.
+        """
         found = visit.comparison
-        if found is None or found.outcome != "same" or not found.noise:
+        if found is None or visit.outcome == "failed":
+            return False
+        if self.selection and found.selection_version != self.selection:
+            return True
+        if found.outcome != "same" or not found.noise:
             return False
         return len(learned_noise(Previous(memory=found.memory))) > self.noise
 
@@ -132,6 +143,7 @@ class Watching:
             objective=self.config.objective,
             grace=self.config.grace_days,
             host_delay=self.config.host_delay_days,
+            speed=self.clock.speed,
             seed=self._seed,
             start=self.clock.time(),
         )
@@ -158,7 +170,7 @@ class Watching:
         if leaving:
             await self.patience.call(self.store.leases.release, self.name, leaving, self._store_now)
         if new:
-            self._watch(await self._rows(new))
+            await self._watch(await self._rows(new))
         if before != held_now and {before, held_now} != {0, SHARDS}:  # we are not alone
             told = {"shards": f"{held_now}/{SHARDS}", "sources": len(self._watched)}
             log.info("the observers share the work anew", extra=told)
@@ -201,7 +213,7 @@ class Watching:
             if watched is None or watched.row.updated_at < row.source.updated_at:
                 self._forget(row.source.name)
                 changed.append(row)
-        self._watch(changed)
+        await self._watch(changed)
 
     async def _take_up_settings(self) -> bool:
         """Take up budget, objective, grace and retention if somebody has changed them meanwhile."""
@@ -220,7 +232,7 @@ class Watching:
             self.schedule = self._new_schedule()
             self.schedule.restore_prior(prior)
             self._watched.clear()
-            self._watch(rows)
+            await self._watch(rows)
         self._share_budget(len(self._fences) or SHARDS)
         return True
 
@@ -231,6 +243,14 @@ class Watching:
         checks = self.config.spot_checks_per_day
         self.schedule.set_budget((self.config.budget_per_day - checks) * held / SHARDS)
         self.spot_checks.set_rate(checks * held / SHARDS, self.clock.time())
+
+    async def _tell_rates(self) -> None:
+        """Write down the rates of all sources, since another prior has moved them."""
+        beliefs = self.schedule.beliefs()
+        known = [n for n, w in self._watched.items() if w.row.rate is not None and n in beliefs]
+        for some in range(0, len(known), _AT_ONCE):  # visits are recorded in between
+            rates = {name: beliefs[name] for name in known[some : some + _AT_ONCE]}
+            await self.patience.call(self.store.sources.set_rates, rates)
 
     async def _tell_due_times(self) -> None:
         """Write down when sources are due, where another budget or prior has moved that."""
@@ -245,7 +265,20 @@ class Watching:
     async def _rows(self, shards: set[int] | None) -> list[Scheduled]:
         return await self.patience.call(lambda: list(self.store.sources.scheduled(shards)))
 
-    def _watch(self, rows: Iterable[Scheduled]) -> None:
+    async def _watch(self, rows: Sequence[Scheduled]) -> None:
+        """Take up these sources, some at a time, so that nobody has to wait for long."""
+        for some in range(0, len(rows), _AT_ONCE):
+            self.schedule.place(self._planned(rows[some : some + _AT_ONCE]))
+            await asyncio.sleep(0)
+        self.outage.hosts = len({w.row.host for w in self._watched.values()})
+        await self._settle()
+
+    async def _settle(self) -> None:
+        """Find the price of a visit anew, some sources at a time."""
+        for _ in self.schedule.settling():
+            await asyncio.sleep(0)
+
+    def _planned(self, rows: Iterable[Scheduled]) -> list[Planned]:
         planned, now = [], self.clock.time()  # a wrong clock may have put a visit after that
         read: dict[Any, tuple[SourceSettings, ActiveHours | None, float, float]] = {}
         refused: dict[Any, InputError] = {}
@@ -284,11 +317,10 @@ class Watching:
                     min_period=shortest,
                     max_period=longest,
                     last_at=None if row.good_at is None else min(row.good_at, now),
-                    evidence=scheduled.posterior,
+                    likelihood=scheduled.posterior,
                 )
             )
-        self.schedule.add([p for p in planned if p.name not in self.schedule])
-        self.outage.hosts = len({w.row.host for w in self._watched.values()})
+        return [p for p in planned if p.name not in self.schedule]
 
     def _forget(self, name: str) -> None:
         self.schedule.remove(name)

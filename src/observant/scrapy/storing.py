@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import ObservantError
+from observant.estimation.priors import Prior
 from observant.observer.comparing import Comparer, Rules
 from observant.observer.config import Config
-from observant.observer.scheduling import Planned, Schedule
+from observant.observer.schedule import Planned, Schedule
 from observant.observer.sources import host_of
 from observant.observer.telling import Standing, told_of
 from observant.observer.visit import visit_of
@@ -47,7 +48,7 @@ class StoreLedger:
         )
         prior = self._store.settings.get("observer.prior")
         if prior is not None:
-            self._schedule.restore_prior(prior)
+            self._schedule.restore_prior(Prior.restore(prior))
         self._comparer = Comparer(settings.rules)
         self._own: dict[str, Comparer] = {}
         self._known: dict[str, tuple[float | None, str, str]] = {}
@@ -88,7 +89,7 @@ class StoreLedger:
             text_before=previous.text if previous else None,
         )
         posterior = Posterior(
-            data=self._schedule.evidence(source),
+            data=self._schedule.likelihood(source),
             rate=belief.rate,
             rate_low=belief.low,
             rate_high=belief.high,
@@ -128,7 +129,7 @@ class StoreLedger:
             planned.append(self._planned(row, item.posterior))
         self._schedule.add(planned)
 
-    def _planned(self, row: StoredSource, evidence: bytes | None) -> Planned:
+    def _planned(self, row: StoredSource, likelihood: bytes | None) -> Planned:
         shortest, longest = self._settings.min_period, self._settings.max_period
         if row.config:
             try:
@@ -145,7 +146,7 @@ class StoreLedger:
             min_period=shortest,
             max_period=longest,
             last_at=row.good_at,
-            evidence=evidence,
+            likelihood=likelihood,
         )
 
     def _add(self, source: str, callback: str) -> None:

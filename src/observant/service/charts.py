@@ -218,16 +218,24 @@ def _timeline(asked: Asked) -> Any:
 
 
 def _posterior(asked: Asked) -> Any:
+    from observant.estimation.belief import GRID, Likelihoods
     from observant.figures.dashboard import posterior_figure
-    from observant.observer.scheduling import GRID, quantiles
-    from observant.service.beliefs import posterior_of
+    from observant.planning.policy import group_of
+    from observant.service.beliefs import beliefs_of, kept_prior
 
-    source = _source(asked)
-    prior = asked.collection.store.settings.get("observer.prior")
-    evidence = asked.collection.store.sources.previous(source.name, text=False).posterior
-    own, before = posterior_of([evidence], prior), posterior_of([None], prior)
-    low, middle, high = quantiles(own, (0.025, 0.5, 0.975))[0].tolist()
-    return posterior_figure(GRID.tolist(), own[0].tolist(), before[0].tolist(), (low, middle, high))
+    source, store = _source(asked), asked.collection.store
+    kept = store.sources.previous(source.name, text=False).posterior
+    prior = kept_prior(store)
+    before = prior.rows()[prior.row_of([group_of(source.name, source.host)])[0]]
+    own = before * Likelihoods.unpack([kept]).on_grid()[0] ** prior.trust
+    rate, low, high = beliefs_of(store, [source.name], [source.host], [kept]).one(0)
+    shown = (GRID >= 2.0**-12) & (max(2.0**11, 4 * high) >= GRID)
+    return posterior_figure(
+        GRID[shown].tolist(),
+        (own / own.sum())[shown].tolist(),
+        before[shown].tolist(),
+        (low, rate, high),
+    )
 
 
 def _intervals(asked: Asked) -> Any:

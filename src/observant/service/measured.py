@@ -31,7 +31,7 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from observant.service.beliefs import Beliefs
+    from observant.service.beliefs import ActiveSources
     from observant.store import Store
     from observant.store.types import SpotCheck
 
@@ -47,7 +47,7 @@ _NORMAL = 1.96
 
 def measured(
     store: Store,
-    beliefs: Beliefs,
+    beliefs: ActiveSources,
     grace: float,
     config: Config | None = None,
     *,
@@ -113,7 +113,7 @@ def _wilson(share: float, count: float) -> tuple[float, float]:
 
 
 def _between_visits(
-    store: Store, beliefs: Beliefs, grace: float, sources: int, seed: int
+    store: Store, beliefs: ActiveSources, grace: float, sources: int, seed: int
 ) -> Measured | None:
     rng = np.random.default_rng(seed)
     good_at = beliefs.columns.good_at

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from observant.currency import RateMixture
     from observant.planning import Plan
-    from observant.service.beliefs import Beliefs
+    from observant.service.beliefs import ActiveSources
     from observant.simulation import PolicyComparison
     from observant.visits import VisitLog
 
@@ -90,7 +90,7 @@ class PlanAnswer:
 
 
 def what_if(
-    beliefs: Beliefs,
+    beliefs: ActiveSources,
     *,
     budget: float,
     grace: float = 0.0,
@@ -106,7 +106,7 @@ def what_if(
 
     if not len(beliefs):
         raise InputError("there are no active sources to plan for: add some first")
-    grid, posterior, rows = beliefs.coarse(SOURCES)
+    known, rows = beliefs.thinned(SOURCES)
     weight = beliefs.importance[rows].copy()
     for tag, factor in (importance or {}).items():
         having = np.array([f'"{tag}"' in beliefs.columns.tags[i] for i in rows])
@@ -119,7 +119,7 @@ def what_if(
             f"the longest periods of the sources alone need {least / share:,.4g} visits a day: "
             "a smaller budget cannot keep them"
         )
-    model = RateMixture(grid, posterior)
+    model = RateMixture(known.rates, known.weights)
     found = plan(
         model,
         budget=budget * share,

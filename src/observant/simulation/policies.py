@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ESTIMATORS", "REGISTRY", "Clairvoyant", "Estimating", "UniformPolicy", "named", "names"]
 
 REGISTRY: dict[str, str] = {
-    "observant": "observant.planning.adaptive:AdaptivePolicy",
+    "observant": "observant.planning.policy:ObservantPolicy",
 }
 """Policies that live elsewhere: name → module:attribute, made without arguments."""
 

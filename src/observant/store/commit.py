@@ -236,6 +236,12 @@ def _write(session: Session, new: list[tuple[_Known, Prepared]], now: float) -> 
         elif one.posterior is None:
             cleared.append(key)
         events += [checked_event(event, source.id, now) for event in one.entry.outbox]
+    began = [
+        {"source": source.id, "started_at": one.visit["started_at"]}
+        for source, one in new
+        if one.entry.anew
+    ]
+    session.many("begin_anew", began)
     session.many("add_visit", visits)
     session.many("visited", states)
     session.many("remember", memories)

@@ -198,6 +198,14 @@ class Sources:
         ]
         self._engine.write(lambda session: session.many("set_due", rows))
 
+    def set_rates(self, rates: Mapping[str, tuple[float, float, float]]) -> None:
+        """Replace rates and their intervals without a visit, all in one transaction."""
+        rows = [
+            {"name": name, "rate": rate, "rate_low": low, "rate_high": high}
+            for name, (rate, low, high) in sorted(rates.items())
+        ]
+        self._engine.write(lambda session: session.many("set_rate", rows))
+
     def previous(self, name: str, *, text: bool = True) -> Previous:
         """What the next visit needs to know; without `text` the snapshot is not read."""
         try:

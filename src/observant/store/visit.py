@@ -233,6 +233,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """The normalised text, or several contents by kind: {"text": …, "body": …}. KEEP takes the
     text of the comparison, None takes nothing."""
     outbox: Sequence[Event] = ()
+    anew: bool = False
+    """Whether earlier visits say nothing any more: whether they saw a change becomes unknown."""
     fence: int | None = None
     """The fence of the lease of the source's shard. None: no lease is asked for."""
     state: str | None = None

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from observant.errors import InputError
+from observant.planning.policy import group_of as folder_of
 from observant.processes import Updates
 from observant.times import DAY, MICROSECONDS_PER_DAY
 from observant.units import counted, format_duration
@@ -224,10 +225,10 @@ def group_of(source: str, by: str = "prefix") -> str:
     """The group that a source's name tells of.
 
     >>> group_of("https://example.org/news/1"), group_of("https://example.org/news/1", "host")
-    ('https://example.org/news', 'example.org')
+    ('example.org/news', 'example.org')
     """
     if by == "prefix":
-        return source.rpartition("/")[0]
+        return folder_of(source)
     if by == "host":
         found = _HOST.match(source)
         return found.group(1).lower() if found else ""

@@ -17,7 +17,7 @@ from observant.observer.clock import AcceleratedClock
 from observant.observer.config import Config
 from observant.observer.loop import Observer
 from observant.observer.running import describe, run_observer
-from observant.observer.scheduling import warm_up
+from observant.observer.schedule import warm_up
 from observant.observer.synthetic.serving import locate, serving
 from observant.observer.transport import Guard, Politeness, Transport
 from observant.simulation import Visits, World, account, replay

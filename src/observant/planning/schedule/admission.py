@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["between", "check", "column", "host_rest", "lasting", "times"]
+__all__ = ["between", "check", "column", "columns_of", "host_rest", "lasting", "times"]
 
 
 def between(name: str, value: float, low: float, high: float) -> None:
@@ -50,6 +50,26 @@ def column(
             f"{name} must be a number {kind} 0, not {column[at]}", source=str(sources[at])
         )
     return column
+
+
+def columns_of(
+    names: Sequence[str | int],
+    importance: ArrayLike,
+    cost: ArrayLike,
+    shortest: ArrayLike,
+    longest: ArrayLike,
+) -> dict[str, NDArray[np.float64]]:
+    """The numbers that every source has, by their names in the record of a source."""
+    columns = {
+        "importance": column("importance", importance, names),
+        "cost": column("cost", cost, names, above=True),
+        "minimum": column("min_period", shortest, names),
+        "maximum": column("max_period", longest, names, above=True, endless=True),
+    }
+    for name, short, long in zip(names, columns["minimum"], columns["maximum"], strict=True):
+        if short > long:
+            raise InputError(f"min_period {short} is above max_period {long}", source=str(name))
+    return columns
 
 
 def times(values: ArrayLike, sources: Sequence[str | int]) -> NDArray[np.float64]:

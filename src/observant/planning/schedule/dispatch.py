@@ -1,12 +1,12 @@
 # mypy: ignore-errors
 # ruff: noqa: ANN001, ANN201, ANN202
-"""Who is next? Compiled: a heap of crossing times, and a purse that fills at the budget.
+"""Who is next? Compiled: a heap of crossing times, and a savings that fills at the budget.
 
 Import only where it is used. Every decision costs O(log n). The rules, in the order of `due`:
 
-- The source whose crossing time comes first is visited when that time has come and the purse holds
-  the cost of the visit. The purse never holds more than `burst`, so a backlog cannot burst.
-- When the purse is full, the first source is visited before its time: no budget is lost.
+- The source whose crossing time comes first is visited when that time has come and the savings hold
+  the cost of the visit. The savings never exceed more than `burst`, so a backlog cannot burst.
+- When the savings are full, the first source is visited before its time: no budget is lost.
 - Crossing times are those of the price (`keys`), and the price follows what happens (`pricing`).
   Where it rests, every source is visited exactly on its crossing time.
 - A host that was visited rests. Its next source waits at the head of a queue; a host that
@@ -17,7 +17,7 @@ import math
 
 import numba
 
-from observant.planning.schedule.beliefs import believe, learn
+from observant.planning.schedule.beliefs import learn
 from observant.planning.schedule.heaps import (
     AWAY,
     BOUND,
@@ -51,11 +51,11 @@ _MENDED = 64  # keys that are mended for one visit at most, however many are lat
 
 
 @jit
-def due(sources, heaps, hosts, clocks, mind, now, out):
+def due(sources, heaps, hosts, clocks, known, now, out):
     """Fill `out` with the sources to visit now; return how many."""
     clock = clocks[0]
     advance(clock, now)
-    turn(sources, heaps, hosts, clocks, mind, now)
+    turn(sources, heaps, hosts, clocks, known, now)
     found = mended = 0
     while found < len(out):
         which = first(heaps, clock)
@@ -69,19 +69,19 @@ def due(sources, heaps, hosts, clocks, mind, now, out):
         slack = PRICE_SLACK * own if clock.learning else 0.0
         moved = abs(source.priced - own) > slack
         if source.state == WAITING and moved and source.why != POLITE and mended < _MENDED:
-            key_of(sources, hosts, clock, mind, i)
+            key_of(sources, hosts, clock, known, i)
             put(sources, heaps, clock, i)
             mended += 1
             continue
-        full = clock.purse >= clock.burst * (1 - 1e-12)
+        full = clock.savings >= clock.burst * (1 - 1e-12)
         early = source.key > now
         if early:
             clock.starved = 0
             if not full or which == TIMED:
                 break
-            i = better(sources, hosts, clock, mind, i, now)
+            i = better(sources, hosts, clock, known, i, now)
             source = sources[i]
-        if clock.purse < min(source.cost, clock.burst) * (1 - 1e-12):
+        if clock.savings < min(source.cost, clock.burst) * (1 - 1e-12):
             clock.starved = 1
             break
         queued = source.why == POLITE
@@ -91,8 +91,8 @@ def due(sources, heaps, hosts, clocks, mind, now, out):
         if early and now - source.last < source.minimum:
             break
         if (queued or source.why == CROSSING) and source.state != AWAY:
-            learn_price(sources, hosts, clock, mind, i, now, early, queued)
-        clock.purse -= source.cost
+            learn_price(sources, hosts, clock, known, i, now, early, queued)
+        clock.savings -= source.cost
         clock.spent += source.cost
         if source.host >= 0:
             release_host(sources, heaps, hosts, clock, source.host, now, i)
@@ -103,18 +103,18 @@ def due(sources, heaps, hosts, clocks, mind, now, out):
         out[found] = i
         found += 1
         mended = 0
-        mend_another(sources, heaps, hosts, clock, mind)
+        mend_another(sources, heaps, hosts, clock, known)
     return found
 
 
 @jit
-def better(sources, hosts, clock, mind, i, now):
+def better(sources, hosts, clock, known, i, now):
     """Who is to be visited before its time: the first, unless a visit to others is worth more.
 
     After the price fell, many keys still are as late as the old price made them, and the first may
     be one that was visited a moment ago. So some others are looked at, by turns.
     """
-    best = index_now(sources[i], clock, mind, i, now)
+    best = index_now(sources[i], clock, known, i, now)
     if clock.learning == 0 or best > _NEARLY * own_price(sources[i], hosts, clock):
         return i
     for _ in range(_OTHERS):
@@ -124,7 +124,7 @@ def better(sources, hosts, clock, mind, i, now):
             continue
         if other.host >= 0 and hosts[other.host].free > now:
             continue
-        index = index_now(other, clock, mind, clock.cursor, now)
+        index = index_now(other, clock, known, clock.cursor, now)
         if index > best:
             best, i = index, clock.cursor
     return i
@@ -132,27 +132,27 @@ def better(sources, hosts, clock, mind, i, now):
 
 @jit
 def advance(clock, now):
-    """Let time pass: the purse fills."""
+    """Let time pass: the savings fills."""
     if now > clock.time:
-        clock.purse = min(clock.burst, clock.purse + clock.budget * (now - clock.time))
+        clock.savings = min(clock.burst, clock.savings + clock.budget * (now - clock.time))
         clock.time = now
 
 
 @jit
 def next_time(sources, heaps, clocks):
-    """When `due` may have something: the first is due and can be paid, or the purse is full."""
+    """When `due` may have something: the first is due and can be paid, or the savings is full."""
     clock = clocks[0]
     which = first(heaps, clock)
     if which < 0:
         return math.inf
     top = sources[heaps[which, 0].source]
     needed = min(top.cost, clock.burst)
-    soonest = max(clock.time + max(needed - clock.purse, 0.0) / clock.budget, top.key)
+    soonest = max(clock.time + max(needed - clock.savings, 0.0) / clock.budget, top.key)
     if clock.length[PRICED] > 0:
         top = sources[heaps[PRICED, 0].source]
-        full = clock.time + (clock.burst - clock.purse) / clock.budget
+        full = clock.time + (clock.burst - clock.savings) / clock.budget
         soonest = min(soonest, max(full, top.last + top.minimum))
-    # A shade later, so that rounding cannot leave the purse short of what was waited for.
+    # A shade later, so that rounding cannot leave the savings short of what was waited for.
     return soonest + 1e-12 * max(1.0, abs(soonest))
 
 
@@ -160,7 +160,7 @@ def next_time(sources, heaps, clocks):
 
 
 @jit
-def visited(sources, heaps, hosts, clocks, mind, i, time, outcome, age):
+def visited(sources, heaps, hosts, clocks, known, i, time, outcome, age):
     """Take in a visit: 1 changed, 0 not, −1 unknown, −2 failed. False if it is too early.
 
     `age` is the time since the last update where the source tells it, else not-a-number.
@@ -179,29 +179,29 @@ def visited(sources, heaps, hosts, clocks, mind, i, time, outcome, age):
     else:
         if source.last == -math.inf and age >= 0 and clock.learning:
             source.age = age
-            believe(source, clock, mind, i)
-        learn(source, clock, mind, i, time, outcome, age)
+        learn(source, clock, known, i, time, outcome, age)
         source.last = time
         source.visits += 1
         source.failures = 0
-        source.hints = 0
+        if clock.learning == 0:
+            known.given[i].hints = 0
         source.why = CROSSING
     if not queued:
         source.state = WAITING
-        key_of(sources, hosts, clock, mind, i)
+        key_of(sources, hosts, clock, known, i)
         put(sources, heaps, clock, i)
     return True
 
 
 @jit
-def hint(sources, heaps, hosts, clocks, mind, i, time):
+def hint(sources, heaps, hosts, clocks, known, i, time):
     """Count a hint, and bring its source forward by what hints are worth."""
     source, clock = sources[i], clocks[0]
     advance(clock, time)
     if time > source.last:
-        source.hints += 1
-        if source.signal > 0 and source.state == WAITING and source.why <= BOUND:
-            key_of(sources, hosts, clock, mind, i)
+        known.given[i].hints += 1
+        if known.given[i].signal > 0 and source.state == WAITING and source.why <= BOUND:
+            key_of(sources, hosts, clock, known, i)
             put(sources, heaps, clock, i)
 
 

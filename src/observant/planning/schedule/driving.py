@@ -28,7 +28,7 @@ def drive(
     heaps,
     hosts,
     clocks,
-    mind,
+    known,
     times,
     offsets,
     pointer,
@@ -51,15 +51,15 @@ def drive(
     for slot in range(begin, stop):
         now = start + (slot + 0.5) / budget
         # Every slot pays for one visit. Who is due and must wait for the next slot is starved.
-        clocks[0].purse = clocks[0].burst
-        if due(sources, heaps, hosts, clocks, mind, now, out) == 0:
+        clocks[0].savings = clocks[0].burst
+        if due(sources, heaps, hosts, clocks, known, now, out) == 0:
             continue
         clocks[0].starved = 1 if next_key(heaps, clocks[0]) <= now else 0
         i = out[0]
         who[paid], when[paid] = i, now
         number = sources[i].visits + sources[i].failures
         if failure > 0 and chance(clocks[0].seed + _FAILURE, i, number, 0) < failure:
-            visited(sources, heaps, hosts, clocks, mind, i, now, -2, math.nan)
+            visited(sources, heaps, hosts, clocks, known, i, now, -2, math.nan)
             failed[paid] = True
             paid += 1
             continue
@@ -72,7 +72,7 @@ def drive(
         outcome = int(changed)
         if sources[i].last == -math.inf:
             outcome = -1
-        visited(sources, heaps, hosts, clocks, mind, i, now, outcome, age)
+        visited(sources, heaps, hosts, clocks, known, i, now, outcome, age)
         failed[paid] = False
         paid += 1
     return paid

@@ -10,7 +10,7 @@ whose host rests, and those on their way. Every source knows its place, so movin
 import numba
 import numpy as np
 
-__all__ = ["CLOCK", "HEAP", "HOST", "SOURCE", "first", "pull", "put", "settle_at", "sink"]
+__all__ = ["CLOCK", "GIVEN", "HEAP", "HOST", "SOURCE", "first", "pull", "put", "settle_at", "sink"]
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
@@ -20,29 +20,33 @@ SOURCE = np.dtype(
         ("key", "f8"),  # when it is due
         ("priced", "f8"),  # the price its key was made at
         ("period", "f8"),  # the last crossing found: a start for the next search
-        ("ripe", "f8"),  # the time since the last visit at which it is due
-        ("age", "f8"),  # at the first visit, where it was told; else −1
-        ("rate", "f8"),
+        ("wait", "f8"),  # the time since the last visit at which it is due
         ("importance", "f8"),
         ("cost", "f8"),
-        ("grace", "f8"),
-        ("minimum", "f8"),  # shortest and longest period
-        ("maximum", "f8"),
+        ("grace", "f4"),
+        ("age", "f4"),  # at the first visit, where it was told; else −1
+        ("minimum", "f4"),  # shortest and longest period
+        ("maximum", "f4"),
+        ("visits", "i4"),
+        ("host", "i4"),
+        ("group", "i4"),  # whose prior it has
+        ("node", "i4"),  # its group in the tree of siblings, or −1
+        ("sibling", "i4"),  # another source of its group, or −1
+        ("position", "i4"),  # in its heap, or −1
+        ("follower", "i4"),  # next in the queue of its host, or −1
+        ("failures", "i1"),  # in a row
+        ("heap", "i1"),  # PRICED or TIMED
+        ("state", "i1"),
+        ("why", "i1"),
+    ]
+)
+GIVEN = np.dtype(
+    [
+        ("rate", "f8"),
         ("silent", "f8"),  # a, g and ν of frontier 4
         ("signal", "f8"),
         ("false", "f8"),
         ("hints", "i8"),  # since the last visit
-        ("visits", "i8"),
-        ("failures", "i8"),  # in a row
-        ("host", "i8"),
-        ("group", "i8"),  # whose prior it has
-        ("node", "i8"),  # its group in the tree of siblings, or −1
-        ("sibling", "i8"),  # another source of its group, or −1
-        ("heap", "i8"),  # PRICED or TIMED
-        ("position", "i8"),  # there, or −1
-        ("follower", "i8"),  # next in the queue of its host, or −1
-        ("state", "i8"),
-        ("why", "i8"),
     ]
 )
 HOST = np.dtype(
@@ -56,13 +60,13 @@ HOST = np.dtype(
         ("tail", "i8"),  # the end of the queue behind it
     ]
 )
-HEAP = np.dtype([("key", "f8"), ("source", "i8")])
+HEAP = np.dtype([("key", "f8"), ("source", "i4")])
 CLOCK = np.dtype(
     [
         ("time", "f8"),
         ("budget", "f8"),
         ("burst", "f8"),
-        ("purse", "f8"),
+        ("savings", "f8"),
         ("price", "f8"),
         ("spent", "f8"),
         ("gain", "f8"),  # of the price controller, per visit
@@ -72,12 +76,11 @@ CLOCK = np.dtype(
         ("retry", "f8"),
         ("trust", "f8"),
         ("drift", "f8"),  # days after which a rate is drawn anew, on average
-        ("step", "f8"),  # of the grid of rates, if that is geometric (`grids`)
-        ("zero", "i8"),
         ("age_weight", "f8"),  # how far the age at the first visit is believed
         ("code", "i8"),
         ("learning", "i8"),
-        ("starved", "i8"),  # the purse was empty when somebody was due
+        ("own_time", "i8"),  # whether rates are learned on the clock of siblings
+        ("starved", "i8"),  # nothing was saved when somebody was due
         ("length", "i8", (2,)),  # of the heaps
         ("slots", "i8"),
         ("cursor", "i8"),

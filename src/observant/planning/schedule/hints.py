@@ -13,18 +13,22 @@ probability e^(−(a·s + k·n)), a regression with a log link.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from observant.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["HintQuality", "fit_hints"]
+__all__ = ["HintQuality", "Hints", "fit_hints"]
 
 _STEPS = 60
+_KEPT = 200_000
+"""Comparisons that are kept."""
 _CAUTION = 0.5
 """Imaginary unchanged visits with one hint each: a hint must earn its trust."""
 
@@ -65,6 +69,42 @@ class HintQuality:
         with np.errstate(divide="ignore", invalid="ignore"):
             worth = np.log(signal / false) / silent
         return np.asarray(np.where(signal > 0, worth, 0.0))[()]
+
+
+class Hints:
+    """Comparisons from which the quality of hints is learned; the oldest fall out."""
+
+    def __init__(self, rows: Iterable[Sequence[Any]] = ()) -> None:
+        self.rows: list[tuple[int, float, int, bool]] = [
+            (row[0], row[1], row[2], row[3]) for row in rows
+        ]
+
+    def note(self, source: Any, given: Any, time: float, changed: bool) -> None:
+        """Keep what a visit found at a source whose hints are listened to."""
+        if given["signal"] > 0 and -np.inf < source["last"] < time:
+            expected = max(float(given["rate"] * (time - source["last"])), 1e-12)
+            self.rows.append((int(source["host"]), expected, int(given["hints"]), changed))
+            if len(self.rows) > _KEPT:
+                del self.rows[: _KEPT // 10]
+
+    def learn(
+        self, hosts: dict[str, int], listened: NDArray[np.int64], least: int
+    ) -> dict[str | None, HintQuality]:
+        """The quality of each host of the sources `listened` to (hosts by number, −1 for none)."""
+        if len(self.rows) < max(least, 1):
+            return {}
+        host, expected, hints, changed = (np.array(c) for c in zip(*self.rows, strict=True))
+        together = fit_hints(expected, hints, changed)
+        learned: dict[str | None, HintQuality] = {}
+        named: list[tuple[str | None, int]] = [(None, -1), *hosts.items()]
+        for name, h in named:
+            if (listened == h).any():
+                own = host == h
+                enough = own.sum() >= least
+                learned[name] = (
+                    fit_hints(expected[own], hints[own], changed[own]) if enough else together
+                )
+        return learned
 
 
 def fit_hints(expected: ArrayLike, hints: ArrayLike, changed: ArrayLike) -> HintQuality:

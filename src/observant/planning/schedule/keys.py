@@ -12,7 +12,7 @@ import math
 import numba
 import numpy as np
 
-from observant.planning.schedule.beliefs import time_of
+from observant.planning.schedule.beliefs import believe, time_of
 from observant.planning.schedule.crossing import worth_of_hint
 from observant.planning.schedule.heaps import (
     BOUND,
@@ -26,7 +26,7 @@ from observant.planning.schedule.heaps import (
     settle_at,
     sink,
 )
-from observant.planning.schedule.pricing import own_price, period_at, price_of
+from observant.planning.schedule.pricing import list_rates, own_price, period_at, price_of
 from observant.planning.schedule.siblings import refresh
 
 __all__ = ["PRICE_SLACK", "chance", "key_of", "mend_another", "place", "rekey_all", "turn"]
@@ -39,29 +39,29 @@ PRICE_SLACK = 0.05  # the price may move so far before a learned crossing is fou
 
 
 @jit
-def key_of(sources, hosts, clock, mind, i):
+def key_of(sources, hosts, clock, known, i):
     """Set when a waiting source is due, at the price of now."""
     source = sources[i]
     source.priced = own_price(source, hosts, clock)
     if source.why > BOUND:
         return
-    period = period_at(source, clock, price_of(source, hosts, clock), mind, i)
+    period = period_at(source, clock, price_of(source, hosts, clock), known, i)
     source.period = period
     swing = 2 * chance(clock.seed, i, source.visits, 0) - 1
     period *= 1 + clock.jitter * swing
-    if source.hints > 0 and source.signal > 0 and period < math.inf:
-        worth = worth_of_hint(source.silent, source.signal, source.false)
-        period = max(period - source.hints * worth, 0.0)
+    if clock.learning == 0 and period < math.inf:
+        given = known.given[i]
+        if given.hints > 0 and given.signal > 0:
+            worth = worth_of_hint(given.silent, given.signal, given.false)
+            period = max(period - given.hints * worth, 0.0)
     source.why = CROSSING
-    if (
-        clock.learning
-        and source.signal <= 0
-        and clock.explore > chance(clock.seed, i, source.visits, 1)
-    ):
+    if clock.learning and clock.explore > chance(clock.seed, i, source.visits, 1):
+        believe(source, clock, known, i)
+        list_rates(known, i)
         mean, square = 0.0, 0.0
-        for k in range(len(mind.grid)):
-            mean += mind.posterior[i, k] * mind.grid[k]
-            square += mind.posterior[i, k] * mind.grid[k] ** 2
+        for k in range(len(known.rates)):
+            mean += known.weights[k] * known.rates[k]
+            square += known.weights[k] * known.rates[k] ** 2
         # Its rate is known to less than half of itself: look when one visit teaches most.
         if square - mean**2 > (0.5 * mean) ** 2 and mean * period > _BEST_WINDOW:
             period = _BEST_WINDOW / mean
@@ -70,20 +70,20 @@ def key_of(sources, hosts, clock, mind, i):
     if period > ceiling or period < source.minimum:
         period = max(min(period, ceiling), source.minimum)
         source.why = BOUND
-    source.ripe = period
-    wake(source, clock, mind)
+    source.wait = period
+    wake(source, clock, known)
 
 
 @jit
-def wake(source, clock, mind):
-    """Turn the age at which a source is ripe into the time at which it is due.
+def wake(source, clock, known):
+    """Turn the age at which a source is wait into the time at which it is due.
 
     The clock of siblings is read for what has passed; what comes counts as an ordinary time.
     """
     if source.node < 0 or source.why != CROSSING or clock.time <= source.last:
-        source.key = source.last + source.ripe
+        source.key = source.last + source.wait
         return
-    due = clock.time + source.ripe - time_of(source, mind, clock.time)
+    due = clock.time + source.wait - time_of(source, known, clock.time)
     source.key = min(max(due, source.last + source.minimum), source.last + source.maximum)
 
 
@@ -103,22 +103,22 @@ def chance(seed, i, visit, which):
 
 
 @jit
-def place(sources, heaps, hosts, clocks, mind, slots):
+def place(sources, heaps, hosts, clocks, known, slots):
     """Key these sources anew and put them into the heap."""
     for i in slots:
         if sources[i].state == WAITING and sources[i].why != POLITE:
-            key_of(sources, hosts, clocks[0], mind, i)
+            key_of(sources, hosts, clocks[0], known, i)
             put(sources, heaps, clocks[0], i)
 
 
 @jit
-def rekey_all(sources, heaps, hosts, clocks, mind):
+def rekey_all(sources, heaps, hosts, clocks, known):
     """Key every waiting source anew; those that were added come into the heap."""
     clock = clocks[0]
     for i in range(clock.slots):
         source = sources[i]
         if source.state == WAITING and source.why != POLITE:
-            key_of(sources, hosts, clock, mind, i)
+            key_of(sources, hosts, clock, known, i)
             which = PRICED if source.why <= BOUND else TIMED
             at = source.position
             if at < 0:
@@ -133,7 +133,7 @@ def rekey_all(sources, heaps, hosts, clocks, mind):
 
 
 @jit
-def mend_another(sources, heaps, hosts, clock, mind):
+def mend_another(sources, heaps, hosts, clock, known):
     clock.cursor = (clock.cursor + 1) % clock.slots
     i = clock.cursor
     source = sources[i]
@@ -141,7 +141,7 @@ def mend_another(sources, heaps, hosts, clock, mind):
         return
     own = own_price(source, hosts, clock)
     if abs(source.priced - own) > (PRICE_SLACK if clock.learning else 1e-6) * own:
-        key_of(sources, hosts, clock, mind, i)
+        key_of(sources, hosts, clock, known, i)
         put(sources, heaps, clock, i)
 
 
@@ -149,67 +149,67 @@ def mend_another(sources, heaps, hosts, clock, mind):
 
 
 @jit
-def turn(sources, heaps, hosts, clocks, mind, now):
+def turn(sources, heaps, hosts, clocks, known, now):
     """Read the clocks of the siblings anew, and move those to whom they say something new.
 
     Once in a bin everybody is moved, and the price is looked at again.
     """
-    clock, tide = clocks[0], mind.tides[0]
-    if clock.learning == 0 or now < tide.due:
+    clock, shared = clocks[0], known.shared[0]
+    if clock.learning == 0 or now < shared.due:
         return
-    tide.due = now + tide.width / _TURNS
+    shared.due = now + shared.width / _TURNS
     refresh(
-        tide,
-        mind.parent,
-        mind.found,
-        mind.expected,
-        mind.activity,
-        mind.shown,
-        mind.moved,
-        mind.news,
+        shared,
+        known.parent,
+        known.found,
+        known.expected,
+        known.activity,
+        known.shown,
+        known.moved,
+        known.news,
         now,
     )
-    if now >= tide.round:
-        tide.round = now + tide.width
-        mind.moved[:] = 0.0
-        move_all(sources, heaps, hosts, clock, mind)
+    if now >= shared.round:
+        shared.round = now + shared.width
+        known.moved[:] = 0.0
+        move_all(sources, heaps, hosts, clock, known)
         return
-    if tide.stale:
-        list_siblings(sources, clock, mind)
-    for node in range(tide.nodes):
-        if mind.moved[node] > tide.slack:
-            mind.moved[node] = 0.0
-            i = mind.eldest[node]
+    if shared.stale:
+        list_siblings(sources, clock, known)
+    for node in range(shared.nodes):
+        if known.moved[node] > shared.slack:
+            known.moved[node] = 0.0
+            i = known.first_of[node]
             while i >= 0:
                 if sources[i].state == WAITING and sources[i].why == CROSSING:
-                    wake(sources[i], clock, mind)
+                    wake(sources[i], clock, known)
                     put(sources, heaps, clock, i)
                 i = sources[i].sibling
 
 
 @jit
-def move_all(sources, heaps, hosts, clock, mind):
+def move_all(sources, heaps, hosts, clock, known):
     length = clock.length[PRICED]
     heap = heaps[PRICED]
     for at in range(length):
         i = heap[at].source
         source = sources[i]
         if abs(source.priced - own_price(source, hosts, clock)) > PRICE_SLACK * source.priced:
-            key_of(sources, hosts, clock, mind, i)
+            key_of(sources, hosts, clock, known, i)
         else:
-            wake(source, clock, mind)
+            wake(source, clock, known)
         heap[at].key = source.key
     for at in range(length // 2 - 1, -1, -1):
         sink(sources, heap, length, at)
 
 
 @jit
-def list_siblings(sources, clock, mind):
+def list_siblings(sources, clock, known):
     """Chain the sources of each group."""
-    mind.eldest[:] = -1
+    known.first_of[:] = -1
     for i in range(clock.slots):
         node = sources[i].node
         if node >= 0 and sources[i].state != GONE:
-            sources[i].sibling = mind.eldest[node]
-            mind.eldest[node] = i
-    mind.tides[0].stale = 0
+            sources[i].sibling = known.first_of[node]
+            known.first_of[node] = i
+    known.shared[0].stale = 0

@@ -1,8 +1,8 @@
 """How are the rates of a collection distributed? Learned while it is being visited.
 
-The collection is its own prior (DESIGN 4): the weights of a grid of rates that make all outcomes so
-far most likely (`observant.estimation.priors.fit_mixture`; frontier 9). A group with many sources
-has a prior of its own, drawn towards the prior of all.
+The collection is its own prior (DESIGN 4): the weights of the grid of rates that make all outcomes
+so far most likely (`observant.estimation.priors.fit_collection`; frontier 9). A group with many
+sources has a prior of its own, drawn towards the prior of all.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from observant.estimation.belief import GRID, Likelihoods
+from observant.estimation.priors import FEWEST, fit_collection
+
 __all__ = ["Learned", "Lesson", "learn_prior"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 _SAMPLE = 5_000
-_FEW = 20
-"""Fewer sources than this say nothing about a distribution."""
-_STEPS, _GROUP_STEPS = 60, 20
-_FLOOR = 1e-3
-"""Share of the prior that stays spread over all rates: nothing is impossible."""
+_GROUP_STEPS = 20
 _LEAST_OF_A_GROUP, _PARENT_STANDS_FOR = 30, 10.0
 _AGE_WEIGHTS = (0.0, 0.5, 1.0)
 
@@ -29,9 +28,7 @@ _AGE_WEIGHTS = (0.0, 0.5, 1.0)
 class Lesson(NamedTuple):
     """What a prior is learned from: copies, so that visits may go on meanwhile."""
 
-    grid: Floats
-    evidence: Floats
-    """Log-likelihood of each rate, a row a source."""
+    likelihoods: Likelihoods
     age: Floats
     """At the first visit; −1 where it was not told."""
     node: NDArray[np.int64]
@@ -46,64 +43,67 @@ class Learned(NamedTuple):
     """A row for each group; the first is the whole collection."""
     rows: NDArray[np.int64]
     """The row of each group of siblings; sources without siblings have the first."""
+    owners: NDArray[np.int64]
+    """The group that each row is of."""
     age_weight: float
     """How far the age at the first visit is to be believed."""
 
 
 def learn_prior(lesson: Lesson) -> Learned:
-    """Fit the prior to the evidence of all sources.
+    """Fit the prior to what all sources have shown.
 
     The age at the first visit counts fully, half, or not at all: whichever predicts the outcomes
     of the visits best.
     """
-    grid, evidence, age, node, parent, before = lesson
-    told = age >= 0
-    known = np.flatnonzero(told | (np.ptp(evidence, axis=1) > 0))
-    if len(known) < _FEW:
-        return Learned(before[None, :], np.zeros(len(parent), np.int64), 1.0)
-    sample = known[:: -(-len(known) // _SAMPLE)]
-    ages = np.where(told[:, None], np.log(grid) - grid * np.maximum(age, 0.0)[:, None], 0.0)
+    likelihoods, age, node, parent, before = lesson
+    known = np.flatnonzero((age >= 0) | (likelihoods.place[:, 1] >= 0))
+    if len(known) < FEWEST:
+        nobody = np.zeros(len(parent), np.int64)
+        return Learned(before[None, :], nobody, np.zeros(1, np.int64), 1.0)
+    rows, owners = _rows_of_groups(node, parent)
+    groups = int(rows.max()) + 1
+    step = -(-len(known) // _SAMPLE) if groups == 1 else 1
+    chosen = known[::step]
+    seen = Likelihoods(likelihoods.values[chosen], likelihoods.place[chosen]).on_grid()
+    aged = age[chosen] >= 0
+    logs = np.log(GRID) - GRID * np.maximum(age[chosen], 0.0)[:, None]
+    ages = np.where(aged[:, None], logs, 0.0)
+    some = slice(None, None, -(-len(chosen) // _SAMPLE))
     best, age_weight, prior = -np.inf, 1.0, before
-    for weight in _AGE_WEIGHTS if told.any() else (1.0,):
-        first = _scaled(weight * ages[sample])
-        both = first * _scaled(evidence[sample])
-        found = _most_likely(both, grid)
-        score = float(np.log(both @ found).sum() - np.log(first @ found).sum())
+    for weight in _AGE_WEIGHTS if aged.any() else (1.0,):
+        first = _scaled(weight * ages[some])
+        both = first * seen[some]
+        both /= both.max(axis=1, keepdims=True)
+        found = fit_collection(both).weights
+        score = float(np.log((first * seen[some]) @ found).sum() - np.log(first @ found).sum())
         if score > best:
             best, age_weight, prior = score, weight, found
-    rows = _rows_of_groups(node, parent)
-    groups = int(rows.max()) + 1
     if groups == 1:
-        return Learned(prior[None, :], rows, age_weight)
-    group = np.where(node >= 0, rows[node], 0)[known]
-    return Learned(
-        _drawn_together(_scaled((evidence + age_weight * ages)[known]), group, groups, prior),
-        rows,
-        age_weight,
-    )
+        return Learned(prior[None, :], rows, owners, age_weight)
+    group = np.where(node >= 0, rows[node], 0)[chosen]
+    both = seen * _scaled(age_weight * ages)
+    both /= both.max(axis=1, keepdims=True)
+    return Learned(_drawn_together(both, group, groups, prior), rows, owners, age_weight)
 
 
 def _scaled(log: Floats) -> Floats:
     return np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
 
 
-def _most_likely(likelihood: Floats, grid: Floats) -> Floats:
-    from observant.estimation.priors import fit_mixture
-
-    found = fit_mixture(likelihood, grid, iterations=_STEPS, tolerance=1e-5).weights
-    return np.asarray((1 - _FLOOR) * found / found.sum() + _FLOOR / len(grid))
-
-
-def _rows_of_groups(node: NDArray[np.int64], parent: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Which prior each group has: its own with thirty sources, else that of the group above."""
+def _rows_of_groups(
+    node: NDArray[np.int64], parent: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which prior each group has (its own with thirty sources, else that of the group above), and
+    whose priors these are.
+    """
     counts = np.bincount(node[node >= 0], minlength=len(parent))
     for child in range(len(parent) - 1, 0, -1):  # children come after their parents
         counts[parent[child]] += counts[child]
     place = np.arange(len(parent))
     while (small := (place > 0) & (counts[place] < _LEAST_OF_A_GROUP)).any():
         place[small] = parent[place[small]]
-    _, rows = np.unique(place, return_inverse=True)
-    return np.asarray(rows, np.int64)
+    owners, rows = np.unique(place, return_inverse=True)
+    return np.asarray(rows, np.int64), owners
 
 
 def _drawn_together(

@@ -11,7 +11,8 @@ import math
 
 import numba
 
-from observant.planning.schedule.beliefs import time_of
+from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS, RATES
+from observant.planning.schedule.beliefs import believe, time_of
 from observant.planning.schedule.crossing import (
     average,
     crossing,
@@ -21,9 +22,17 @@ from observant.planning.schedule.crossing import (
     value,
     worth_of_hint,
 )
-from observant.planning.schedule.grids import crossing_on_grid, index_on_grid
+from observant.planning.schedule.index_tables import crossing_of, index_of
 
-__all__ = ["index_now", "learn_price", "own_price", "period_at", "price_of", "solve_price"]
+__all__ = [
+    "index_now",
+    "learn_price",
+    "list_rates",
+    "own_price",
+    "period_at",
+    "price_of",
+    "solve_price",
+]
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
@@ -49,57 +58,69 @@ def price_of(source, hosts, clock):
 
 
 @jit
-def period_at(source, clock, price, mind, i):
+def period_at(source, clock, price, known, i):
     """Effective time at which the source crosses the price, before jitter and bounds."""
-    if source.signal > 0:
-        return hinted_crossing(source.silent, source.signal, source.false, price)
     if clock.learning == 0:
-        mind.rates[0], mind.weights[0] = source.rate, 1.0
-        return crossing(clock.code, mind.rates, mind.weights, source.grace, price, source.period)
-    if clock.step > 0 and source.grace == 0:
-        return crossing_on_grid(
-            mind, mind.posterior[i], clock.code, clock.step, clock.zero, price, source.period
+        given = known.given[i]
+        if given.signal > 0:
+            return hinted_crossing(given.silent, given.signal, given.false, price)
+        known.rates[0], known.weights[0] = given.rate, 1.0
+        return crossing(
+            clock.code, known.rates[:1], known.weights[:1], source.grace, price, source.period
         )
+    believe(source, clock, known, i)
+    if source.grace == 0:
+        return crossing_of(known, known.place[i], clock.code, price, source.period)
+    list_rates(known, i)
     return crossing(
-        clock.code, mind.grid, mind.posterior[i], source.grace, price, source.period, _LEARNED
+        clock.code, known.rates, known.weights, source.grace, price, source.period, _LEARNED
     )
+
+
+@jit
+def list_rates(known, i):
+    """Write down the rates that `believe` has weighed."""
+    offsets, base = OFFSETS[max(known.place[i, 1], 0)], known.place[i, 0] - FLOOR * FINE
+    for k in range(POINTS):
+        known.rates[k] = RATES[base + offsets[k]]
 
 
 # -- what a visit is worth ------------------------------------------------------------------------
 
 
 @jit
-def index_now(source, clock, mind, i, now):
+def index_now(source, clock, known, i, now):
     """importance·W/cost at this moment."""
-    s = time_of(source, mind, now)
-    if source.signal > 0:
-        if source.hints > 0:
-            s += source.hints * worth_of_hint(source.silent, source.signal, source.false)
-        w = hinted(source.silent, source.signal, source.false, min(s, 1e9))
-    else:
-        w = worth(source, clock, mind, i, s)
-    return w * source.importance / source.cost
+    s = time_of(source, known, now)
+    return worth(source, clock, known, i, s) * source.importance / source.cost
 
 
 @jit
-def worth(source, clock, mind, i, s):
-    """W(s) of a source without hints."""
+def worth(source, clock, known, i, s):
+    """W(s)."""
     if clock.learning == 0:
-        return value(clock.code, source.rate, source.grace, s)[0]
-    if clock.step > 0 and source.grace == 0:
-        return index_on_grid(mind, mind.posterior[i], clock.step, clock.zero, s)
-    return average(clock.code, mind.grid, mind.posterior[i], source.grace, s)[0]
+        given = known.given[i]
+        if given.signal > 0:
+            if given.hints > 0:
+                s += given.hints * worth_of_hint(given.silent, given.signal, given.false)
+            return hinted(given.silent, given.signal, given.false, min(s, 1e9))
+        return value(clock.code, given.rate, source.grace, s)[0]
+    believe(source, clock, known, i)
+    if source.grace == 0:
+        return index_of(known, known.place[i], s)
+    list_rates(known, i)
+    return average(clock.code, known.rates, known.weights, source.grace, s)[0]
 
 
 # -- the price of all -----------------------------------------------------------------------------
 
 
 @jit
-def learn_price(sources, hosts, clock, mind, i, now, early, queued):
+def learn_price(sources, hosts, clock, known, i, now, early, queued):
     source = sources[i]
     if not queued and not early and clock.starved == 0 and source.host < 0:
         return
-    index = index_now(source, clock, mind, i, now)
+    index = index_now(source, clock, known, i, now)
     if index <= 0:
         return
     if source.host >= 0:
@@ -117,13 +138,13 @@ def learn_price(sources, hosts, clock, mind, i, now, early, queued):
 
 
 @jit
-def solve_price(sources, clocks, chosen, mind, budget):
+def solve_price(sources, clocks, chosen, known, budget):
     """The price at which the chosen sources spend the budget; by bisection of its logarithm."""
     clock = clocks[0]
     middle = math.log(clock.price)
     low, high, step = -math.inf, math.inf, 1.0
     for _ in range(200):
-        spent = spending(sources, clock, chosen, mind, math.exp(middle))
+        spent = spending(sources, clock, chosen, known, math.exp(middle))
         if spent > budget:
             low = middle
             middle = middle + step if high == math.inf else 0.5 * (low + high)
@@ -139,7 +160,7 @@ def solve_price(sources, clocks, chosen, mind, budget):
 
 
 @jit
-def spending(sources, clock, chosen, mind, price):
+def spending(sources, clock, chosen, known, price):
     """Cost per day of the chosen sources at a price."""
     total = 0.0
     for i in chosen:
@@ -148,9 +169,11 @@ def spending(sources, clock, chosen, mind, price):
             period = math.inf
         else:
             own = price * source.cost / source.importance
-            period = period_at(source, clock, own, mind, i)
-            if source.signal > 0 and period < math.inf:
-                period = cycle(source.silent, source.signal, source.false, period)[0]
+            period = period_at(source, clock, own, known, i)
+            if clock.learning == 0 and period < math.inf:
+                given = known.given[i]
+                if given.signal > 0:
+                    period = cycle(given.silent, given.signal, given.false, period)[0]
         period = max(min(period, source.maximum), source.minimum)
         if period > 0:
             total += source.cost / period

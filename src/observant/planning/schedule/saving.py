@@ -7,84 +7,88 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from observant.errors import InputError
+from observant.estimation.priors import Prior
+from observant.planning.schedule.hints import Hints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from observant.planning.schedule.registry import Mind
+    from observant.planning.schedule.scheduler import Scheduler
 
-__all__ = ["attributes_of", "options_of", "restore_news", "state_of"]
+__all__ = ["load_state", "state_of"]
 
-_TYPE = "observant scheduler, version 2"
-_ARRAYS = (
-    *("sources", "heaps", "hosts", "clock", "grid", "prior", "evidence", "posterior"),
-    *("tides", "parent", "rows", "found", "expected", "activity", "shown"),
-)
+T = TypeVar("T", bound="Scheduler")
+
+_TYPE = "observant scheduler, version 3"
+_ARRAYS = ("sources", "heaps", "hosts", "clock", "given", "prior", "values", "place")
+_OF_GROUPS = ("shared", "parent", "found", "expected", "activity", "shown")
 _NEWS = ("moved", "news")
-"""Of `siblings`, in the mind: what was found since the clocks were read."""
-_VALUES = {
-    "given_burst": "given_burst",
-    "names": "names",
-    "hosts_by_name": "host_slot",
-    "free": "free",
-    "nodes": "node_of",
-    "touched": "touched",
-}
-"""What is saved as it is: the name in the state, and that of the scheduler's attribute."""
+"""Of `siblings`: what was found since the clocks were read."""
+_VALUES = ("names", "host_slot", "free")
 
 
-def state_of(own: dict[str, Any], mind: Mind) -> dict[str, Any]:
-    """The state of a scheduler that has these attributes and this mind."""
-    arrays = {name: own[f"_{name}"] for name in _ARRAYS}
-    arrays |= {name: getattr(mind, name) for name in _NEWS}
+def state_of(scheduler: Scheduler) -> dict[str, Any]:
+    own = vars(scheduler)
+    state = own["_state"]
+    arrays = {name: getattr(state, name) for name in _ARRAYS}
+    arrays |= {name: getattr(state.groups, name) for name in _OF_GROUPS}
+    arrays |= {name: getattr(state.known, name) for name in _NEWS}
     return {
         "type": _TYPE,
         "objective": own["_objective"],
         "grace": own["_grace"],
+        "burst": own["_price"].burst,
         "bounds": [_text(x) for x in own["_bounds"]],
-        "host_defaults": [_text(x) for x in own["_host_defaults"]],
-        "members": dict(own["_members"]),
-        "learning": [own["_adapting"], own["_seen"], own["_next_look"]],
-        "hint_log": [list(row) for row in own["_hint_log"]],
+        "host_defaults": [_text(x) for x in state.host_defaults],
+        "nodes": dict(state.groups.node_of),
+        "members": dict(state.groups.members),
+        "learned": own["_prior"].state(),
+        "learning": [state.learning, own["_adapting"], own["_price"].patient],
+        "seen": [own["_seen"], own["_price"].touched, own["_next_look"]],
+        "hints": [list(row) for row in own["_hints"].rows],
         "arrays": {name: _pack(array) for name, array in arrays.items()},
-        **{key: _copy(own[f"_{name}"]) for key, name in _VALUES.items()},
+        **{name: _copy(getattr(state, name)) for name in _VALUES},
     }
 
 
-def options_of(state: dict[str, Any]) -> dict[str, Any]:
-    """Options of a new scheduler that can take the attributes of this state."""
-    if state.get("type") != _TYPE:
-        raise InputError(f"this is not the state of a scheduler: {state.get('type')!r}")
-    return {"budget": 1.0, "objective": state["objective"], "grace": state["grace"]}
-
-
-def attributes_of(state: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of the scheduler that was saved, for one that has `new` ones."""
-    packed = state["arrays"]
-    own: dict[str, Any] = {
-        f"_{name}": _unpack(packed[name], new[f"_{name}"].dtype) for name in _ARRAYS
-    }
-    own |= {f"_{name}": _copy(state[key]) for key, name in _VALUES.items()}
-    own["_bounds"] = tuple(float(x) for x in state["bounds"])
-    own["_host_defaults"] = tuple(float(x) for x in state["host_defaults"])
-    own["_slot"] = {name: i for i, name in enumerate(state["names"]) if name is not None}
-    own["_members"] = Counter(state["members"])
-    own["_adapting"], own["_seen"], own["_next_look"] = state["learning"]
-    own["_hint_log"] = [tuple(row) for row in state["hint_log"]]
-    own["_hinted"] = bool((own["_sources"]["signal"] > 0).any() or state["hint_log"])
-    return own
-
-
-def restore_news(mind: Mind, state: dict[str, Any]) -> None:
-    """Put back what the siblings had found since their clocks were read."""
+def load_state(kind: type[T], saved: dict[str, Any]) -> T:
+    """A scheduler of this kind that goes on where `saved` was taken."""
+    if saved.get("type") != _TYPE:
+        raise InputError(f"this is not the state of a scheduler: {saved.get('type')!r}")
+    learning, adapting, patient = saved["learning"]
+    new = kind(
+        1.0,
+        objective=saved["objective"],
+        grace=saved["grace"],
+        burst=saved["burst"],
+        prior="learn" if learning else None,
+        patient=patient,
+    )
+    own, packed = vars(new), saved["arrays"]
+    state = own["_state"]
+    for name in _ARRAYS:
+        setattr(state, name, _unpack(packed[name], getattr(state, name).dtype))
+    for name in _OF_GROUPS:
+        setattr(state.groups, name, _unpack(packed[name], getattr(state.groups, name).dtype))
+    for name in _VALUES:
+        setattr(state, name, _copy(saved[name]))
+    state.slot = {name: i for i, name in enumerate(state.names) if name is not None}
+    state.groups.node_of, state.groups.members = saved["nodes"], Counter(saved["members"])
+    state.host_defaults = tuple(float(x) for x in saved["host_defaults"])
+    own["_adapting"], own["_hints"] = adapting, Hints(saved["hints"])
+    own["_prior"] = Prior.restore(saved["learned"])
+    own["_bounds"] = tuple(float(x) for x in saved["bounds"])
+    own["_seen"], own["_price"].touched, own["_next_look"] = saved["seen"]
+    state.gather()
     for name in _NEWS:
-        array = getattr(mind, name)
-        array[:] = _unpack(state["arrays"][name], array.dtype)
+        array = getattr(state.known, name)
+        array[:] = _unpack(packed[name], array.dtype)
+    return new
 
 
 def _copy(value: Any) -> Any:

@@ -4,39 +4,65 @@
 `observant.planning.allocation`, but without solving for everybody: it keeps a heap of the times at
 which sources will cross the price, and moves the price so that the spent rate follows the budget.
 Any loop can drive it: ask `due(now)`, visit, report with `visited`. Each decision costs O(log n).
-The rules are in `dispatch`; this module checks what it is told and keeps names.
+The rules are in `dispatch`, the arrays in `state`, groups of siblings in `groups`, and what is
+believed of a rate in `observant.estimation.belief`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray  # noqa: TC002 - a NamedTuple looks at its types
 
 from observant.errors import InputError
+from observant.estimation.belief import GRID, Beliefs, Likelihoods, RateBelief, first_prior
+from observant.estimation.priors import Prior
 from observant.planning.objectives import OBJECTIVES
-from observant.planning.schedule.admission import between, check, column, host_rest, lasting, times
-from observant.planning.schedule.hints import HintQuality, fit_hints
-from observant.planning.schedule.saving import attributes_of, options_of, restore_news, state_of
-from observant.planning.schedule.upkeep import Upkeep
+from observant.planning.schedule.admission import (
+    between,
+    check,
+    column,
+    columns_of,
+    host_rest,
+    lasting,
+    times,
+)
+from observant.planning.schedule.hints import HintQuality, Hints
+from observant.planning.schedule.learning import Learned, Lesson, learn_prior
+from observant.planning.schedule.price import Price
+from observant.planning.schedule.saving import load_state, state_of
+from observant.planning.schedule.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from observant.estimation.priors import Prior
+__all__ = ["Glance", "Scheduler"]
 
-__all__ = ["Scheduler"]
-
-_HINT_LOG = 200_000
-GRID_POINTS = 48
+_FIRST_LOOK = 0.1
+"""Visits per source after which the prior is learned for the first time; then at every doubling."""
 _SAME_VISIT = 1e-9
 """Days: two times that are as near as that are those of one visit, of which one was rounded."""
 _OUTCOMES = {True: 1, False: 0, None: -1, "failed": -2}
 
 
-class Scheduler(Upkeep):
+class Glance(NamedTuple):
+    """Some sources as they stand, a row each. Times are in days."""
+
+    last: NDArray[np.float64]
+    """The last good visit; −inf before the first."""
+    due: NDArray[np.float64]
+    period: NDArray[np.float64]
+    """Between visits, as things stand."""
+    importance: NDArray[np.float64]
+    beliefs: Beliefs | None
+    """Of their rates, where these are learned."""
+
+
+class Scheduler:
     """Decides which source is to be visited next, under a budget (cost per day).
 
     >>> scheduler = Scheduler(budget=2.0, jitter=0)
@@ -54,7 +80,7 @@ class Scheduler(Upkeep):
     Rates are given with `add`, or learned from the outcomes when there is a `prior`: a fitted
     `observant.estimation.priors.Prior`, or "learn" to learn that as well, from the outcomes of all
     sources. Then the index is averaged over each source's posterior. `drift` is how many days a
-    rate lasts, on average, before it is another: evidence fades as it ages.
+    rate lasts, on average, before it is another: what was learned fades as it ages.
 
     Sources added with a `group` have siblings: what is found at one says something about the
     others (see `siblings`). It is learned how much, and that it may be nothing.
@@ -66,6 +92,9 @@ class Scheduler(Upkeep):
     second of the budget). `lease` is how long a visit may stay unreported before it is offered
     again, `retry` the pause after a failure, doubled each time. A host rests `host_delay` days
     after every visit, and has at most `host_cap` visits a day (and four more that it has saved up).
+
+    A loop that must not wait sets `patient`: priors are then not learned by themselves (see
+    `wants_to_learn`), and after large changes the caller goes through `settling`.
     """
 
     def __init__(
@@ -87,8 +116,9 @@ class Scheduler(Upkeep):
         retry: float = 1 / 24,
         seed: int = 0,
         start: float = 0.0,
+        patient: bool = False,
     ) -> None:
-        from observant.planning.schedule import dispatch
+        from observant.planning.schedule import dispatch, keys
         from observant.planning.schedule.crossing import CODES
 
         if objective not in OBJECTIVES:
@@ -101,26 +131,21 @@ class Scheduler(Upkeep):
         between("retry", retry, 0, np.inf)
         if isinstance(prior, str) and prior != "learn":
             raise InputError(f"a prior is a Prior, or 'learn', not {prior!r}")
-        if prior is None:
-            grid = weights = np.zeros(0)
-        elif isinstance(prior, str):  # the rates that matter are known when the sources are
-            grid = np.geomspace(1e-3, 1e3, GRID_POINTS)
-            weights = np.full(GRID_POINTS, 1 / GRID_POINTS)
-        else:
-            grid, weights = np.array(prior.rates, float), np.array(prior.weights, float)
-        super().__init__(
-            *(grid, weights, objective),
-            adapting=isinstance(prior, str),
-            burst=None if burst is None else float(check("burst", burst, 0, above=True)),
-        )
+        self._prior = prior if isinstance(prior, Prior) else Prior(GRID, first_prior())
         self._dispatch: Any = dispatch
+        self._keys: Any = keys
+        self._state = State(None if prior is None else self._prior.rows(), objective)
+        self._hints = Hints()
+        most = None if burst is None else float(check("burst", burst, 0, above=True))
+        self._price = Price(self._state, burst=most, patient=patient)
+        self._objective, self._adapting = objective, isinstance(prior, str)
+        self._seen = 0
+        self._next_look = _FIRST_LOOK
         self._grace = float(check("grace", grace, 0))
         self._bounds = float(min_period), float(max_period)
-        self._host_defaults = float(host_delay), float(host_cap)
-        self._hinted = False
-        self._hint_log: list[tuple[int, float, int, bool]] = []
+        self._state.host_defaults = float(host_delay), float(host_cap)
         self._out = np.zeros(1000, np.int64)
-        clock = self._clock[0]
+        clock = self._state.clock[0]
         clock["time"], clock["price"], clock["code"] = start, 1.0, CODES[objective]
         clock["jitter"], clock["explore"] = jitter, explore
         clock["lease"], clock["retry"], clock["seed"] = lease, retry, seed
@@ -128,7 +153,12 @@ class Scheduler(Upkeep):
         clock["trust"] = getattr(prior, "trust", 1.0)
         clock["drift"], clock["age_weight"] = lasting(drift), 1.0
         clock["budget"] = check("budget", budget, 0, above=True)
-        self._tabulate()
+
+    def __len__(self) -> int:
+        return len(self._state.slot)
+
+    def __contains__(self, source: object) -> bool:
+        return source in self._state.slot
 
     # -- what a loop asks ---------------------------------------------------------------------
 
@@ -141,8 +171,8 @@ class Scheduler(Upkeep):
             raise InputError(f"time runs forward in days: {now} cannot come after {self.now}")
         if limit != len(self._out):
             self._out = np.zeros(limit, np.int64)
-        found = self._dispatch.due(*self._state, float(now), self._out)
-        return [self._names[i] for i in self._out[:found].tolist()]
+        found = self._dispatch.due(*self._state.all, float(now), self._out)
+        return [self._state.names[i] for i in self._out[:found].tolist()]
 
     def visited(
         self,
@@ -156,7 +186,7 @@ class Scheduler(Upkeep):
         `age` is how many days ago the source says that it was updated, where it says so. After a
         failed visit the interval runs on. A visit nobody asked for counts as well.
         """
-        i = self._find(source)
+        i = self._state.find(source)
         try:
             outcome = _OUTCOMES[changed]
         except (KeyError, TypeError):
@@ -164,16 +194,16 @@ class Scheduler(Upkeep):
                 f"changed must be True, False, None or 'failed', not {changed!r}",
                 source=str(source),
             ) from None
-        if self._hinted and outcome >= 0:
-            self._note(i, time, outcome == 1)
+        if outcome >= 0 and not self._state.learning:
+            self._hints.note(self._state.sources[i], self._state.given[i], time, outcome == 1)
         known = np.nan if age is None else float(age)
-        if not self._dispatch.visited(*self._state, i, float(time), outcome, known):
-            last = self._sources["last"][i]
+        if not self._dispatch.visited(*self._state.all, i, float(time), outcome, known):
+            last = self._state.sources["last"][i]
             raise InputError(
                 f"visited at {time}, not after the visit before ({last})", source=str(source)
             )
         self._seen += 1
-        if self._adapting and self._seen >= self._next_look * len(self):
+        if self.wants_to_learn and not self._price.patient:
             self.learn_prior()
 
     def rest(self, source: str | int, until: float, *, refund: bool = True) -> None:
@@ -182,53 +212,58 @@ class Scheduler(Upkeep):
         With `refund` the visit that was asked for was not made, and does not count as spent. A
         source that waits for its host keeps its place.
         """
-        i = self._find(source)
-        row, clock = self._sources[i], self._clock[0]
+        i = self._state.find(source)
+        row, clock = self._state.sources[i], self._state.clock[0]
         if self._waits_for_host(row):
             return
-        if refund and row["state"] == self._codes.AWAY:
-            clock["purse"] += row["cost"]
+        if refund and row["state"] == self._state.codes.AWAY:
+            clock["savings"] += row["cost"]
             clock["spent"] -= row["cost"]
-        row["state"], row["why"], row["key"] = self._codes.WAITING, self._codes.RETRY, until
-        self._keys.place(*self._state, np.array([i]))
+        row["state"], row["why"], row["key"] = (
+            self._state.codes.WAITING,
+            self._state.codes.RETRY,
+            until,
+        )
+        self._keys.place(*self._state.all, np.array([i]))
 
     def put_back(self, source: str | int) -> None:
         """Forget that a visit to this source was begun, or that the last ones failed."""
-        i = self._find(source)
-        row = self._sources[i]
+        i = self._state.find(source)
+        row = self._state.sources[i]
         if self._waits_for_host(row):
             return
         known = np.isfinite(row["last"])
-        row["state"] = self._codes.WAITING
-        row["why"] = self._codes.CROSSING if known else self._codes.NEW
+        row["state"] = self._state.codes.WAITING
+        row["why"] = self._state.codes.CROSSING if known else self._state.codes.NEW
         row["failures"] = 0
         if not known:
             row["key"] = self.now
-        self._keys.place(*self._state, np.array([i]))
+        self._keys.place(*self._state.all, np.array([i]))
 
-    def adopt(self, source: str | int, last: float, evidence: ArrayLike | None) -> None:
-        """Somebody else has visited this source at `last`, and knows this `evidence` of it.
+    def adopt(self, source: str | int, last: float, likelihood: bytes | None) -> None:
+        """Somebody else has visited this source at `last`, and knows this `likelihood` of it.
 
         Of a visit that is not later than the last one known here, nothing is taken.
         """
-        i = self._find(source)
-        if last > self._sources["last"][i] + _SAME_VISIT:
-            self._sources["last"][i] = min(last, self.now)
-            self.set_evidence(source, evidence)
+        i = self._state.find(source)
+        if last > self._state.sources["last"][i] + _SAME_VISIT:
+            self._state.sources["last"][i] = min(last, self.now)
+            self.set_likelihood(source, likelihood)
 
     def hint(self, source: str | int, time: float) -> None:
         """Somebody says that the source changed. Used as far as such hints can be trusted."""
-        i = self._find(source)
+        i = self._state.find(source)
         if not np.isfinite(time):
             raise InputError(f"a hint needs a time in days, not {time}", source=str(source))
-        self._dispatch.hint(*self._state, i, float(time))
+        if not self._state.learning:
+            self._dispatch.hint(*self._state.all, i, float(time))
 
     def next_time(self) -> float:
         """When to ask again: the next time at which `due` may have something; infinite if never.
 
         Hints, reports and additions may bring it forward.
         """
-        return float(self._dispatch.next_time(self._sources, self._heaps, self._clock))
+        return float(self._dispatch.next_time(*self._state.all[:2], self._state.clock))
 
     def drive(
         self, kernel: Any, slots: int, world: tuple[Any, ...], pace: tuple[float, float, float]
@@ -243,7 +278,7 @@ class Scheduler(Upkeep):
                 left = min(left, max(int(self._next_look * len(self)) - self._seen, 1))
             stop = begin + left
             many = kernel(
-                *(*self._state, *world, begin, stop, *pace, np.zeros(1, np.int64)),
+                *(*self._state.all, *world, begin, stop, *pace, np.zeros(1, np.int64)),
                 *(who[paid:], when[paid:], failed[paid:]),
             )
             paid, begin = paid + many, stop
@@ -251,6 +286,143 @@ class Scheduler(Upkeep):
             if self._adapting and begin < slots:
                 self.learn_prior()
         return who[:paid], when[:paid], failed[:paid]
+
+    # -- what it knows ------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """The latest time that the scheduler was told of."""
+        return float(self._state.clock["time"][0])
+
+    @property
+    def price(self) -> float:
+        """Λ: the index at which a visit is worth its cost."""
+        return float(self._state.clock["price"][0])
+
+    @property
+    def budget(self) -> float:
+        """Cost per day."""
+        return float(self._state.clock["budget"][0])
+
+    @property
+    def spent(self) -> float:
+        """Cost of all visits so far."""
+        return float(self._state.clock["spent"][0])
+
+    @property
+    def sources(self) -> list[str | int]:
+        """Their names, in the order in which they were added."""
+        return list(self._state.slot)
+
+    def due_at(self, source: str | int) -> float:
+        """When a source is due as things stand; of one being visited, when it is offered again."""
+        return float(self._state.sources["key"][self._state.find(source)])
+
+    def last_visit(self, source: str | int) -> float:
+        """When a source was last visited with success; −inf if it never was."""
+        return float(self._state.sources["last"][self._state.find(source)])
+
+    def belief(self, source: str | int) -> RateBelief:
+        """The rate of a source, with its interval."""
+        return self.beliefs([source]).one(0)
+
+    def beliefs(self, sources: Iterable[str | int] | None = None) -> Beliefs:
+        """What is believed of the rates of these sources, or of all, a row each."""
+        state = self._state
+        asked = state.slot.values() if sources is None else map(state.find, sources)
+        return self._beliefs(np.fromiter(asked, np.int64))
+
+    def likelihood_of(self, source: str | int) -> bytes:
+        """What the outcomes say about the rate; for `add` later."""
+        return self._state.likelihoods.pack(self._state.find(source))
+
+    @property
+    def prior(self) -> Prior:
+        """The prior of the collection, and of its groups: what is believed of a new source."""
+        return self._prior
+
+    def glance(self, most: int = 5000) -> Glance:
+        """So many sources at most, taken evenly from all: enough to say how all of them stand."""
+        here = self._state.here()
+        some = here[:: max(-(-len(here) // most), 1)]
+        rows = self._state.sources[some]
+        return Glance(
+            rows["last"],
+            rows["key"],
+            np.clip(rows["period"], rows["minimum"], rows["maximum"]),
+            rows["importance"],
+            self._beliefs(some) if self._state.learning else None,
+        )
+
+    def activity(self, group: str = "") -> float:
+        """How much faster than usual the sources of a group change now; 1 is as usual."""
+        return self._state.groups.activity_of(group)
+
+    # -- the prior and the price --------------------------------------------------------------
+
+    @property
+    def wants_to_learn(self) -> bool:
+        """Whether there is enough that is new to learn the prior again."""
+        return self._adapting and self._seen >= self._next_look * len(self)
+
+    def learn_prior(self) -> None:
+        """Learn from all sources how their rates are distributed; done by itself with "learn".
+
+        It takes a moment with many sources. A loop that must not wait asks for a `lesson`, learns
+        in another thread (`learning.learn_prior`), and lets the scheduler `take_in` the result.
+        """
+        self.take_in(learn_prior(self.lesson()))
+
+    def lesson(self) -> Lesson:
+        """What the prior is learned from, for `learning.learn_prior`."""
+        state, here = self._state, self._state.here()
+        self._next_look = max(2 * self._seen / max(len(self), 1), _FIRST_LOOK)
+        return Lesson(
+            Likelihoods(state.values[here], state.place[here]),
+            state.sources["age"][here].astype(np.float64),
+            state.sources["node"][here].astype(np.int64),
+            state.groups.parent.copy(),
+            state.prior[0].copy(),
+        )
+
+    def take_in(self, learned: Learned) -> None:
+        """Use this prior from now on."""
+        state = self._state
+        nodes = state.sources["node"]
+        rows = np.append(learned.rows, np.zeros(len(state.groups.parent) - len(learned.rows), int))
+        for node in range(len(learned.rows), len(rows)):  # new since, with the prior of its parent
+            rows[node] = rows[state.groups.parent[node]]
+        state.sources["group"] = np.where(nodes >= 0, rows[nodes], 0)
+        state.clock["age_weight"] = learned.age_weight
+        paths = {node: path for path, node in state.groups.node_of.items()}
+        self._use(
+            replace(
+                self._prior,
+                rates=GRID,
+                weights=learned.prior[0],
+                groups=tuple(paths[owner] for owner in learned.owners[1:].tolist()),
+                group_weights=learned.prior[1:],
+            )
+        )
+
+    def restore_prior(self, prior: Prior) -> None:
+        """Go on with a prior that was learned before; sources find their groups' by name."""
+        state = self._state
+        paths = {node: path for path, node in state.groups.node_of.items()}
+        rows = prior.row_of([paths.get(node, "") for node in range(len(state.groups.parent))])
+        nodes = state.sources["node"]
+        state.sources["group"] = np.where(nodes >= 0, rows[nodes], 0)
+        self._use(prior)
+
+    def _use(self, prior: Prior) -> None:
+        self._prior, self._state.prior = prior, prior.rows()
+        self._state.gather()
+        if not self._price.patient:
+            self._price.settle()
+
+    def settling(self) -> Iterator[None]:
+        """Find the price of a visit, and key every source at it; gives way now and then."""
+        yield from self._price.settling()
 
     # -- what a person changes ----------------------------------------------------------------
 
@@ -268,43 +440,36 @@ class Scheduler(Upkeep):
         hints: HintQuality | None = None,
         group: str | Sequence[str] | None = None,
         age: ArrayLike | None = None,
-        evidence: ArrayLike | None = None,
+        likelihood: Sequence[bytes | None] | None = None,
     ) -> None:
         """Add one source or many; one without a `last` visit is due at once.
 
         `group` is a path such as host/folder; sources under one path are siblings. `age` is how
-        many days before its `last` visit a source was updated, where it told. `evidence` is what
-        `evidence_of` gave for the same source before.
+        many days before its `last` visit a source was updated, where it told. `likelihood` is what
+        `likelihood_of` gave for the same sources before.
         """
         names = [sources] if isinstance(sources, (str, int)) else list(sources)
         for name in names:
-            if name in self._slot:
+            if name in self:
                 raise InputError("this source is already scheduled", source=str(name))
         if len(set(names)) < len(names):
             raise InputError("a source is named twice")
-        if (rate is None) == (len(self._grid) == 0):
+        if (rate is None) != self._state.learning:
             raise InputError(
                 "give the rate of every source, or a prior to learn rates by, but not both"
             )
         many = len(names)
         low = self._bounds[0] if min_period is None else min_period
         high = self._bounds[1] if max_period is None else max_period
-        columns = {
-            "rate": column("rate", 0.0 if rate is None else rate, names),
-            "importance": column("importance", importance, names),
-            "cost": column("cost", cost, names, above=True),
-            "minimum": column("min_period", low, names),
-            "maximum": column("max_period", high, names, above=True, endless=True),
-        }
-        for name, short, long in zip(names, columns["minimum"], columns["maximum"], strict=True):
-            if short > long:
-                raise InputError(f"min_period {short} is above max_period {long}", source=str(name))
+        columns = columns_of(names, importance, cost, low, high)
+        rates = column("rate", 0.0 if rate is None else rate, names)
         before = np.full(many, -np.inf) if last is None else times(last, names)
         if hints is not None:
             self._can_use_hints()
-        where = self._host_index(host, many)
-        slots = self._room(many)
-        block = np.zeros(many, self._sources.dtype)
+        state = self._state
+        where = state.host_index(host, many)
+        slots = state.room(many)
+        block = np.zeros(many, state.sources.dtype)
         for name, values in columns.items():
             block[name] = values
         block["last"], block["grace"] = before, self._grace
@@ -314,142 +479,128 @@ class Scheduler(Upkeep):
             labels = [group] * many if isinstance(group, str) else list(group)
             if len(labels) != many:
                 raise InputError(f"{len(labels)} groups for {many} sources")
-            block["node"] = self._nodes_of(labels)
-            block["group"] = self._rows_for(block["node"])
+            block["node"] = state.groups.place(labels)
+            block["group"] = self._prior.row_of(labels)
         ages = np.full(many, -1.0) if age is None else np.broadcast_to(np.asarray(age, float), many)
         block["age"] = np.where(ages >= 0, ages, -1.0)
         block["position"] = block["follower"] = -1
-        block["state"] = self._codes.WAITING
-        block["why"] = np.where(np.isfinite(before), self._codes.CROSSING, self._codes.NEW)
-        block["key"] = self._clock["time"][0]
-        self._sources[slots] = block
-        self._evidence[slots] = 0.0 if evidence is None else np.asarray(evidence, float)
-        for name, i in zip(names, slots.tolist(), strict=True):
-            self._slot[name] = i
-            self._names[i] = name
+        block["state"] = state.codes.WAITING
+        block["why"] = np.where(np.isfinite(before), state.codes.CROSSING, state.codes.NEW)
+        block["key"] = self.now
+        state.sources[slots] = block
+        if state.learning:
+            taught = Likelihoods.unpack([None] * many if likelihood is None else likelihood)
+            state.values[slots], state.place[slots] = taught.values, taught.place
+        else:
+            state.given[slots] = 0
+            state.given["rate"][slots] = rates
+        state.name(slots, names)
         if hints is not None:
-            self._trust(slots, hints)
-        self._scale()
-        if len(self._grid):
-            self._beliefs.believe_all(self._sources, self._clock, self._state[4])
-        self._changed(slots)
+            self._listen(slots, hints)
+        if not self._seen:
+            state.groups.begin(self.now, len(self) / self.budget)
+        state.gather()
+        self._price.changed(slots)
 
     def remove(self, source: str | int) -> None:
         """Forget a source."""
-        i = self._find(source)
-        self._dispatch.take_out(*self._state[:4], i)
-        del self._slot[source]
-        self._names[i] = None
-        self._free.append(i)
-        self._changed(np.zeros(0, np.int64), touched=1)
+        i = self._state.find(source)
+        self._dispatch.take_out(*self._state.all[:4], i)
+        self._state.forget(source)
+        self._price.changed(np.zeros(0, np.int64), touched=1)
 
     def reweight(self, source: str | int, importance: float) -> None:
         """Change the importance of a source, with effect at once."""
-        i = self._find(source)
-        self._sources["importance"][i] = check("importance", importance, 0)
-        self._changed(np.array([i]))
+        i = self._state.find(source)
+        self._state.sources["importance"][i] = check("importance", importance, 0)
+        self._price.changed(np.array([i]))
 
     def set_rate(self, source: str | int, rate: float) -> None:
         """Replace the rate of a source by a better estimate."""
-        if len(self._grid):
+        if self._state.learning:
             raise InputError("rates are learned here; they cannot be set", source=str(source))
-        i = self._find(source)
-        self._sources["rate"][i] = check("rate", rate, 0)
-        self._changed(np.array([i]))
+        i = self._state.find(source)
+        self._state.given["rate"][i] = check("rate", rate, 0)
+        self._price.changed(np.array([i]))
 
-    def set_evidence(self, source: str | int, evidence: ArrayLike | None) -> None:
-        """Replace what the outcomes have taught, by that of `evidence_of`; None for nothing."""
-        i, taught = self._find(source), np.zeros(len(self._grid))
-        if evidence is not None:
-            taught = np.asarray(evidence, float)
-        if taught.shape != self._grid.shape:
-            raise InputError(
-                f"the evidence has {taught.size} numbers for {len(self._grid)} rates",
-                source=str(source),
-            )
-        self._evidence[i] = taught
-        self._beliefs.believe_one(self._sources, self._clock, self._state[4], i)
+    def set_likelihood(self, source: str | int, likelihood: bytes | None) -> None:
+        """Replace what the outcomes have taught, by that of `likelihood_of`; None for nothing."""
+        state, i = self._state, self._state.find(source)
+        taught = Likelihoods.unpack([likelihood])
+        state.values[i], state.place[i] = taught.values[0], taught.place[0]
 
-    def set_budget(self, budget: float) -> None:
+    def set_budget(self, budget: float, burst: float | None = None) -> None:
         """Change the budget, with effect at once: rate of spending, price and all due times."""
-        self._clock["budget"] = check("budget", budget, 0, above=True)
-        self._settle()
+        self._state.clock["budget"] = check("budget", budget, 0, above=True)
+        if burst is not None:
+            self._price.burst = float(check("burst", burst, 0, above=True))
+        self._price.settle()
 
     def set_host(self, host: str, *, delay: float = 0.0, cap: float = np.inf) -> None:
         """Politeness of one host: days between visits, and visits per day."""
-        h = int(self._host_index(host, 1)[0])
-        self._hosts["delay"][h], self._hosts["interval"][h] = host_rest(delay, cap)
+        h = int(self._state.host_index(host, 1)[0])
+        hosts = self._state.hosts
+        hosts["delay"][h], hosts["interval"][h] = host_rest(delay, cap)
 
     def set_hints(self, sources: Iterable[str | int], quality: HintQuality) -> None:
         """Say how far the hints about these sources can be trusted. Hints need freshness."""
-        slots = np.array([self._find(source) for source in sources], np.int64)
-        self._trust(slots, quality)
-        self._changed(slots)
+        slots = np.array([self._state.find(source) for source in sources], np.int64)
+        self._listen(slots, quality)
+        self._price.changed(slots)
 
     def learn_hints(self, least: int = 50) -> dict[str | None, HintQuality]:
         """Learn precision and recall per host from the visits so far, and use them from now on.
 
         Hosts with fewer than `least` visits take those of all hosts together; below that, none.
         """
-        if not self._hint_log:
+        if self._state.learning:
             return {}
-        host, expected, hints, changed = (np.array(c) for c in zip(*self._hint_log, strict=True))
-        named = [(None, -1), *self._host_slot.items()]
-        learned: dict[str | None, HintQuality] = {}
-        if len(host) < least:
-            return learned
-        together = fit_hints(expected, hints, changed)
-        hinted = np.flatnonzero(self._sources["signal"] > 0)
-        for name, h in named:
-            rows = host == h
-            members = hinted[self._sources["host"][hinted] == h]
-            if not len(members):
-                continue
-            enough = rows.sum() >= least
-            learned[name] = (
-                fit_hints(expected[rows], hints[rows], changed[rows]) if enough else together
-            )
-            self._trust(members, learned[name])
-        self._settle()
+        hinted = np.flatnonzero(self._state.given["signal"] > 0)
+        host = self._state.sources["host"][hinted]
+        learned = self._hints.learn(self._state.host_slot, host, least)
+        for name, quality in learned.items():
+            own = -1 if name is None else self._state.host_slot[name]
+            self._listen(hinted[host == own], quality)
+        if learned:
+            self._price.settle()
         return learned
 
     # -- save and restore ---------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """Everything, as plain values that JSON can hold; `restore` continues exactly."""
-        return state_of(vars(self), self._state[4])
+        return state_of(self)
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Scheduler:
         """A scheduler that goes on where `state` was taken."""
-        new = cls(**options_of(state))
-        vars(new).update(attributes_of(state, vars(new)))
-        new._tabulate()
-        restore_news(new._state[4], state)
-        return new
+        return load_state(cls, state)
 
     # -- inside -------------------------------------------------------------------------------
 
+    def _beliefs(self, slots: NDArray[np.int64]) -> Beliefs:
+        state, clock = self._state, self._state.clock[0]
+        rows = state.sources[slots]
+        return Likelihoods(state.values[slots], state.place[slots]).under(
+            state.prior,
+            rows["group"].astype(np.int64),
+            trust=float(clock["trust"]),
+            age=rows["age"].astype(np.float64),
+            age_weight=float(clock["age_weight"]),
+        )
+
     def _waits_for_host(self, row: Any) -> bool:
         """Whether a source stands in the queue of its host, or at its head."""
-        return bool(row["state"] == self._codes.QUEUED or row["why"] == self._codes.POLITE)
-
-    def _note(self, i: int, time: float, changed: bool) -> None:
-        """Keep a comparison from which the quality of hints is learned; the oldest fall out."""
-        record = self._sources[i]
-        if record["signal"] > 0 and -np.inf < record["last"] < time:
-            expected = max(float(record["rate"] * (time - record["last"])), 1e-12)
-            self._hint_log.append((int(record["host"]), expected, int(record["hints"]), changed))
-            if len(self._hint_log) > _HINT_LOG:
-                del self._hint_log[: _HINT_LOG // 10]
+        codes = self._state.codes
+        return bool(row["state"] == codes.QUEUED or row["why"] == codes.POLITE)
 
     def _can_use_hints(self) -> None:
-        if self._objective != "freshness" or len(self._grid):
+        if self._objective != "freshness" or self._state.learning:
             raise InputError("hints are used with the objective freshness and with given rates")
 
-    def _trust(self, slots: NDArray[np.int64], quality: HintQuality) -> None:
+    def _listen(self, slots: NDArray[np.int64], quality: HintQuality) -> None:
         self._can_use_hints()
-        self._hinted = True
-        streams = quality.streams(self._sources["rate"][slots])
+        given = self._state.given
+        streams = quality.streams(given["rate"][slots])
         for name, values in zip(("silent", "signal", "false"), streams, strict=True):
-            self._sources[name][slots] = values
+            given[name][slots] = values

@@ -27,7 +27,17 @@ import math
 import numba
 import numpy as np
 
-__all__ = ["BELIEFS", "BINS", "BLEND", "TIDE", "attribute", "elapsed", "refresh", "score", "weigh"]
+__all__ = [
+    "BELIEFS",
+    "BINS",
+    "BLEND",
+    "SHARED",
+    "attribute",
+    "elapsed",
+    "refresh",
+    "score",
+    "weigh",
+]
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
@@ -46,7 +56,7 @@ _ENOUGH = 30.0
 _OPEN = 80
 """Bins back that are still judged anew; of what is older, nearly all is known."""
 
-TIDE = np.dtype(
+SHARED = np.dtype(
     [
         ("width", "f8"),  # of a bin, in days
         ("memory", "f8"),  # visits after which a judgement has faded to 1/e
@@ -65,44 +75,46 @@ TIDE = np.dtype(
 
 
 @jit
-def elapsed(tide, activity, shown, since, now):
+def elapsed(shared, activity, shown, since, now):
     """What a clock shows between two times. `shown` is what it shows at the start of each bin."""
-    first = math.floor(since / tide.width)
-    newest = tide.bin % BINS  # it goes on until the next refresh
-    if first >= tide.bin:
+    first = math.floor(since / shared.width)
+    newest = shared.bin % BINS  # it goes on until the next refresh
+    if first >= shared.bin:
         return (now - since) * activity[newest]
-    until = shown[newest] + max(now - tide.bin * tide.width, 0.0) * activity[newest]
-    if first < tide.oldest:  # before we remember: an ordinary time
-        return until - shown[tide.oldest % BINS] + tide.oldest * tide.width - since
-    inside = since - first * tide.width
+    until = shown[newest] + max(now - shared.bin * shared.width, 0.0) * activity[newest]
+    if first < shared.oldest:  # before we remember: an ordinary time
+        return until - shown[shared.oldest % BINS] + shared.oldest * shared.width - since
+    inside = since - first * shared.width
     return until - shown[first % BINS] - inside * activity[first % BINS]
 
 
 @jit
-def attribute(tide, node, parent, found, expected, activity, news, since, now, changes, chance, at):
+def attribute(
+    shared, node, parent, found, expected, activity, news, since, now, changes, chance, at
+):
     """Share a comparison among the bins it covers, for the group and all groups above it.
 
     `changes` is what was found, 0 or 1; `chance` what was expected of an ordinary time. `at` is
     when the update was, where that is known.
     """
-    first = max(math.floor(since / tide.width), tide.oldest)
-    last = min(math.floor(now / tide.width), tide.bin)
+    first = max(math.floor(since / shared.width), shared.oldest)
+    last = min(math.floor(now / shared.width), shared.bin)
     if last < first:
         return
     total = 0.0
     for b in range(first, last + 1):
-        total += overlap(tide, b, last, since, now) * activity[node, BLEND, b % BINS]
-    begin = max(since, first * tide.width)
+        total += overlap(shared, b, last, since, now) * activity[node, BLEND, b % BINS]
+    begin = max(since, first * shared.width)
     if not (total > 0 and now > begin):
         return
     chance *= (now - begin) / (now - since)
     for b in range(first, last + 1):
-        inside = overlap(tide, b, last, since, now)
+        inside = overlap(shared, b, last, since, now)
         usual = chance * inside / (now - begin)
         if math.isnan(at):
             seen = changes * inside * activity[node, BLEND, b % BINS] / total
         else:
-            seen = 1.0 if b == min(max(math.floor(at / tide.width), first), last) else 0.0
+            seen = 1.0 if b == min(max(math.floor(at / shared.width), first), last) else 0.0
         above = node
         while above >= 0:
             news[above] |= changes > 0
@@ -112,79 +124,79 @@ def attribute(tide, node, parent, found, expected, activity, news, since, now, c
 
 
 @jit
-def overlap(tide, b, last, since, now):
+def overlap(shared, b, last, since, now):
     """Days of a bin within a window; the newest bin goes on until the next refresh."""
-    stop = now if b == last else min(now, (b + 1) * tide.width)
-    return max(stop - max(since, b * tide.width), 0.0)
+    stop = now if b == last else min(now, (b + 1) * shared.width)
+    return max(stop - max(since, b * shared.width), 0.0)
 
 
 @jit
-def refresh(tide, parent, found, expected, activity, shown, moved, news, now):
+def refresh(shared, parent, found, expected, activity, shown, moved, news, now):
     """Begin new bins, and find the activity of every group anew; parents come before children.
 
     `moved` adds up by how much the clock of each group was put right. Between two rounds, only
     groups with `news` are looked at, and those below a group that moved.
     """
-    newest = math.floor(now / tide.width)
-    whole = newest > tide.bin or now >= tide.round
+    newest = math.floor(now / shared.width)
+    whole = newest > shared.bin or now >= shared.round
     # After a long pause there are many new bins, and none may keep what its place held before.
-    reach = min(tide.bin, newest - _OPEN)
-    if newest > tide.bin:
-        for b in range(max(tide.bin + 1, newest - BINS + 1), newest + 1):
-            for node in range(tide.nodes):
+    reach = min(shared.bin, newest - _OPEN)
+    if newest > shared.bin:
+        for b in range(max(shared.bin + 1, newest - BINS + 1), newest + 1):
+            for node in range(shared.nodes):
                 found[node, b % BINS] = expected[node, b % BINS] = 0.0
-        tide.bin = newest
-        tide.oldest = max(tide.oldest, newest - BINS + 1)
-    set_level(tide, found[0], expected[0])
-    for node in range(tide.nodes):
+        shared.bin = newest
+        shared.oldest = max(shared.oldest, newest - BINS + 1)
+    set_level(shared, found[0], expected[0])
+    for node in range(shared.nodes):
         above = parent[node]
-        if not (whole or news[node] or (above >= 0 and moved[above] > tide.slack)):
+        if not (whole or news[node] or (above >= 0 and moved[above] > shared.slack)):
             continue
         news[node] = False
-        for b in range(max(tide.oldest, reach), tide.bin + 1):
+        for b in range(max(shared.oldest, reach), shared.bin + 1):
             k = b % BINS
-            believed = tide.weight[BLEND]
+            believed = shared.weight[BLEND]
             for j in range(BLEND):
                 usual = 1.0 if above < 0 else activity[above, j, k]
                 own = (BELIEFS[j] * usual + found[node, k]) / (
-                    BELIEFS[j] + tide.level * expected[node, k]
+                    BELIEFS[j] + shared.level * expected[node, k]
                 )
                 activity[node, j, k] = own
-                believed += tide.weight[j] * own
-            moved[node] += tide.width * abs(believed - activity[node, BLEND, k])
+                believed += shared.weight[j] * own
+            moved[node] += shared.width * abs(believed - activity[node, BLEND, k])
             activity[node, BLEND, k] = believed
-            if b > tide.oldest:
+            if b > shared.oldest:
                 before = (b - 1) % BINS
                 for j in range(BLEND + 1):
                     shown[node, j, k] = (
-                        shown[node, j, before] + tide.width * activity[node, j, before]
+                        shown[node, j, before] + shared.width * activity[node, j, before]
                     )
 
 
 @jit
-def set_level(tide, found, expected):
+def set_level(shared, found, expected):
     """Expectations may be too high or too low everywhere; that says nothing of any one bin."""
     seen = foreseen = _ENOUGH
-    for b in range(tide.oldest, tide.bin + 1):
+    for b in range(shared.oldest, shared.bin + 1):
         seen += found[b % BINS]
         foreseen += expected[b % BINS]
-    tide.level = seen / foreseen
+    shared.level = seen / foreseen
 
 
 @jit
-def score(tide, j, chance, changed):
+def score(shared, j, chance, changed):
     """Judge a belief by the chance it gave to what happened."""
-    tide.score[j] *= 1.0 - 1.0 / tide.memory
-    tide.score[j] += math.log(chance if changed else 1 - chance)
+    shared.score[j] *= 1.0 - 1.0 / shared.memory
+    shared.score[j] += math.log(chance if changed else 1 - chance)
 
 
 @jit
-def weigh(tide):
+def weigh(shared):
     """Believe each K, and ordinary time, as far as the scores speak for it."""
-    best = tide.score.max()
+    best = shared.score.max()
     total = 0.0
     for j in range(BLEND + 1):
-        tide.weight[j] = math.exp(tide.score[j] - best)
-        total += tide.weight[j]
+        shared.weight[j] = math.exp(shared.score[j] - best)
+        total += shared.weight[j]
     for j in range(BLEND + 1):
-        tide.weight[j] /= total
+        shared.weight[j] /= total

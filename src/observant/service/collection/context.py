@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.observer.loop import Observer
     from observant.observer.metrics import Status
-    from observant.service.beliefs import Beliefs
+    from observant.service.beliefs import ActiveSources
     from observant.service.cache import Cached
     from observant.store import Store, StoredSource, Totals
 
@@ -63,12 +63,12 @@ class Context:
             return self.store.sources.numbered(source)
         return self.store.sources.get(source)
 
-    def beliefs(self) -> Beliefs:
+    def beliefs(self) -> ActiveSources:
         """What is believed of all sources, a few seconds old at most."""
         return _there(self._read(_FRESH_SECONDS, _PATIENCE_SECONDS))
 
-    def _read(self, max_age: float, wait: float) -> Cached[Beliefs]:
-        def read() -> Beliefs:
+    def _read(self, max_age: float, wait: float) -> Cached[ActiveSources]:
+        def read() -> ActiveSources:
             return read_beliefs(self.store, self.config, self.now())
 
         return self.cache.get("beliefs", read, max_age=max_age, wait=wait)

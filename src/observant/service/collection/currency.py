@@ -21,7 +21,7 @@ from observant.service.summaries import (
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from observant.service.beliefs import Beliefs
+    from observant.service.beliefs import ActiveSources
     from observant.service.collection.context import Context
 
 __all__ = ["GRACES", "Currency"]
@@ -73,7 +73,7 @@ class Currency:
         plan = plan_study(self._in, wait=patience).value
         return None if plan is None else plan.answer.promised([grace])[0]
 
-    def lateness(self, beliefs: Beliefs | None) -> Lateness:
+    def lateness(self, beliefs: ActiveSources | None) -> Lateness:
         """By how much sources that are due have been waiting."""
         late = np.zeros(0)
         if beliefs is not None:

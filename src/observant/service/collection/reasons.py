@@ -8,7 +8,6 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.observer.permission import Permission
-from observant.observer.scheduling import GRID
 from observant.observer.watching import own_settings
 from observant.service.studies import plan_study
 from observant.times import DAY
@@ -57,13 +56,13 @@ def _by_price(
 ) -> str:
     from observant.currency import RateMixture
     from observant.planning.objectives import objective
-    from observant.service.beliefs import posterior_of
+    from observant.service.beliefs import beliefs_of
 
     config = collection.config
     price = price_of(collection)
     evidence = collection.store.sources.previous(source.name, text=False).posterior
-    posterior = posterior_of([evidence], collection.store.settings.get("observer.prior"))
-    model = objective(config.objective, RateMixture(GRID, posterior), config.grace_days)
+    known = beliefs_of(collection.store, [source.name], [source.host], [evidence])
+    model = objective(config.objective, RateMixture(known.rates, known.weights), config.grace_days)
     waited = max(now - (source.good_at or now), 0.0) / DAY
     index = settings.importance * float(model.index(np.array([waited]))[0])
     period = max((source.due_at or now) - (source.good_at or now), 0.0) / DAY

@@ -70,6 +70,14 @@ SELECT source, data FROM posteriors WHERE source IN :sources;
 -- name: set_due
 UPDATE sources SET due_at = :due_at WHERE name = :name AND state <> 'removed';
 
+-- name: set_rate
+UPDATE sources SET rate = :rate, rate_low = :rate_low, rate_high = :rate_high
+WHERE name = :name AND state <> 'removed';
+
+-- name: begin_anew
+UPDATE visits SET changed = NULL
+WHERE source = :source AND started_at < :started_at AND changed IS NOT NULL;
+
 -- name: counts
 SELECT state, count(*), coalesce(sum(visits), 0), coalesce(sum(changes), 0),
     coalesce(sum(failures), 0)

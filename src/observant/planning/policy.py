@@ -1,9 +1,9 @@
-"""Our policy: everything that is learned, put to use at once.
+"""The policy of observant: one scheduler for the observer, the replay and Scrapy.
 
-`AdaptivePolicy` is the scheduler of `observant.planning.schedule` as the observer runs it, set up
-to learn all it needs while it visits: the distribution of rates (of the collection, and of groups
-that are large enough), each source's posterior, how long rates last, how far the age at a first
-visit can be believed, and which sources change together. Nothing has to be known beforehand.
+`make_scheduler` is the only place where it is set up. It learns all it needs while it visits: the
+distribution of rates (of the collection, and of groups that are large enough), each source's
+posterior, how far the age at a first visit can be believed, and which sources change together.
+Nothing has to be known beforehand. `ObservantPolicy` runs it over recorded updates.
 """
 
 from __future__ import annotations
@@ -13,16 +13,67 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from observant.estimation.belief import DRIFT
 from observant.planning.schedule import Scheduler
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AdaptivePolicy", "Replayed"]
+__all__ = ["ObservantPolicy", "ReplayedVisits", "group_of", "make_scheduler"]
+
+JITTER = 0.05
+"""Share of its period by which a visit is moved, so that visits do not lock to a phase."""
+LONGEST = 365.0
+"""Days after which a source is visited, however little that is worth."""
+
+
+def make_scheduler(
+    budget: float,
+    *,
+    drift: float = DRIFT,
+    jitter: float = JITTER,
+    explore: float = 0.0,
+    max_period: float = LONGEST,
+    burst: float = 1.0,
+    **options: Any,
+) -> Scheduler:
+    """The scheduler of our policy, without sources.
+
+    A visit that the budget allows is made at once (`burst`: so many may wait for a loop that is
+    busy), at the source that is worth most. The rest are options of `Scheduler`.
+    """
+    return Scheduler(
+        budget,
+        prior="learn",
+        drift=drift,
+        jitter=jitter,
+        explore=explore,
+        max_period=max_period,
+        burst=burst,
+        **options,
+    )
+
+
+def group_of(name: str, host: str = "") -> str:
+    """The siblings of a source, as a path: its host and folders, or the folders of a file.
+
+    >>> group_of("https://docs.example/guide/start.html?page=2")
+    'docs.example/guide'
+    >>> group_of("pkg:tools/make"), group_of("/etc/hosts", "disk")
+    ('pkg:tools', 'disk/etc')
+    """
+    scheme, found, rest = name.partition("://")
+    path = (rest if found else scheme).split("?", 1)[0].split("#", 1)[0]
+    parts = path.split("/")[:-1]
+    if found:
+        parts = [host or parts[0] if parts else path, *parts[1:]]
+    elif host:
+        parts = [host, *parts]
+    return "/".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, eq=False)
-class Replayed:
+class ReplayedVisits:
     """The visits of a replay, in order."""
 
     source: NDArray[np.int64]
@@ -31,7 +82,7 @@ class Replayed:
 
 
 @dataclass(frozen=True)
-class AdaptivePolicy:
+class ObservantPolicy:
     """Visit what is worth most now, by a posterior that is learned on the way.
 
     Each ingredient can be left out, to see what it adds: `siblings` (sources of a group share a
@@ -41,32 +92,22 @@ class AdaptivePolicy:
 
     siblings: bool = True
     ages: bool = True
-    drift: float = 1_000.0
-    jitter: float = 0.0
-    max_period: float = np.inf
+    drift: float = DRIFT
+    jitter: float = JITTER
+    max_period: float = LONGEST
     name: str = "observant"
 
-    def scheduler(self, budget: float, **options: Any) -> Scheduler:
-        """The scheduler of this policy, without sources."""
-        return Scheduler(
-            budget,
-            prior="learn",
-            drift=self.drift,
-            explore=0.0,
-            jitter=self.jitter,
-            max_period=self.max_period,
-            **options,
-        )
-
-    def replay(self, world: Any) -> Replayed:
+    def replay(self, world: Any) -> ReplayedVisits:
         """Visit a recorded world (`observant.simulation.World`), one source a slot."""
         from observant.planning.schedule import driving
 
-        scheduler = self.scheduler(
+        scheduler = make_scheduler(
             world.budget,
+            drift=self.drift,
+            jitter=self.jitter,
+            max_period=self.max_period,
             objective=world.objective,
             grace=world.grace if world.objective == "currency" else 0.0,
-            burst=1.0,
             seed=world.seed,
             start=world.start,
         )
@@ -101,4 +142,4 @@ class AdaptivePolicy:
             (times, offsets, pointer, world.dated[order]),
             (world.start, world.budget, world.failure),
         )
-        return Replayed(order[who], when, failed)
+        return ReplayedVisits(order[who], when, failed)

@@ -1,0 +1,110 @@
+"""The tree of groups whose sources may change together: hosts, and their folders."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Groups", "longer"]
+
+_LEAST = 3
+"""Sources that make a group."""
+_DEEPEST = 6
+_BINS_PER_PERIOD = 10
+_SLACK = 0.03
+_MEMORY = 3_000.0
+"""Of `siblings`: bins of time in a mean period, how far (in mean periods) a clock may be put right
+before its sources move, and visits that a judgement lasts."""
+
+
+class Groups:
+    """Who is whose sibling, and how active each group was: the memory of `siblings`."""
+
+    def __init__(self) -> None:
+        from observant.planning.schedule import siblings
+
+        self.bins: int = siblings.BINS
+        self.shared = np.zeros(1, siblings.SHARED)
+        self.parent = np.full(1, -1)
+        self.found = np.zeros((1, siblings.BINS))
+        self.expected = self.found.copy()
+        self.activity = np.ones((1, siblings.BLEND + 1, siblings.BINS))
+        self.shown = np.zeros_like(self.activity)
+        self.node_of: dict[str, int] = {}
+        self.members: Counter[str] = Counter()
+
+    def begin(self, now: float, period: float) -> None:
+        """Set the clocks, once it is known how often a source is visited on average."""
+        shared = self.shared[0]
+        shared["width"] = min(period / _BINS_PER_PERIOD, 1.0)
+        shared["memory"], shared["level"] = _MEMORY, 1.0
+        shared["weight"] = 1 / len(shared["weight"])
+        shared["bin"] = shared["oldest"] = np.floor(now / shared["width"])
+        shared["due"] = shared["round"] = -np.inf
+        shared["slack"] = _SLACK * period
+
+    def place(self, groups: Sequence[str]) -> NDArray[np.int64]:
+        """The node of each group; nodes are made where they are needed.
+
+        A group is a path, such as host/folder/folder. The whole collection is the root. A folder
+        of fewer than three sources, or with all the sources of the folder above, is part of that.
+        """
+        paths = [tuple(part for part in group.split("/") if part)[:_DEEPEST] for group in groups]
+        self.members[""] += len(paths)
+        for path in paths:
+            for depth in range(len(path)):
+                self.members["/".join(path[: depth + 1])] += 1
+        if "" not in self.node_of:
+            self.node_of[""] = 0
+            self.shared["nodes"] = 1
+        parents = [-1] if len(self.parent) == 1 else self.parent.tolist()
+        places = np.zeros(len(paths), np.int64)
+        known: dict[tuple[str, ...], int] = {}
+        for row, path in enumerate(paths):
+            if path not in known:
+                node, above = 0, self.members[""]
+                for depth in range(len(path)):
+                    name = "/".join(path[: depth + 1])
+                    many = self.members[name]
+                    if name in self.node_of:
+                        node = self.node_of[name]
+                    elif _LEAST <= many < above:
+                        parents.append(node)
+                        node = self.node_of[name] = len(parents) - 1
+                    above = many
+                known[path] = node
+            places[row] = known[path]
+        if len(parents) > len(self.parent):
+            self._grow(parents)
+        return places
+
+    def _grow(self, parents: list[int]) -> None:
+        used, more = len(self.parent), len(parents)
+        self.parent = np.array(parents)
+        self.found, self.expected = longer(self.found, more), longer(self.expected, more)
+        self.activity, self.shown = longer(self.activity, more), longer(self.shown, more)
+        self.activity[used:] = 1.0
+        self.shared["nodes"] = more
+        self.shared["due"] = -np.inf
+
+    def activity_of(self, group: str) -> float:
+        """How much faster than usual the sources of a group change now; 1 is as usual."""
+        path = [part for part in group.split("/") if part]
+        while path and "/".join(path) not in self.node_of:
+            path.pop()
+        node = self.node_of.get("/".join(path), 0)
+        return float(self.activity[node, -1, self.shared["bin"][0] % self.bins])
+
+
+def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """The same array, with room for so many rows."""
+    made = np.zeros((size, *array.shape[1:]), array.dtype)
+    made[: len(array)] = array
+    return made

@@ -1,0 +1,113 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
+"""The index of a posterior, looked up instead of computed. Compiled.
+
+Of a Poisson source every index (without grace) is W(s) = λ⁻ᵐ·w(λs), m = 0, 1 or 2. The rates of a
+posterior are 2^(q/FINE), q whole (`observant.estimation.belief`), and time is looked at every
+quarter of an octave. So λs is a place in one table of w for all rates and times: the average over a
+posterior is a sum of products, and between two times the index is very nearly a power of time.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from observant.estimation.belief_loops import CELL, FINE, OFFSETS, POINTS, RATES
+from observant.planning.schedule.crossing import CODES, limit, value
+
+__all__ = ["crossing_of", "index_of", "make_tables", "remains"]
+
+jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+_BOTTOM, _TOP = -44, 44  # octaves of λs, from nothing at all to everything
+_POWERS = {"freshness": 1, "currency": 1, "harmonic": 1, "age": 2, "delay": 1, "detected": 0}
+_COARSE = 2  # up to this level of zoom all points are in the coarse table
+_ZERO = -_BOTTOM * FINE  # the place of λs = 1
+_EARLIEST, _LATEST = -160, 160  # times that are looked at, in quarters of an octave of days
+
+
+def make_tables(objective):
+    """Tables of w and e⁻ˣ over x = λs, each whole and coarse, and λ⁻ᵐ over the rates."""
+    x = 2.0 ** (np.arange(_BOTTOM * FINE, _TOP * FINE + 1) / FINE)
+    w = np.array([value(CODES[objective], 1.0, 0.0, at)[0] for at in x])
+    left = np.exp(-x)
+    return w, w[::CELL].copy(), left, left[::CELL].copy(), RATES ** -float(_POWERS[objective])
+
+
+@jit
+def at_time(table, coarse, place, weights, j):
+    """Σ weight·table at time 2^(j/4), kept within the table; `coarse` is every 64th of it."""
+    level = max(place[1], 0)
+    offsets = OFFSETS[level]
+    base, last = place[0] + CELL * j + _ZERO, len(table) - 1
+    total = 0.0
+    if base + offsets[0] < 0 or base + offsets[POINTS - 1] > last:
+        for k in range(POINTS):
+            total += weights[k] * table[min(max(base + offsets[k], 0), last)]
+    elif level <= _COARSE:
+        for k in range(POINTS):
+            total += weights[k] * coarse[(base + offsets[k]) // CELL]
+    else:
+        for k in range(POINTS):
+            total += weights[k] * table[base + offsets[k]]
+    return total
+
+
+@jit
+def index_of(known, place, s):
+    """W(s), averaged over the posterior (`known.worths`: its weights times λ⁻ᵐ)."""
+    if s <= 0:
+        return 0.0
+    y = math.log2(s) * (FINE // CELL)
+    j = min(max(math.floor(y), _EARLIEST), _LATEST)
+    low = at_time(known.table, known.coarse, place, known.worths, j)
+    high = at_time(known.table, known.coarse, place, known.worths, j + 1)
+    if low <= 0:
+        return 0.0
+    return low * (high / low) ** (y - j)
+
+
+@jit
+def remains(known, place, s):
+    """Probability that nothing has changed after s, read from the table."""
+    if s <= 0:
+        return 1.0
+    y = math.log2(s) * (FINE // CELL)
+    j = min(max(math.floor(y), _EARLIEST), _LATEST)
+    low = at_time(known.left, known.left_coarse, place, known.weights, j)
+    high = at_time(known.left, known.left_coarse, place, known.weights, j + 1)
+    return low + (y - j) * (high - low)
+
+
+@jit
+def crossing_of(known, place, code, price, guess):
+    """Smallest s with W(s) >= price, infinite where there is none."""
+    if price <= 0:
+        return 0.0
+    most = limit(code, 1.0, 0.0)
+    if most < math.inf:
+        total = 0.0
+        for k in range(POINTS):
+            total += known.worths[k]
+        if price >= most * total * (1 - 1e-12):
+            return math.inf
+    j = 0
+    if 0 < guess < math.inf:
+        j = min(max(math.floor(math.log2(guess) * (FINE // CELL)), _EARLIEST), _LATEST - 1)
+    low = at_time(known.table, known.coarse, place, known.worths, j)
+    high = 0.0
+    if low < price:
+        while j < _LATEST:
+            high = at_time(known.table, known.coarse, place, known.worths, j + 1)
+            if high >= price:
+                break
+            low, j = high, j + 1
+        else:
+            return math.inf
+    else:
+        while low >= price and j > _EARLIEST:
+            high, j = low, j - 1
+            low = at_time(known.table, known.coarse, place, known.worths, j)
+    part = math.log(price / low) / math.log(high / low) if 0 < low < high else 1.0
+    return 2.0 ** ((j + part) * CELL / FINE)

@@ -1,0 +1,79 @@
+"""The price of a visit after a change of sources, budget or prior, and the keys that follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from observant.times import DAY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from observant.planning.schedule.state import State
+
+__all__ = ["Price"]
+
+_SAMPLE, _FEWER = 4096, 1024
+"""Sources that are looked at to find the price; fewer where nobody is to wait."""
+_LARGE_CHANGE = 0.1
+_AT_ONCE = 10_000
+"""Sources that are keyed anew before `settling` gives way."""
+_GAIN = 0.02
+"""Of the price where rates are learned: groups wake up together, and the price must follow."""
+
+
+class Price:
+    """Finds the price at which all visits together spend the budget."""
+
+    def __init__(self, state: State, *, burst: float | None, patient: bool) -> None:
+        from observant.planning.schedule import keys, pricing
+
+        self._state = state
+        self._keys: Any = keys
+        self._solve: Any = pricing.solve_price
+        self.burst, self.patient = burst, patient
+        self.touched = 0
+        """Sources that came, went or changed since the price was found."""
+
+    def changed(self, slots: NDArray[np.int64], touched: int | None = None) -> None:
+        """Key these sources anew; after a large change find the price again."""
+        self.touched += len(slots) if touched is None else touched
+        self._state.groups.shared["stale"] = 1
+        if self.touched > _LARGE_CHANGE * len(self._state.slot) and not self.patient:
+            self.settle()
+        else:
+            self._keys.place(*self._state.all, slots)
+
+    def settle(self) -> None:
+        """Find the price and key every source at it, all at once."""
+        for _ in self.settling():
+            pass
+
+    def settling(self) -> Iterator[None]:
+        """Find the price on a sample, and key every source at it, some at a time."""
+        state = self._state
+        self.touched = 0
+        here = state.here()
+        if not len(here):
+            return
+        clock = state.clock[0]
+        costs = state.sources["cost"][here]
+        # What a second brings is never lost: whoever asks may be busy for a while.
+        burst = max(np.sqrt(len(here)) * costs.mean(), clock["budget"] / DAY)
+        clock["burst"] = burst if self.burst is None else self.burst
+        clock["savings"] = min(clock["savings"], clock["burst"])
+        clock["gain"] = _GAIN if state.learning else min(0.05, 1 / np.sqrt(len(here)))
+        sample = here[:: -(-len(here) // (_FEWER if self.patient else _SAMPLE))]
+        share = costs.sum() / state.sources["cost"][sample].sum()
+        sources, _, _, clocks, known = state.all
+        clock["price"] = self._solve(sources, clocks, sample, known, clock["budget"] / share)
+        if not self.patient:
+            self._keys.rekey_all(*state.all)
+            return
+        for some in range(0, len(here), _AT_ONCE):
+            self._keys.place(*state.all, here[some : some + _AT_ONCE])
+            yield

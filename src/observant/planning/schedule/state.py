@@ -1,0 +1,184 @@
+"""The flat arrays of a scheduler, and the names of their rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray  # noqa: TC002 - a NamedTuple looks at its types
+
+from observant.errors import InputError
+from observant.estimation.belief import GRID, POINTS, Likelihoods
+from observant.estimation.belief_loops import cumulated
+from observant.planning.schedule.admission import host_rest
+from observant.planning.schedule.groups import Groups, longer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Known", "State"]
+
+
+class Known(NamedTuple):
+    """What the compiled functions read of rates, and of groups whose sources change together."""
+
+    values: NDArray[np.float64]
+    place: NDArray[np.int16]
+    """The likelihood of each source (`observant.estimation.belief`), where rates are learned."""
+    given: NDArray[Any]
+    """Rates and hints, where they are given."""
+    sums: NDArray[np.float64]
+    """Priors, added up; a row for each group of sources, the first for all."""
+    table: NDArray[np.float64]
+    coarse: NDArray[np.float64]
+    left: NDArray[np.float64]
+    left_coarse: NDArray[np.float64]
+    factors: NDArray[np.float64]
+    """Of `index_tables`."""
+    rates: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    worths: NDArray[np.float64]
+    """Room for the posterior of one source."""
+    shared: NDArray[Any]
+    parent: NDArray[np.int64]
+    found: NDArray[np.float64]
+    expected: NDArray[np.float64]
+    activity: NDArray[np.float64]
+    shown: NDArray[np.float64]
+    moved: NDArray[np.float64]
+    news: NDArray[np.bool_]
+    first_of: NDArray[np.int64]
+    """One source of each group; the others follow by `sibling`."""
+
+
+class State:
+    """Arrays that double when they are full. `all` is what every compiled function takes."""
+
+    def __init__(self, prior: NDArray[np.float64] | None, objective: str) -> None:
+        from observant.planning.schedule import heaps
+
+        self.codes: Any = heaps
+        self.learning = prior is not None
+        self.groups = Groups()
+        self.sources = np.zeros(0, heaps.SOURCE)
+        self.heaps = np.zeros((2, 0), heaps.HEAP)
+        self.hosts = np.zeros(0, heaps.HOST)
+        self.clock = np.zeros(1, heaps.CLOCK)
+        self.given = np.zeros(0, heaps.GIVEN)
+        self.prior = np.zeros((1, len(GRID))) if prior is None else np.atleast_2d(prior)
+        nothing = Likelihoods.empty(0)
+        self.values, self.place = nothing.values, nothing.place
+        self.slot: dict[str | int, int] = {}
+        self.names: list[str | int | None] = []
+        self.free: list[int] = []
+        self.host_slot: dict[str, int] = {}
+        self.host_defaults = 0.0, np.inf
+        self._tables = (np.zeros(1),) * 5
+        if self.learning:
+            from observant.planning.schedule.index_tables import make_tables
+
+            tables: Any = make_tables
+            self._tables = tables(objective)
+        self.all: tuple[Any, ...] = ()
+        self.gather()
+
+    @property
+    def known(self) -> Known:
+        return self.all[4]  # type: ignore[no-any-return]
+
+    @property
+    def likelihoods(self) -> Likelihoods:
+        """What the visits say, a row for each place."""
+        return Likelihoods(self.values, self.place)
+
+    def find(self, source: str | int) -> int:
+        try:
+            return self.slot[source]
+        except KeyError:
+            raise InputError("this source is not scheduled", source=str(source)) from None
+
+    def here(self) -> NDArray[np.int64]:
+        """The places that sources have."""
+        return np.flatnonzero(self.sources["state"] != self.codes.GONE)
+
+    def gather(self) -> None:
+        """Gather what the compiled functions take; anew whenever an array was replaced."""
+        groups = self.groups
+        groups.shared["stale"] = 1
+        nodes = len(groups.parent)
+        self.all = (
+            self.sources,
+            self.heaps,
+            self.hosts,
+            self.clock,
+            Known(
+                self.values,
+                self.place,
+                self.given,
+                np.asarray(cumulated(self.prior)),
+                *self._tables,
+                *(np.ones(POINTS), np.ones(POINTS), np.ones(POINTS)),
+                groups.shared,
+                groups.parent,
+                groups.found,
+                groups.expected,
+                groups.activity,
+                groups.shown,
+                *(np.zeros(nodes), np.zeros(nodes, bool), np.full(nodes, -1)),
+            ),
+        )
+
+    def room(self, many: int) -> NDArray[np.int64]:
+        """Free places for new sources, used ones first."""
+        reused: list[int] = []
+        leaving: list[int] = []  # removed, but still in the queue of their host
+        while self.free and len(reused) < many:
+            i = self.free.pop()
+            gone = self.sources["state"][i] == self.codes.GONE
+            (reused if gone else leaving).append(i)
+        self.free += leaving
+        used = int(self.clock["slots"][0])
+        wanted = used + many - len(reused)
+        if wanted > len(self.sources):
+            size = max(wanted, 2 * len(self.sources), 16)
+            self.sources = longer(self.sources, size)
+            self.heaps = np.stack([longer(heap, size) for heap in self.heaps])
+            if self.learning:
+                self.values, self.place = longer(self.values, size), longer(self.place, size)
+            else:
+                self.given = longer(self.given, size)
+            self.gather()
+        self.names.extend([None] * (wanted - used))
+        self.clock["slots"] = wanted
+        return np.concatenate([np.array(reused, np.int64), np.arange(used, wanted)])
+
+    def name(self, slots: NDArray[np.int64], names: Sequence[str | int]) -> None:
+        """Give these places these names."""
+        for name, i in zip(names, slots.tolist(), strict=True):
+            self.slot[name] = i
+            self.names[i] = name
+
+    def forget(self, source: str | int) -> None:
+        """The place of this source may be used by another."""
+        i = self.slot.pop(source)
+        self.names[i] = None
+        self.free.append(i)
+
+    def host_index(self, host: str | Sequence[str] | None, many: int) -> NDArray[np.int64]:
+        if host is None:
+            return np.full(many, -1)
+        names = [host] * many if isinstance(host, str) else list(host)
+        if len(names) != many:
+            raise InputError(f"{len(names)} hosts for {many} sources")
+        known = len(self.host_slot)
+        for name in names:
+            self.host_slot.setdefault(name, len(self.host_slot))
+        number = len(self.host_slot)
+        if number > len(self.hosts):
+            self.hosts = longer(self.hosts, max(number, 2 * len(self.hosts), 16))
+            self.gather()
+        fresh = self.hosts[known:number]
+        fresh["delay"], fresh["interval"] = host_rest(*self.host_defaults)
+        fresh["free"] = fresh["booked"] = -np.inf
+        fresh["front"] = fresh["tail"] = -1
+        return np.array([self.host_slot[name] for name in names], np.int64)
