@@ -1,9 +1,10 @@
 """The same estimates, one visit at a time, in constant memory.
 
 Counts are enough for `naive`, `improved`, `bayes-beta` and `last-modified`: they agree with the
-batch to rounding. So does the belief (`OnlinePosterior`), which is that of the pooled estimates. `mle` and `bias-reduced` need every gap; gaps are kept in bins of a
-sixteenth of an octave (those of one bin by their mean), which moves the rate by less than
-`TOLERANCE` of itself, and by nothing when the visits are regular.
+batch to rounding. So does the belief (`OnlinePosterior`), which is that of the pooled estimates.
+`mle` and `bias-reduced` need every gap; gaps are kept in bins of a sixteenth of an octave (those of
+one bin by their mean), which moves the rate by less than `TOLERANCE` of itself, and by nothing when
+the visits are regular.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A rate λ is drawn from the collection's own distribution, a history from λ. `priors` estimates that
 distribution on a grid of rates; each source then has the posterior pᵢ(λ) ∝ g(λ) Lᵢ(λ): its means,
-its quantiles, and the whole of it for planning. The rate reported is exp(E[log λ]), the best guess when
-errors count by their ratio; the mean of λ itself is beside it. `pooled` takes a nonparametric
+its quantiles, and the whole of it for planning. The rate reported is exp(E[log λ]), the best guess
+when errors count by their ratio; the mean of λ itself is beside it. `pooled` takes a nonparametric
 prior, `pooled-gamma` a Gamma distribution.
 
 **Forgetting.** Real sources change in bursts and drift, so old visits say less about the rate to

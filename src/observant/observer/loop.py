@@ -28,7 +28,6 @@ from observant.observer.outage import NETWORK_ERRORS
 from observant.observer.requests import OneAtATime, VisitDesk
 from observant.observer.telling import told_of
 from observant.observer.watching import CHANGED_BY_HAND, Watched, Watching, make_transport, touch
-from observant.planning.schedule.learning import learn_prior
 from observant.store import KEEP, SHARDS, Entry, GroupCommit, Posterior, Recorded, StoreAwayError
 from observant.store.groups import GroupRead
 from observant.store.patience import Patience
@@ -280,20 +279,6 @@ class Observer(Watching):
             if end is not None:
                 pause = min(pause, end - now)
             await self._rest(pause)
-
-    async def _learn_priors(self) -> None:
-        """Learn how rates are distributed here, and tell the store what follows for each source."""
-        lesson, schedule = self.schedule.lesson(), self.schedule
-        try:
-            learned = await asyncio.to_thread(learn_prior, lesson)
-        except Exception:  # the priors of before will do
-            log.exception("the priors could not be learned")
-            return
-        if schedule is self.schedule:  # somebody may have changed the objective meanwhile
-            schedule.take_in(learned)
-            await self._settle()
-            await asyncio.to_thread(self._save)
-            await self._tell_rates()
 
     def _dispatch(self, now: float) -> float:
         """Hand out what is due; return how long to rest, in seconds of the clock."""
@@ -585,7 +570,7 @@ class Observer(Watching):
         await self._take_up_settings()
 
     def _save(self) -> None:
-        self.store.settings.set("observer.prior", self.schedule.prior.state())
+        self._save_prior()
         self.store.settings.set("observer.audits", self.audits.state())
 
     def _sweep(self) -> None:

@@ -29,6 +29,7 @@ from observant.observer.sources import Surroundings, host_of, make_source
 from observant.observer.sources.base import origin_of
 from observant.observer.spot_checks import SpotChecks
 from observant.observer.telling import Standing
+from observant.planning.schedule.learning import learn_prior
 from observant.store import SHARDS
 from observant.store.patience import Patience
 from observant.store.visit import Previous
@@ -243,6 +244,23 @@ class Watching:
         checks = self.config.spot_checks_per_day
         self.schedule.set_budget((self.config.budget_per_day - checks) * held / SHARDS)
         self.spot_checks.set_rate(checks * held / SHARDS, self.clock.time())
+
+    async def _learn_priors(self) -> None:
+        """Learn how rates are distributed here, and tell the store what follows for each source."""
+        lesson, schedule = self.schedule.lesson(), self.schedule
+        try:
+            learned = await asyncio.to_thread(learn_prior, lesson)
+        except Exception:  # the priors of before will do
+            log.exception("the priors could not be learned")
+            return
+        if schedule is self.schedule:  # somebody may have changed the objective meanwhile
+            schedule.take_in(learned)
+            await self._settle()
+            await self.patience.call(self._save_prior)
+            await self._tell_rates()
+
+    def _save_prior(self) -> None:
+        self.store.settings.set("observer.prior", self.schedule.prior.state())
 
     async def _tell_rates(self) -> None:
         """Write down the rates of all sources, since another prior has moved them."""

@@ -11,10 +11,9 @@ believed of a rate in `observant.estimation.belief`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray  # noqa: TC002 - a NamedTuple looks at its types
 
 from observant.errors import InputError
 from observant.estimation.belief import GRID, Beliefs, Likelihoods, RateBelief, first_prior
@@ -33,33 +32,20 @@ from observant.planning.schedule.hints import HintQuality, Hints
 from observant.planning.schedule.learning import Learned, Lesson, learn_prior
 from observant.planning.schedule.price import Price
 from observant.planning.schedule.saving import load_state, state_of
-from observant.planning.schedule.state import State
+from observant.planning.schedule.state import Glance, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Glance", "Scheduler"]
+__all__ = ["Scheduler"]
 
 _FIRST_LOOK = 0.1
 """Visits per source after which the prior is learned for the first time; then at every doubling."""
 _SAME_VISIT = 1e-9
 """Days: two times that are as near as that are those of one visit, of which one was rounded."""
 _OUTCOMES = {True: 1, False: 0, None: -1, "failed": -2}
-
-
-class Glance(NamedTuple):
-    """Some sources as they stand, a row each. Times are in days."""
-
-    last: NDArray[np.float64]
-    """The last good visit; −inf before the first."""
-    due: NDArray[np.float64]
-    period: NDArray[np.float64]
-    """Between visits, as things stand."""
-    importance: NDArray[np.float64]
-    beliefs: Beliefs | None
-    """Of their rates, where these are learned."""
 
 
 class Scheduler:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray  # noqa: TC002 - a NamedTuple looks at its types
 
 from observant.errors import InputError
-from observant.estimation.belief import GRID, POINTS, Likelihoods
+from observant.estimation.belief import GRID, POINTS, Beliefs, Likelihoods
 from observant.estimation.belief_loops import cumulated
 from observant.planning.schedule.admission import host_rest
 from observant.planning.schedule.groups import Groups, longer
@@ -16,7 +16,7 @@ from observant.planning.schedule.groups import Groups, longer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Known", "State"]
+__all__ = ["Glance", "Known", "State"]
 
 
 class Known(NamedTuple):
@@ -49,6 +49,19 @@ class Known(NamedTuple):
     news: NDArray[np.bool_]
     first_of: NDArray[np.int64]
     """One source of each group; the others follow by `sibling`."""
+
+
+class Glance(NamedTuple):
+    """Some sources as they stand, a row each. Times are in days."""
+
+    last: NDArray[np.float64]
+    """The last good visit; −inf before the first."""
+    due: NDArray[np.float64]
+    period: NDArray[np.float64]
+    """Between visits, as things stand."""
+    importance: NDArray[np.float64]
+    beliefs: Beliefs | None
+    """Of their rates, where these are learned."""
 
 
 class State:
