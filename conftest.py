@@ -63,7 +63,7 @@ _LIVE = frozenset(
         *(f"test_{name}.py" for name in ("vulnerabilities", "transport_hostile", "scale")),
     }
 )
-_WARM_UP = "from observant.observer.scheduling import warm_up; warm_up()"
+_WARM_UP = "from observant.observer.schedule import warm_up; warm_up()"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

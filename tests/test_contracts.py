@@ -241,9 +241,8 @@ def test_every_objective_with_a_name_is_registered():
 
 
 def test_the_scheduler_knows_every_objective():
-    from observant.planning.schedule.grids import _POWERS
-
     from observant.planning.schedule.crossing import CODES, value
+    from observant.planning.schedule.index_tables import _POWERS
 
     assert set(CODES) == set(_POWERS) == set(OBJECTIVES)
     for name, kind in OBJECTIVES.items():

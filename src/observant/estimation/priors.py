@@ -45,6 +45,8 @@ POINTS_PER_OCTAVE = 4
 SMOOTHNESS = 0.5
 """Width of a bump of the prior, as a standard deviation of log λ."""
 
+_START_WIDTH = 1.5
+"""Of a group's first guess, as a standard deviation of log λ."""
 FEWEST = 20
 """Fewer sources than this say nothing about a distribution."""
 _STEPS = 60
@@ -189,8 +191,9 @@ def _seen(likelihood: NDArray[np.float64]) -> tuple[int, int]:
     begins = np.where(slow[:, None], likelihood < left, likelihood > left).argmax(axis=1)
     right = np.where(fast, likelihood[:, last] * 0.9, 0.01 * best)[:, None]
     ends = np.where(fast[:, None], likelihood < right, likelihood > right)[:, ::-1].argmax(axis=1)
-    low = max(int(begins.min()) - 1, 0)
-    high = min(last - int(ends.min()) + 3 * POINTS_PER_OCTAVE, last)
+    # A tenth of the sources is enough to see something; a single one is not.
+    low = max(int(np.quantile(begins, 0.1)) - 1, 0)
+    high = min(last - int(np.quantile(ends, 0.1)) + 3 * POINTS_PER_OCTAVE, last)
     return low, max(high, min(low + 4 * POINTS_PER_OCTAVE, last))
 
 
@@ -286,8 +289,14 @@ def shrink_to_parent(
     begins = np.searchsorted(group[order], np.arange(groups))
     under = np.column_stack([likelihood @ parent.weights, likelihood @ bumps.T])[order]
     own = group[order]
-    w = np.full((groups, under.shape[1]), 0.5 / len(bumps))
-    w[:, 0] = 0.5
+    # Where the visits cannot tell rates apart, EM keeps the proportions that it starts from: those
+    # around the one rate that suits the whole group best.
+    logs = np.log(np.maximum(likelihood[order], 1e-300))
+    centres = np.log(parent.rates)
+    best = centres[np.add.reduceat(logs, begins, axis=0).argmax(axis=1)]
+    start = np.exp(-0.5 * ((bumps @ centres - best[:, None]) / _START_WIDTH) ** 2) + 1e-6
+    w = np.full((groups, under.shape[1]), 0.5)
+    w[:, 1:] = 0.5 * start / start.sum(axis=1, keepdims=True)
     settled = np.zeros(groups, bool)
     for _ in range(100):
         share = under * w[own]

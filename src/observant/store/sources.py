@@ -198,6 +198,13 @@ class Sources:
         ]
         self._engine.write(lambda session: session.many("set_due", rows))
 
+    def likelihoods(self, sources: Sequence[StoredSource]) -> list[bytes | None]:
+        """What the visits of these sources have taught of their rates; None for nothing."""
+        found: dict[int, bytes] = {}
+        for some in chunks([source.id for source in sources]):
+            found.update(self._engine.read(partial(_kept_likelihoods, ids=some)))
+        return [found.get(source.id) for source in sources]
+
     def set_rates(self, rates: Mapping[str, tuple[float, float, float]]) -> None:
         """Replace rates and their intervals without a visit, all in one transaction."""
         rows = [
@@ -325,6 +332,10 @@ def _describe(
     return one_source(session, name)
 
 
+def _kept_likelihoods(session: Session, ids: Sequence[int]) -> dict[int, bytes]:
+    return dict(session.all("posteriors", sources=list(ids)))
+
+
 _OF_A_SOURCE = ("comparisons", "versions", "posteriors", "memories", "members", "events", "visits")
 """Tables that hold rows of a source, besides `tags`."""
 
@@ -345,7 +356,5 @@ def _chunk(
     if shards is not None:
         where, given["shards"] = f"{where} AND s.shard + 0 IN :shards", shards  # in order of id
     sources = select_sources(session, f"{where} ORDER BY s.id LIMIT :most", given)
-    posteriors: dict[int, bytes] = dict(
-        session.all("posteriors", sources=[source.id for source in sources])
-    )
+    posteriors = _kept_likelihoods(session, [source.id for source in sources])
     return [Scheduled(source=s, posterior=posteriors.get(s.id)) for s in sources]

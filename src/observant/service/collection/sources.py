@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -34,6 +33,7 @@ from observant.service.answers import (
     VisitItem,
     VisitPage,
 )
+from observant.service.beliefs import beliefs_of
 from observant.service.collection.context import some
 from observant.service.collection.entries import (
     MOST_SOURCES,
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from observant.store import Source, StoredSource, Version, Visit
 
 __all__ = ["FILTERS", "Sources", "searchable"]
+
+Rows: TypeAlias = list[SourceRow]
 
 FILTERS = ("search", "tag", "host", "state", "kind")
 """Fields of a query that narrow a list down."""
@@ -82,7 +84,7 @@ class Sources:
 
     def row(self, source: int | str) -> SourceRow:
         """One source as it stands in a list."""
-        return _row(self._in.find(source), self._in.now())
+        return self._rows([self._in.find(source)])[0]
 
     def get(self, source: int | str) -> SourceDetail:
         """Everything about one source but its visits."""
@@ -94,7 +96,7 @@ class Sources:
         except InputError:
             in_force = SourceSettings()
         return SourceDetail(
-            source=_row(found, self._in.now()),
+            source=self._rows([found])[0],
             settings=masked_settings(found.config),
             in_force=masked_settings(msgspec.to_builtins(in_force)),
             why=why(self._in, found),
@@ -307,6 +309,23 @@ class Sources:
             raise InputError("say which sources: ids, filters, or all")
         return self._in.store.sources.each(**only)
 
+    def _rows(self, sources: Sequence[StoredSource]) -> Rows:
+        """Sources as they are shown, with the probability that each has changed by now."""
+        store, now = self._in.store, self._in.now()
+        names, hosts = [one.name for one in sources], [one.host for one in sources]
+        beliefs = beliefs_of(store, names, hosts, store.sources.likelihoods(sources))
+        waited = np.array([max(now - (one.good_at or now), 0.0) / DAY for one in sources])
+        changed = 1.0 - beliefs.unchanged(waited)
+        return [
+            SourceRow.of(
+                one,
+                url=masked_url(one.url or one.name),
+                period_days=_period(one),
+                changed_probability=None if one.good_at is None else float(probability),
+            )
+            for one, probability in zip(sources, changed, strict=True)
+        ]
+
     def list(self, query: SourceQuery | None = None) -> SourcePage:
         """One page of sources, as the query asks for it."""
         query = query or SourceQuery()
@@ -314,7 +333,7 @@ class Sources:
         if not 0 <= query.offset <= 10_000_000:
             raise InputError("an offset is from 0 to 10,000,000")
         only = {name: searchable(getattr(query, name), name) for name in FILTERS}
-        page, now = self._in.store.sources.list(query), self._in.now()
+        page = self._in.store.sources.list(query)
 
         def count() -> int:
             return self._in.store.sources.count(query)
@@ -322,7 +341,7 @@ class Sources:
         # The pages of one list ask for it again and again, and counting 100,000 takes a while.
         total = self._in.cache.get(("count", *only.values()), count, max_age=5.0, wait=20.0).value
         return SourcePage(
-            sources=[_row(source, now) for source in page.sources],
+            sources=self._rows(page.sources),
             next=page.next,
             total=count() if total is None else total,
         )
@@ -338,34 +357,10 @@ def _fields(change: BulkChange, tags: tuple[str, ...]) -> dict[str, Any]:
     return {"state": "paused" if change.action == "pause" else "active"}
 
 
-def _row(source: StoredSource, now: float) -> SourceRow:
-    return SourceRow.of(
-        source,
-        url=masked_url(source.url or source.name),
-        period_days=_period(source),
-        changed_probability=_changed_by_now(source, now),
-    )
-
-
 def _period(source: StoredSource) -> float | None:
     if source.due_at is None or source.good_at is None or source.state != "active":
         return None
     return max(source.due_at - source.good_at, 0.0) / DAY
-
-
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
-_WEIGHTS /= _WEIGHTS.sum()
-
-
-def _changed_by_now(source: StoredSource, now: float) -> float | None:
-    """P(an update since the last good visit), the rate log-normal within its interval."""
-    if source.good_at is None or source.rate is None:
-        return None
-    low, high = source.rate_low or source.rate, source.rate_high or source.rate
-    spread = math.log(max(high / max(low, 1e-300), 1.0)) / (2 * 1.96)
-    rates = source.rate * np.exp(np.minimum(spread, 20.0) * _NODES)
-    waited = max(now - source.good_at, 0.0) / DAY
-    return float(_WEIGHTS @ -np.expm1(-np.minimum(rates * waited, 700.0)))
 
 
 def _visit(row: Visit) -> VisitItem:
