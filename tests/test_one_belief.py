@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from observant import VisitLog, change_probability, estimate_rates
+from observant import VisitLog
 from observant.estimation.belief import (
     DRIFT,
     GRID,
@@ -16,7 +16,7 @@ from observant.estimation.belief import (
     regrid,
 )
 from observant.estimation.evidence import Evidence
-from observant.estimation.online import OnlinePosterior
+from observant.estimation.online import OnlineBelief
 from observant.observer.config import Config
 from observant.observer.histories import take_in
 from observant.observer.schedule import Planned, Schedule
@@ -76,7 +76,7 @@ def test_one_history_is_one_belief_whichever_way_it_comes():
     waited = 2.5
     now = times[-1] + waited
 
-    online = OnlinePosterior()
+    online = OnlineBelief()
     for gap, change, age in zip(np.diff(times), changed[1:], ages[1:], strict=True):
         online.visit(float(gap), change, age)
     wanted, chance = online.belief(), online.change_probability(waited)
@@ -93,9 +93,6 @@ def test_one_history_is_one_belief_whichever_way_it_comes():
     log = VisitLog.from_columns(
         [NAME] * len(times), times, changed, last_modified=modified, time_unit="d"
     )
-    table = estimate_rates(log, "pooled")
-    late = change_probability(log, at=np.datetime64(round(now * DAY * 1e6), "us"))
-
     with open_store(":memory:") as store:
         store.sources.add([Source(name=NAME, host=HOST)])
         take_in(store, log, {NAME: NAME})
@@ -108,7 +105,6 @@ def test_one_history_is_one_belief_whichever_way_it_comes():
     beliefs = {
         "replay": replayed.belief(NAME),
         "observer": live.belief(NAME),
-        "estimate": RateBelief(table.rate_per_day[0], table.rate_low[0], table.rate_high[0]),
         "store": RateBelief(stored.rate, stored.rate_low, stored.rate_high),
         "service": shown.one(0),
         "API": RateBelief(row.rate, row.rate_low, row.rate_high),
@@ -117,7 +113,6 @@ def test_one_history_is_one_belief_whichever_way_it_comes():
         assert belief == pytest.approx(wanted, rel=1e-9), way
     chances = {
         "replay": 1 - replayed.beliefs([NAME]).unchanged(waited)[0],
-        "overdue": late.probability[0],
         "API": row.changed_probability,
     }
     for way, found in chances.items():
@@ -129,7 +124,7 @@ def test_the_belief_is_that_of_a_fine_grid(drift):
     """Points around the posterior, against 3,073 rates over 48 octaves."""
     for seed in range(6):
         times, changed, ages = history(seed, visits=20 + 30 * seed)
-        online = OnlinePosterior(drift=drift)
+        online = OnlineBelief(drift=drift)
         for gap, change, age in zip(np.diff(times), changed[1:], ages[1:], strict=True):
             online.visit(float(gap), change, age)
         wanted, chance = exact(times, changed, ages, drift)
@@ -184,19 +179,3 @@ def test_a_prior_on_other_rates_keeps_its_shape():
     assert made.sum() == pytest.approx(1.0)
     assert made @ np.log(GRID) == pytest.approx(weights @ np.log(rates), abs=0.02)
     assert json.dumps(made.tolist())
-
-
-def test_a_collection_with_one_common_rate_trusts_its_visits():
-    """No note says that visits count for less, and the prior is as narrow as a bump."""
-    rng = np.random.default_rng(2)
-    n, visits = 400, 12
-    gaps = rng.exponential(2.0, (n, visits))
-    changed = rng.random(gaps.shape) < -np.expm1(-0.4 * gaps)
-    times = np.cumsum(np.column_stack([np.zeros(n), gaps]), axis=1) + START
-    outcome = np.column_stack([np.zeros(n, bool), changed])
-    names = np.repeat([f"s{i:03}" for i in range(n)], visits + 1)
-    log = VisitLog.from_columns(names, times.ravel(), outcome.ravel(), time_unit="d")
-    table = estimate_rates(log, "pooled")
-    assert not [note for note in table.notes if "a visit counts as" in str(note) and " of one" in str(note)]
-    assert table.posterior.prior.trust == 1.0
-    assert np.median(table.rate_per_day) == pytest.approx(0.4, rel=0.1)

@@ -5,8 +5,7 @@ import pytest
 
 from observant import VisitLog, classify, estimate_rates
 from observant.errors import EstimationError, InputError
-from observant.estimation import priors
-from observant.estimation.belief import Likelihoods, first_prior
+from observant.estimation import pooling, priors
 from observant.estimation.evidence import Evidence
 from observant.estimation.online import OnlinePosterior
 
@@ -96,26 +95,17 @@ def test_sources_without_evidence_get_the_prior():
     assert table.rate_per_day[-1] == pytest.approx(0.5, rel=0.3)
 
 
-def test_forgetting_foretells_bursts_better_and_poisson_sources_lose_little():
-    """A visit foretold from those before it; sources that are awake or asleep for 300 days."""
-
-    def score(histories, drift):
-        gaps, changed = histories
-        half = 37  # the seventh visit of a mood
-        first = Evidence.from_gaps(gaps[:, :half], changed[:, :half])
-        beliefs = Likelihoods.of(first, drift).under(first_prior())
-        # The next visit, so that what is foretold is one probability a source.
-        still = beliefs.unchanged(gaps[:, half])
-        return np.log(np.where(changed[:, half], 1 - still, still)).mean()
-
+@pytest.mark.slow
+def test_trust_is_full_on_poisson_and_less_on_bursts():
     rng = np.random.default_rng(5)
-    n, visits = 4000, 60
-    gaps = rng.exponential(20.0, (n, visits))
-    calm = rng.random(gaps.shape) < -np.expm1(-gaps * rng.lognormal(-3, 0.7, n)[:, None])
-    moods = np.repeat(rng.random((n, 4)) < 0.5, visits // 4, axis=1)  # awake, or asleep
-    bursts = moods & (rng.random(gaps.shape) < 0.9)
-    assert score((gaps, bursts), 1000.0) > score((gaps, bursts), np.inf) + 0.1
-    assert score((gaps, calm), 1000.0) > score((gaps, calm), np.inf) - 0.02
+    calm = poisson_log(rng, POPULATIONS["lognormal"](rng, 1500), 10)
+    assert estimate_rates(calm, "pooled").posterior.prior.trust >= 0.9
+    # Bursts: the rate of the first half of a history says little about that of the second.
+    gaps = np.ones((1500, 10))
+    early, late = (rng.lognormal(np.log(0.3), 1.5, (1500, 1)) for _ in range(2))
+    rate = np.where(np.arange(10) < 5, early, late)
+    evidence = Evidence.from_gaps(gaps, rng.random(gaps.shape) < -np.expm1(-rate))
+    assert priors.learn_trust(evidence, priors.rate_grid(evidence)) <= 0.7
 
 
 @pytest.mark.slow
@@ -158,9 +148,9 @@ def test_posterior_on_demand_agrees_with_the_table():
     rng = np.random.default_rng(9)
     table = estimate_rates(poisson_log(rng, POPULATIONS["gamma"](rng, 300), 5), "pooled")
     posterior = table.posterior
-    rates, weights = posterior.points(100, 120)
+    weights = posterior.weights(100, 120)
     np.testing.assert_allclose(weights.sum(axis=1), 1)
-    np.testing.assert_allclose((weights * rates).sum(axis=1), posterior.mean[100:120])
+    np.testing.assert_allclose(weights @ posterior.rates, posterior.mean[100:120])
     a, b = posterior.gamma()
     np.testing.assert_allclose(a / b, posterior.mean)
     np.testing.assert_allclose(a / b**2, posterior.variance)
@@ -172,13 +162,13 @@ def test_online_posterior_is_the_batch():
     changed = rng.random((50, 6)) < 0.5
     ages = np.where(rng.random((50, 6)) < 0.5, rng.random((50, 6)) * gaps, np.nan)
     evidence = Evidence.from_gaps(gaps, changed, ages)
-    prior = priors.fit_collection(Likelihoods.of(evidence).on_grid())
-    batch = Likelihoods.of(evidence).under(prior.rows())
+    rates = priors.rate_grid(evidence)
+    prior = priors.fit_mixture(priors.grid_likelihood(evidence, rates), rates)
+    batch = pooling._posterior(evidence, prior)
     online = OnlinePosterior(prior)
     for gap, change, age in zip(gaps[7], changed[7], ages[7], strict=True):
         online.visit(gap, bool(change), None if np.isnan(age) else age)
-    np.testing.assert_allclose(online.beliefs.weights[0], batch.weights[7], atol=1e-12)
-    np.testing.assert_allclose(online.beliefs.rates[0], batch.rates[7])
+    np.testing.assert_allclose(online.weights, batch[7], atol=1e-12)
 
 
 def test_nothing_to_pool():

@@ -37,6 +37,7 @@ __all__ = [
     "fit_lognormal",
     "fit_mixture",
     "grid_likelihood",
+    "learn_trust",
     "rate_grid",
     "shrink_to_parent",
 ]
@@ -45,14 +46,14 @@ POINTS_PER_OCTAVE = 4
 SMOOTHNESS = 0.5
 """Width of a bump of the prior, as a standard deviation of log λ."""
 
-_START_WIDTH = 1.5
-"""Of a group's first guess, as a standard deviation of log λ."""
 FEWEST = 20
 """Fewer sources than this say nothing about a distribution."""
 _STEPS = 60
 _FLOOR = 1e-3
+_TRUSTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 _ROUGHNESS_MUST_EARN = 6.0
 """Log-likelihood by which a rough prior must beat a smooth one: its parameters more (Akaike)."""
+_SOURCES_TO_TRUST = 5_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +160,30 @@ def fit_mixture(
     if (rough_value - smooth_value) * len(likelihood) < _ROUGHNESS_MUST_EARN:
         rough, rough_value = smooth, smooth_value
     return Prior(rates=rates, weights=rough @ bumps, log_likelihood=rough_value)
+
+
+def learn_trust(evidence: Evidence, rates: NDArray[np.float64]) -> float:
+    """Find the power of the likelihood with which first halves best predict second halves."""
+    chosen = evidence.counts > 1
+    chosen &= np.cumsum(chosen) % (1 + np.count_nonzero(chosen) // _SOURCES_TO_TRUST) == 0
+    if np.count_nonzero(chosen) < 2:
+        return 1.0
+    sample = evidence.select(chosen)
+    place = np.arange(len(sample.gaps)) - np.repeat(sample.offsets[:-1], sample.counts)
+    early = place < np.repeat((sample.counts + 1) // 2, sample.counts)
+    first = grid_likelihood(replace(sample, weight=early.astype(np.float64)), rates)
+    second = grid_likelihood(replace(sample, weight=(~early).astype(np.float64)), rates)
+    whole = grid_likelihood(sample, rates)
+    best, best_score = 1.0, -np.inf
+    for trust in _TRUSTS:
+        prior = fit_mixture(whole**trust, rates).weights
+        known = first**trust * prior
+        score = float(np.log((known * second).sum(axis=1) / known.sum(axis=1)).sum())
+        if score > best_score:
+            best, best_score = trust, score
+        elif trust < best - 0.15:
+            break  # two steps without a gain
+    return best
 
 
 def fit_collection(
@@ -281,22 +306,13 @@ def shrink_to_parent(
 
     Each group ends when it has settled, so that its answer does not depend on the others.
     """
-    low, high = _seen(likelihood)
-    part = _bumps(parent.rates[low : high + 1], SMOOTHNESS)
-    bumps = np.zeros((len(part), len(parent.rates)))
-    bumps[:, low : high + 1] = part
+    bumps = _bumps(parent.rates, SMOOTHNESS)
     order = np.argsort(group, kind="stable")
     begins = np.searchsorted(group[order], np.arange(groups))
     under = np.column_stack([likelihood @ parent.weights, likelihood @ bumps.T])[order]
     own = group[order]
-    # Where the visits cannot tell rates apart, EM keeps the proportions that it starts from: those
-    # around the one rate that suits the whole group best.
-    logs = np.log(np.maximum(likelihood[order], 1e-300))
-    centres = np.log(parent.rates)
-    best = centres[np.add.reduceat(logs, begins, axis=0).argmax(axis=1)]
-    start = np.exp(-0.5 * ((bumps @ centres - best[:, None]) / _START_WIDTH) ** 2) + 1e-6
-    w = np.full((groups, under.shape[1]), 0.5)
-    w[:, 1:] = 0.5 * start / start.sum(axis=1, keepdims=True)
+    w = np.full((groups, under.shape[1]), 0.5 / len(bumps))
+    w[:, 0] = 0.5
     settled = np.zeros(groups, bool)
     for _ in range(100):
         share = under * w[own]
