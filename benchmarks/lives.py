@@ -164,7 +164,7 @@ class Lives:
         for row in rows:
             schedule.visited(row.source, row.started_at, row.changed)
         return max(
-            float(np.abs(_evidence(schedule.evidence(name)) - _evidence(one.posterior)).max())
+            float(np.abs(_likelihood(schedule.likelihood(name)) - _likelihood(one.posterior)).max())
             for name, one in known.items()
         )
 
@@ -178,11 +178,12 @@ class Lives:
 WORTH_TELLING = {"changed", "gone", "back"}
 
 
-def _evidence(kept):
-    """Log-likelihoods of rates, without the rates that are all but impossible."""
-    import numpy as np
+def _likelihood(kept):
+    """Probabilities of what was seen at the rates of the grid, at most 1."""
+    from observant.estimation.belief import Likelihoods
 
-    return np.exp(np.frombuffer(kept, np.float32).astype(float))
+    row = Likelihoods.unpack([kept]).on_grid()[0]
+    return row / row.max()
 
 
 class Pages:

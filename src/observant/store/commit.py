@@ -242,6 +242,7 @@ def _write(session: Session, new: list[tuple[_Known, Prepared]], now: float) -> 
         if one.entry.anew
     ]
     session.many("begin_anew", began)
+    session.many("count_anew", began)
     session.many("add_visit", visits)
     session.many("visited", states)
     session.many("remember", memories)

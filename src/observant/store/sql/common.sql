@@ -78,6 +78,9 @@ WHERE name = :name AND state <> 'removed';
 UPDATE visits SET changed = NULL
 WHERE source = :source AND started_at < :started_at AND changed IS NOT NULL;
 
+-- name: count_anew
+UPDATE sources SET changes = 0 WHERE id = :source AND :started_at > 0;
+
 -- name: counts
 SELECT state, count(*), coalesce(sum(visits), 0), coalesce(sum(changes), 0),
     coalesce(sum(failures), 0)
