@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Expectation", "Planned", "Schedule", "warm_up"]
 
-_AT_ONCE = 0.5
+_AT_ONCE = 1.0
 """Seconds of the machine that a busy loop may be away; visits that fell due then are made up."""
 
 

@@ -50,6 +50,7 @@ def make_scheduler(
         explore=explore,
         max_period=max_period,
         burst=burst,
+        ready=1.0,
         **options,
     )
 

@@ -6,7 +6,7 @@ Import only where it is used. Every decision costs O(log n). The rules, in the o
 
 - The source whose crossing time comes first is visited when that time has come and the savings hold
   the cost of the visit. The savings never exceed more than `burst`, so a backlog cannot burst.
-- When the savings are full, the first source is visited before its time: no budget is lost.
+- When enough is saved (`ready`), the first source is visited before its time: no budget is lost.
 - Crossing times are those of the price (`keys`), and the price follows what happens (`pricing`).
   Where it rests, every source is visited exactly on its crossing time.
 - A host that was visited rests. Its next source waits at the head of a queue; a host that
@@ -73,7 +73,7 @@ def due(sources, heaps, hosts, clocks, known, now, out):
             put(sources, heaps, clock, i)
             mended += 1
             continue
-        full = clock.savings >= clock.burst * (1 - 1e-12)
+        full = clock.savings >= clock.ready * (1 - 1e-12)
         early = source.key > now
         if early:
             clock.starved = 0
@@ -150,7 +150,7 @@ def next_time(sources, heaps, clocks):
     soonest = max(clock.time + max(needed - clock.savings, 0.0) / clock.budget, top.key)
     if clock.length[PRICED] > 0:
         top = sources[heaps[PRICED, 0].source]
-        full = clock.time + (clock.burst - clock.savings) / clock.budget
+        full = clock.time + max(clock.ready - clock.savings, 0.0) / clock.budget
         soonest = min(soonest, max(full, top.last + top.minimum))
     # A shade later, so that rounding cannot leave the savings short of what was waited for.
     return soonest + 1e-12 * max(1.0, abs(soonest))

@@ -67,6 +67,7 @@ CLOCK = np.dtype(
         ("budget", "f8"),
         ("burst", "f8"),
         ("savings", "f8"),
+        ("ready", "f8"),  # savings at which a source may be visited before its time
         ("price", "f8"),
         ("spent", "f8"),
         ("gain", "f8"),  # of the price controller, per visit

@@ -29,13 +29,15 @@ _GAIN = 0.02
 class Price:
     """Finds the price at which all visits together spend the budget."""
 
-    def __init__(self, state: State, *, burst: float | None, patient: bool) -> None:
+    def __init__(
+        self, state: State, *, burst: float | None, ready: float | None, patient: bool
+    ) -> None:
         from observant.planning.schedule import keys, pricing
 
         self._state = state
         self._keys: Any = keys
         self._solve: Any = pricing.solve_price
-        self.burst, self.patient = burst, patient
+        self.burst, self.ready, self.patient = burst, ready, patient
         self.touched = 0
         """Sources that came, went or changed since the price was found."""
 
@@ -65,6 +67,7 @@ class Price:
         # What a second brings is never lost: whoever asks may be busy for a while.
         burst = max(np.sqrt(len(here)) * costs.mean(), clock["budget"] / DAY)
         clock["burst"] = burst if self.burst is None else self.burst
+        clock["ready"] = clock["burst"] if self.ready is None else min(self.ready, clock["burst"])
         clock["savings"] = min(clock["savings"], clock["burst"])
         clock["gain"] = _GAIN if state.learning else min(0.05, 1 / np.sqrt(len(here)))
         sample = here[:: -(-len(here) // (_FEWER if self.patient else _SAMPLE))]

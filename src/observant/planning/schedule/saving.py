@@ -42,7 +42,7 @@ def state_of(scheduler: Scheduler) -> dict[str, Any]:
         "type": _TYPE,
         "objective": own["_objective"],
         "grace": own["_grace"],
-        "burst": own["_price"].burst,
+        "burst": [own["_price"].burst, own["_price"].ready],
         "bounds": [_text(x) for x in own["_bounds"]],
         "host_defaults": [_text(x) for x in state.host_defaults],
         "nodes": dict(state.groups.node_of),
@@ -65,7 +65,8 @@ def load_state(kind: type[T], saved: dict[str, Any]) -> T:
         1.0,
         objective=saved["objective"],
         grace=saved["grace"],
-        burst=saved["burst"],
+        burst=saved["burst"][0],
+        ready=saved["burst"][1],
         prior="learn" if learning else None,
         patient=patient,
     )

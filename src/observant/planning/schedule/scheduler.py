@@ -75,9 +75,11 @@ class Scheduler:
     phase. `max_period` is the ceiling: no source waits longer, however little it is worth.
     `explore` is the probability that a source whose rate is still uncertain is visited when a
     visit teaches most. `burst` is the most that can be spent at once (default: √n visits, or a
-    second of the budget). `lease` is how long a visit may stay unreported before it is offered
-    again, `retry` the pause after a failure, doubled each time. A host rests `host_delay` days
-    after every visit, and has at most `host_cap` visits a day (and four more that it has saved up).
+    second of the budget); when `ready` is saved (default: all of that), somebody is visited before
+    the time has come, so that no budget is lost. `lease` is how long a visit may stay unreported
+    before it is offered again, `retry` the pause after a failure, doubled each time. A host rests
+    `host_delay` days after every visit, and has at most `host_cap` visits a day (and four more that
+    it has saved up).
 
     A loop that must not wait sets `patient`: priors are then not learned by themselves (see
     `wants_to_learn`), and after large changes the caller goes through `settling`.
@@ -94,6 +96,7 @@ class Scheduler:
         jitter: float = 0.05,
         explore: float = 0.05,
         burst: float | None = None,
+        ready: float | None = None,
         min_period: float = 0.0,
         max_period: float = 365.0,
         host_delay: float = 0.0,
@@ -123,7 +126,7 @@ class Scheduler:
         self._state = State(None if prior is None else self._prior.rows(), objective)
         self._hints = Hints()
         most = None if burst is None else float(check("burst", burst, 0, above=True))
-        self._price = Price(self._state, burst=most, patient=patient)
+        self._price = Price(self._state, burst=most, ready=ready, patient=patient)
         self._objective, self._adapting = objective, isinstance(prior, str)
         self._seen = 0
         self._next_look = _FIRST_LOOK
