@@ -95,6 +95,8 @@ class Pool:
         job = _Job(task, kept, kind, limits, future)
         with self._lock:
             if self._closed:
+                if isinstance(kept, _Spilled):
+                    kept.close()
                 raise WorkerError("the workers have been closed")
             waiting.put(job)
             if waiting.idle < waiting.jobs.qsize() and waiting.threads < limits.workers:
@@ -191,6 +193,10 @@ class _Spilled:
             file.seek(0)
             return file.read()
 
+    def close(self) -> None:
+        """Nobody will read it any more."""
+        self._file.close()
+
 
 class _Job(NamedTuple):
     task: str
@@ -229,6 +235,8 @@ class _Queue:
         self.jobs.put(job)
 
     def done(self, job: _Job) -> None:
+        if isinstance(job.packed, _Spilled):
+            job.packed.close()
         with self._lock:
             self.under_way -= 1
             self.bytes -= job.held
