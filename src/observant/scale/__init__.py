@@ -7,7 +7,7 @@
 >>> folder = tempfile.TemporaryDirectory()
 >>> visits, rates, plan = (Path(folder.name) / f"{n}.parquet" for n in ("visits", "rates", "plan"))
 >>> write_table(synthetic_visits(sources=200)[0], visits)
->>> len(scale.estimate_rates(visits, output=rates, memory="1GB"))
+>>> len(scale.estimate_rates(visits, method="pooled", output=rates, memory="1GB"))
 200
 >>> round(scale.plan(rates, budget=50.0, output=plan).spent, 6)
 50.0

@@ -25,7 +25,7 @@ SOURCE = np.dtype(
         ("cost", "f8"),
         ("grace", "f4"),
         ("age", "f4"),  # at the first visit, where it was told; else −1
-        ("minimum", "f4"),  # shortest and longest period
+        ("minimum", "f8"),  # shortest and longest period
         ("maximum", "f4"),
         ("visits", "i4"),
         ("host", "i4"),
