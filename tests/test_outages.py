@@ -333,7 +333,7 @@ def test_observers_survive_a_database_that_goes_away(own_server, lease, seconds)
                     await asyncio.to_thread(own_server.start)
                     wanted = {n: told[n] + 2 for n in world.names}
                     await eventually(lambda w=wanted: all(told[n] >= w[n] for n in w))
-                    assert not any(o.status().store_away for o in observers)
+                    await eventually(lambda: not any(o.status().store_away for o in observers))
             finally:
                 for observer in observers:
                     observer.stop()
