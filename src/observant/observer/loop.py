@@ -362,6 +362,12 @@ class Observer(Watching):
         watched = self._watched.get(name)
         if self._stopping or watched is None or watched.row.shard not in self._fences:
             return
+        # A spot check and a visit that was due may meet: the second of them comes too early.
+        last = self.schedule.last_at(name) if name in self.schedule else 0.0
+        free = last + watched.settings.shortest * DAY
+        if self.clock.time() < free - 1e-6 and not self.outage.on:
+            self.schedule.rest(name, free)
+            return
         try:
             await self._one_at_a_time.run(name, lambda: self._visit_held(watched))
         except StoreAwayError:  # and nobody waits for it any more: the visit is made another time
