@@ -168,7 +168,7 @@ class OnlineBelief:
     ...     page.visit(1.0, changed)
     >>> rate, low, high = page.belief()
     >>> round(rate, 2), round(low, 2), round(high, 2), round(page.change_probability(2.0), 2)
-    (0.56, 0.1, 1.86, 0.66)
+    (0.46, 0.07, 1.82, 0.61)
     """
 
     prior: Prior = field(default_factory=first)
