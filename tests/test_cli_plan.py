@@ -217,3 +217,18 @@ def test_mistakes_are_told_in_a_line(rates, monkeypatch, capsys, arguments, tabl
     told = capsys.readouterr().err
     assert "Traceback" not in told
     assert re.search(words, told), told
+
+
+def test_every_source_may_have_its_own_grace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.csv").write_text("source,rate_per_day,grace\na,1,6h\nb,1,\nc,0.1,2\n")
+    told = json.loads(run("r.csv", "--budget", "1/day", "--grace", "1h", "--json"))
+    same = optimal([1.0, 1.0, 0.1], budget=1.0, objective="currency", grace=[0.25, 1 / 24, 2.0])
+    assert told["objective"] == "currency"
+    found = [row["period_days"] for row in told["sources"]]
+    assert found == pytest.approx(same.period_days.tolist())
+    (tmp_path / "bad.csv").write_text("source,rate_per_day,grace\na,1,1d\nb,1,6x\n")
+    with pytest.raises(InputError, match=r"bad.csv, row 2, column grace, source 'b': .*'6x'"):
+        run("bad.csv", "--budget", "1/day")
+    with pytest.raises(InputError, match="graces of sources need the plan in memory"):
+        run("r.csv", "--budget", "1/day", "--engine", "disk")

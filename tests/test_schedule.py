@@ -102,16 +102,25 @@ def test_cho_and_garcia_molina():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "grace"),
-    [("currency", 1.0), ("harmonic", 0), ("age", 0), ("delay", 0), ("detected", 0)],
+    [
+        ("currency", 1.0),
+        ("currency", np.linspace(0, 1, 150)),
+        ("harmonic", 0),
+        ("age", 0),
+        ("delay", 0),
+        ("detected", 0),
+    ],
+    ids=["currency", "own-graces", "harmonic", "age", "delay", "detected"],
 )
 def test_every_objective_reaches_its_optimum(name, grace):
     """The mean penalty of the visited gaps, Σ∫₀ᵍ c / Σg, against the plan's."""
     n, budget = 150, 60.0
     rates, importance, rng = population(n, 5)
     best = plan(rates, budget=budget, objective=name, grace=grace, importance=importance)
-    scheduler = Scheduler(budget, objective=name, grace=grace, max_period=np.inf)
+    own = {"grace": grace} if np.ndim(grace) else {}
+    scheduler = Scheduler(budget, objective=name, grace=0 if own else grace, max_period=np.inf)
     last = -rng.random(n) * np.minimum(best.period_days, 10)
-    scheduler.add(range(n), rate=rates, importance=importance, last=last)
+    scheduler.add(range(n), rate=rates, importance=importance, last=last, **own)
     times, sources = drive(scheduler, 400.0)
     law = objective(name, rates, grace)
     total = np.zeros(n)
@@ -121,6 +130,13 @@ def test_every_objective_reaches_its_optimum(name, grace):
         total[i] = np.sum(gaps * law.select(np.array([i])).mean_penalty(gaps)) / 400
     assert np.average(total, weights=importance) <= 1.004 * best.penalty
     assert len(times) == pytest.approx(400 * budget, rel=0.01)
+
+
+def test_a_grace_of_a_source_belongs_to_currency_and_is_checked():
+    with pytest.raises(InputError, match="grace belongs to the objective currency"):
+        Scheduler(10.0).add("a", rate=1.0, grace=1.0)
+    with pytest.raises(InputError, match="grace"):
+        Scheduler(10.0, objective="currency").add(["a", "b"], rate=1.0, grace=[0.0, -1.0])
 
 
 def test_equals_a_plain_reference():

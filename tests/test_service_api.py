@@ -418,6 +418,43 @@ def test_expected_currency_is_that_of_the_closed_form():
         collection.cache.close()
 
 
+def test_every_source_is_current_by_its_own_grace():
+    """Its own setting, that of its tag, or that of the collection; with currency alone."""
+    config = Config(
+        objective="currency", grace="1h", budget="9/day", tags={"news": {"grace": "2h"}}
+    )
+    with open_store(":memory:") as store:
+        collection = Collection(store, config)
+        for name, own in (("own", {"grace": "3d"}), ("tagged", {}), ("plain", {})):
+            tags = ("news",) if name == "tagged" else ()
+            collection.sources.add(
+                NewSource(url=f"https://{name}.example/", tags=tags, settings=own)
+            )
+        beliefs = collection.beliefs()
+        by_name = dict(zip(beliefs.columns.name, beliefs.graces().tolist(), strict=True))
+        plan = studies.plan_study(collection, wait=60.0).value.answer
+        notes = collection.overview(patience=60.0).notes
+        why = collection.sources.why("https://own.example/")
+        collection.cache.close()
+        fresh = Collection(store, msgspec.structs.replace(config, objective="freshness", grace=0))
+        without = fresh.beliefs().graces()
+        fresh.cache.close()
+    assert {name.split("/")[2].split(".")[0]: grace for name, grace in by_name.items()} == {
+        "own": 3.0,
+        "tagged": pytest.approx(2 / 24),
+        "plain": pytest.approx(1 / 24),
+    }
+    # All are believed to be alike, so the most forgiving one is the most current. A grace longer
+    # than its period costs nothing.
+    alpha = dict(zip(plan.name, plan.plan.alpha.tolist(), strict=True))
+    assert alpha["https://own.example/"] == max(alpha.values())
+    assert plan.alpha == pytest.approx(plan.promised([None])[0], abs=1e-9)
+    assert plan.alpha > plan.promised([1 / 24])[0] + 0.01
+    assert any("2 sources have a grace of their own" in note for note in notes)
+    assert "It was never seen" in why
+    assert not without.any()
+
+
 def test_whatever_is_said_of_the_plan_is_said_of_one_plan():
     """On a new store the page said that the plan promises 99.9 %, beside a curve from 14 %."""
     with open_store(":memory:") as store:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.options import max_period_option, min_period_option, robots_option
+from observant.cli.options import (
+    grace_option,
+    max_period_option,
+    min_period_option,
+    robots_option,
+)
 from observant.cli.store_options import opened, place, store_options
 from observant.cli.values import ZONE, Choice, Integer, Number
 from observant.names import CHANGES
@@ -53,6 +58,7 @@ _SOON = 10 / 1440
 @click.option("--title", metavar="TEXT", default="", help="What people call it.")
 @min_period_option
 @max_period_option
+@grace_option(text=True, shown="that of their tags, or of the collection")
 @click.option(
     "--active",
     multiple=True,
@@ -201,7 +207,7 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
 
     rules = ("css", "xpath", "jmespath", "jsonpath", "regex", "drop", "ignore", "change")
     compare = {key: options[key] for key in (*rules, "threshold", "confirm") if options[key]}
-    plain = ("min_period", "max_period", "active", "timezone")
+    plain = ("min_period", "max_period", "grace", "active", "timezone")
     settings = {key: options[key] for key in plain if options[key]}
     for key in ("drop", "ignore"):
         if key in compare:

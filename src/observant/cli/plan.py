@@ -106,6 +106,7 @@ def plan(
       importance    what it is worth (optional; all alike without it)
       host          for --host-cap (optional; taken from the source's URL without it)
       cost          of a visit (optional; the budget is then in that unit)
+      grace         how late its copy may be: 6h, or days (optional; --grace where it is empty)
 
     A visit log will do too. Its rates are then estimated (pooled). From a log, and from a table of
     `observant estimate`, the plan takes all that is known of each rate, and not one number for the
@@ -189,6 +190,8 @@ def _solve(
     max_period: str | None,
     format_: str | None,
 ) -> Plan:
+    import numpy as np
+
     from observant.planning import plan as optimal
 
     _refuse_neither(budget, target)
@@ -199,6 +202,9 @@ def _solve(
     else:
         table = read_rates(rates, importance, format_)
         notes = table["notes"]
+    graces: Any = grace
+    if "grace" in table:
+        graces = np.where(np.isnan(table["grace"]), grace, table["grace"])
     hosts = None
     if host_cap is not None:
         hosts = table.get("host") or [_host_of(name) for name in table["source"]]
@@ -206,8 +212,8 @@ def _solve(
         table["known"],
         budget=None if budget is None else parse_budget(budget, len(table["source"])),
         target=target,
-        objective=objective or ("currency" if grace else "freshness"),
-        grace=grace,
+        objective=objective or ("currency" if np.any(graces) else "freshness"),
+        grace=graces,
         importance=table.get(importance or "importance"),
         cost=table.get("cost"),
         hosts=hosts,

@@ -7,6 +7,7 @@ from typing import Any
 
 from observant.cli.console import named_format
 from observant.errors import InputError
+from observant.units import parse_duration
 
 __all__ = ["read_rates"]
 
@@ -24,7 +25,14 @@ def read_rates(
     from observant.formats import read_batches
 
     named_format([file], format_)
-    wanted = ("source", *_NUMBERS, *_EVIDENCE, "host", *([importance] if importance else []))
+    wanted = (
+        "source",
+        *_NUMBERS,
+        *_EVIDENCE,
+        "host",
+        "grace",
+        *([importance] if importance else []),
+    )
     batches = list(read_batches(sys.stdin.buffer if file == "-" else file, wanted, format_))
     table = pa.Table.from_batches(batches) if batches else pa.table({})
     name = "standard input" if file == "-" else file
@@ -44,6 +52,8 @@ def read_rates(
         columns[column] = _numbers(table[column], column, columns["source"], name)
     if "host" in table.column_names:
         columns["host"] = [str(host or "") for host in table["host"].to_pylist()]
+    if "grace" in table.column_names:
+        columns["grace"] = _durations(table["grace"], "grace", columns["source"], name)
     columns["known"], columns["notes"] = _known(table, columns, name)
     return columns
 
@@ -104,6 +114,31 @@ def _numbers(column: Any, name: str, sources: list[str], file: str) -> Any:
         hint = "; `observant estimate --method pooled` gives every source a rate" if unknown else ""
         raise InputError(
             f"must be a finite number, not negative, and is {column[at].as_py()!r}{hint}",
+            file=file,
+            row=at + 1,
+            column=name,
+            source=sources[at],
+        )
+    return values
+
+
+def _durations(column: Any, name: str, sources: list[str], file: str) -> Any:
+    """Days in a column of durations or numbers of days; NaN where a cell is empty."""
+    import numpy as np
+
+    encoded = column.combine_chunks().dictionary_encode()
+    days = []
+    for cell in encoded.dictionary.to_pylist():
+        try:
+            days.append(np.nan if cell == "" else parse_duration(cell))
+        except InputError:
+            days.append(-1.0)
+    where = encoded.indices.fill_null(len(days)).to_numpy(zero_copy_only=False)
+    values = np.array([*days, np.nan])[where]
+    if (values < 0.0).any():
+        at = int(np.argmax(values < 0.0))
+        raise InputError(
+            f"must be a duration such as 6h, or days, not negative, and is {column[at].as_py()!r}",
             file=file,
             row=at + 1,
             column=name,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from observant.estimation.belief import Beliefs
 
@@ -29,7 +29,7 @@ def expected_currency(
     beliefs: Beliefs,
     importance: NDArray[np.float64],
     waited: NDArray[np.float64],
-    grace: float = 0.0,
+    grace: ArrayLike = 0.0,
     total: int | None = None,
 ) -> ExpectedCurrency:
     """Expect α of the copies as they are, so many days after their last visits (infinite: none).
@@ -38,7 +38,7 @@ def expected_currency(
     """
     if not len(beliefs):
         return ExpectedCurrency(math.nan, math.nan, math.nan)
-    late = np.maximum(np.where(np.isfinite(waited), waited, 1e12) - grace, 0.0)
+    late = np.maximum(np.where(np.isfinite(waited), waited, 1e12) - np.asarray(grace, float), 0.0)
     fresh = beliefs.unchanged(late)
     share = importance / max(importance.sum(), 1e-300)
     alpha = float(share @ fresh)
@@ -53,7 +53,7 @@ def promised_currency(
     beliefs: Beliefs,
     importance: NDArray[np.float64],
     period: NDArray[np.float64],
-    grace: float = 0.0,
+    grace: ArrayLike = 0.0,
 ) -> float:
     """α in the long run, if every source keeps the period (in days) that it has now."""
     if not len(beliefs):

@@ -225,12 +225,12 @@ class Beliefs:
         _kernels(len(self) * POINTS).unchanged_all(self.place, self.weights, waited, answer)
         return answer
 
-    def fresh_share(self, period: ArrayLike, grace: float = 0.0) -> NDArray[np.float64]:
+    def fresh_share(self, period: ArrayLike, grace: ArrayLike = 0.0) -> NDArray[np.float64]:
         """Share of the time in which each source is current to within `grace` days, if it is
         visited once in `period` days: Brewington's (2.40) averaged over the posterior.
         """
         period = np.broadcast_to(np.asarray(period, np.float64), (len(self),))
-        beyond = np.maximum(period - grace, 1e-12)
+        beyond = np.maximum(period - np.asarray(grace, np.float64), 1e-12)
         x = beyond[:, None] * self.rates
         fresh = np.einsum("ij,ij->i", self.weights, -np.expm1(-x) / x)
         share = (np.minimum(grace, period) + beyond * fresh) / np.maximum(period, 1e-12)

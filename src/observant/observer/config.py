@@ -65,6 +65,9 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     importance: float = 1.0
     min_period: str | float = "1min"
     max_period: str | float = "365d"
+    grace: str | float | None = None
+    """How late its copy may be and still count as current; that of the collection unless told. It
+    is used with the objective currency."""
     active: tuple[str, ...] = ()
     """Hours when it may be visited, such as ``mon-fri 08:00-18:00``; any time unless told."""
     timezone: str = "UTC"
@@ -90,6 +93,8 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         shortest = bounds.duration("min_period", self.min_period)
         if shortest > bounds.duration("max_period", self.max_period, above=True):
             raise InputError(f"min_period {self.min_period} is above max_period {self.max_period}")
+        if self.grace is not None:
+            bounds.duration("grace", self.grace)
         ActiveHours.parse(list(self.active), self.timezone)
         if self.headers:
             from observant.observer.transport.headers import checked_headers
@@ -310,6 +315,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         settings = _settings(merged, source)
         _check_inner(settings, source)
         return settings
+
+    def limits_of(self, settings: SourceSettings) -> dict[str, float]:
+        """Periods and grace that a schedule keeps to for a source, in days."""
+        own = None if self.objective != "currency" else settings.grace
+        return {
+            "min_period": settings.shortest,
+            "max_period": settings.longest,
+            "grace": parse_duration(self.grace if own is None else own),
+        }
 
     @property
     def shares_headers(self) -> bool:

@@ -40,6 +40,8 @@ class Planned:
     min_period: float = 0.0
     max_period: float = 365.0
     """Both in days."""
+    grace: float | None = None
+    """Days; that of the schedule unless given."""
     last_at: float | None = None
     """Its last good visit."""
     likelihood: bytes | None = None
@@ -177,6 +179,7 @@ class Schedule:
             group=[group_of(s.name, s.host) for s in many],
             min_period=[s.min_period for s in many],
             max_period=[s.max_period for s in many],
+            grace=[self._grace if s.grace is None else s.grace for s in many],
             # A visit that a wrong clock put into the future counts as one of now.
             last=[np.nan if s.last_at is None else min(s.last_at / DAY, now) for s in many],
             likelihood=[s.likelihood for s in many],
@@ -227,8 +230,8 @@ class Schedule:
         if beliefs is None or not len(beliefs):
             return Expectation(np.nan, np.nan, np.nan, np.nan)
         waited = np.maximum(now / DAY - some.last, 0.0)  # infinite before the first visit
-        expected = expected_currency(beliefs, some.importance, waited, self._grace)
-        promised = promised_currency(beliefs, some.importance, some.period, self._grace)
+        expected = expected_currency(beliefs, some.importance, waited, some.grace)
+        promised = promised_currency(beliefs, some.importance, some.period, some.grace)
         return Expectation(*expected, promised)
 
     def lateness(self, now: float) -> tuple[float, float]:

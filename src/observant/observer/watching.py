@@ -298,7 +298,7 @@ class Watching:
 
     def _planned(self, rows: Iterable[Scheduled]) -> list[Planned]:
         planned, now = [], self.clock.time()  # a wrong clock may have put a visit after that
-        read: dict[Any, tuple[SourceSettings, ActiveHours | None, float, float]] = {}
+        read: dict[Any, tuple[SourceSettings, ActiveHours | None, dict[str, float]]] = {}
         refused: dict[Any, InputError] = {}
         for scheduled in rows:
             row = scheduled.source
@@ -311,15 +311,16 @@ class Watching:
             try:
                 if alike not in read:  # most of many sources have the same settings
                     settings = self.config.settings_of(row.tags, own, row.name, url)
-                    read[alike] = settings, settings.hours, settings.shortest, settings.longest
+                    limits = self.config.limits_of(settings)
+                    read[alike] = settings, settings.hours, limits
             except InputError as error:
                 log.warning("this source cannot be visited", extra={"reason": str(error)})
                 usual = SourceSettings()
-                read[alike] = usual, None, usual.shortest, usual.longest
+                read[alike] = usual, None, self.config.limits_of(usual)
                 refused[alike] = error
             if row.name in self._watched:
                 continue
-            settings, hours, shortest, longest = read[alike]
+            settings, hours, limits = read[alike]
             self._watched[row.name] = Watched(
                 row, settings, hours, standing=Standing.of(row), refused=refused.get(alike)
             )
@@ -332,8 +333,7 @@ class Watching:
                     row.name,
                     row.host,
                     importance=settings.importance,
-                    min_period=shortest,
-                    max_period=longest,
+                    **limits,
                     last_at=None if row.good_at is None else min(row.good_at, now),
                     likelihood=scheduled.posterior,
                 )

@@ -140,7 +140,14 @@ class _StoredRates:
         import pyarrow as pa
 
         name = os.fspath(file) if isinstance(file, str | os.PathLike) else "standard input"
-        wanted = ("source", "time", "changes", *NUMBERS, *([importance] if importance else []))
+        wanted = (
+            "source",
+            "time",
+            "changes",
+            "grace",
+            *NUMBERS,
+            *([importance] if importance else []),
+        )
         once, cells, rows = _Once(name), [], 0
         numbers_file = pa.OSFile(os.fspath(path / "numbers.arrow"), "wb")
         names_file = pa.OSFile(os.fspath(path / "names.arrow"), "wb")
@@ -155,6 +162,8 @@ class _StoredRates:
         ):
             for batch in read_batches(file, wanted, kind):
                 columns = checked_rates(batch, importance, name, rows)
+                if "grace" in batch.schema.names:
+                    raise InputError("graces of sources need the plan in memory", file=name)
                 once.add(columns["source"], rows)
                 rows += batch.num_rows
                 if batch.num_rows:

@@ -130,11 +130,15 @@ class StoreLedger:
         self._schedule.add(planned)
 
     def _planned(self, row: StoredSource, likelihood: bytes | None) -> Planned:
-        shortest, longest = self._settings.min_period, self._settings.max_period
+        limits: dict[str, Any] = {
+            "min_period": self._settings.min_period,
+            "max_period": self._settings.max_period,
+        }
         if row.config:
             try:
-                own = Config().settings_of(row.tags, own_settings(row), row.name)
-                shortest, longest = own.shortest, own.longest
+                usual = Config(objective=self._settings.objective, grace=self._settings.grace)
+                own = usual.settings_of(row.tags, own_settings(row), row.name)
+                limits = usual.limits_of(own)
                 if own.compare:
                     self._own[row.name] = Comparer(msgspec.convert(own.compare, Rules))
             except ObservantError as error:
@@ -143,8 +147,7 @@ class StoreLedger:
             row.name,
             row.host or row.name,
             importance=row.importance,
-            min_period=shortest,
-            max_period=longest,
+            **limits,
             last_at=row.good_at,
             likelihood=likelihood,
         )

@@ -5,6 +5,7 @@ Of a large collection an even sample is read; shares and averages of the sample 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,15 +18,14 @@ from observant.currency.expected import expected_currency
 from observant.errors import InputError
 from observant.estimation.belief import Beliefs, Likelihoods
 from observant.estimation.priors import Prior, first
+from observant.observer.config import Config, SourceSettings
 from observant.planning.policy import group_of
 from observant.times import DAY
+from observant.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import ArrayLike
-
-    from observant.observer.config import Config
     from observant.store import Store
     from observant.store.types import SourceColumns
 
@@ -43,6 +43,11 @@ class ActiveSources:
     importance: Array
     min_period: Array
     max_period: Array
+    own_grace: Array
+    """Days; NaN where a source has the grace of the collection."""
+    objective: str
+    grace: float
+    """Of the collection."""
     beliefs: Beliefs
 
     def __len__(self) -> int:
@@ -68,14 +73,27 @@ class ActiveSources:
     def share(self) -> Array:
         return np.asarray(self.importance / max(self.importance.sum(), 1e-300))
 
-    def expected(self, graces: ArrayLike) -> tuple[Array, Array, Array]:
-        """α now at each grace, with its 95 % interval."""
+    def expected(self, graces: Sequence[float | None]) -> tuple[Array, Array, Array]:
+        """α now at each grace (None: every source at its own), with its 95 % interval."""
         found = [
-            expected_currency(self.beliefs, self.importance, self.waited, grace, self.total)
-            for grace in np.atleast_1d(np.asarray(graces, float)).tolist()
+            expected_currency(
+                self.beliefs,
+                self.importance,
+                self.waited,
+                self.graces() if grace is None else grace,
+                self.total,
+            )
+            for grace in graces
         ]
         mean, low, high = (np.array(column) for column in zip(*found, strict=True))
         return mean, low, high
+
+    def graces(self, of_all: float | None = None, objective: str = "") -> Array:
+        """The grace of each source: its own, or that of all. Only currency knows graces."""
+        usual = np.full(len(self), self.grace if of_all is None else of_all)
+        if "currency" not in {objective, self.objective}:
+            return usual
+        return np.where(np.isnan(self.own_grace), usual, self.own_grace)
 
     def thinned(self, most: int) -> tuple[Beliefs, NDArray[np.int64]]:
         """What is believed of so many sources at most, and which they are."""
@@ -86,7 +104,7 @@ class ActiveSources:
 def read_beliefs(store: Store, config: Config, now: float, limit: int = 4000) -> ActiveSources:
     """Read the collection, or an even sample of it."""
     columns = store.sources.columns(limit)
-    importance, shortest, longest = limits_of(
+    importance, shortest, longest, own_grace = limits_of(
         config, columns.tags, columns.config, columns.importance.tolist()
     )
     return ActiveSources(
@@ -95,6 +113,9 @@ def read_beliefs(store: Store, config: Config, now: float, limit: int = 4000) ->
         importance=importance,
         min_period=shortest,
         max_period=longest,
+        own_grace=own_grace,
+        objective=config.objective,
+        grace=config.grace_days,
         beliefs=beliefs_of(store, columns.name, columns.host, columns.posterior),
     )
 
@@ -117,24 +138,25 @@ def beliefs_of(
 
 def limits_of(
     config: Config, tags: Iterable[str], own: Iterable[str], importance: Iterable[float]
-) -> tuple[Array, Array, Array]:
-    """Importance, shortest and longest period of sources with these tags and settings (JSON)."""
-    known: dict[tuple[str, str, float], tuple[float, float, float]] = {}
+) -> tuple[Array, Array, Array, Array]:
+    """Importance, shortest and longest period, own grace (or NaN), by tags and settings (JSON)."""
+    known: dict[tuple[str, str, float], tuple[float, ...]] = {}
     rows = []
     for key in zip(tags, own, importance, strict=True):
         if key not in known:  # most of many sources have the same settings
             known[key] = _limits(config, *key)
         rows.append(known[key])
-    table = np.array(rows, np.float64).reshape(-1, 3)
-    return table[:, 0], table[:, 1], table[:, 2]
+    table = np.array(rows, np.float64).reshape(-1, 4)
+    return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
 
 
-def _limits(config: Config, tags: str, own: str, importance: float) -> tuple[float, float, float]:
+def _limits(config: Config, tags: str, own: str, importance: float) -> tuple[float, ...]:
     settings: dict[str, Any] = msgspec.json.decode(own)
     if importance != 1.0:
         settings = settings | {"importance": importance}
     try:
         found = config.settings_of(msgspec.json.decode(tags), settings)
     except InputError:  # a source that cannot be visited as it is described
-        return importance, 1.0 / 1440, 365.0
-    return found.importance, found.shortest, found.longest
+        found = SourceSettings(importance=importance)
+    own_grace = math.nan if found.grace is None else parse_duration(found.grace)
+    return found.importance, found.shortest, found.longest, own_grace

@@ -29,7 +29,7 @@ from observant.store.visit import GOOD
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from observant.service.beliefs import ActiveSources
     from observant.store import Store
@@ -48,13 +48,16 @@ _NORMAL = 1.96
 def measured(
     store: Store,
     beliefs: ActiveSources,
-    grace: float,
+    grace: float | None,
     config: Config | None = None,
     *,
     sources: int = SOURCES,
     seed: int = 0,
 ) -> Measured | None:
-    """Measure α by spot checks, else on the visits of some sources; None if there are too few."""
+    """Measure α by spot checks, else on the visits of some sources; None if there are too few.
+
+    Without a grace every source has its own.
+    """
     checks = store.visits.spot_checks(since=beliefs.at - WINDOW_DAYS * DAY)
     good = [check for check in checks if check.outcome in GOOD]
     if len(good) >= _LEAST:
@@ -63,10 +66,14 @@ def measured(
 
 
 def _spot_checked(
-    checks: list[SpotCheck], tried: int, now: float, grace: float, config: Config
+    checks: list[SpotCheck], tried: int, now: float, given: float | None, config: Config
 ) -> Measured | None:
     source, at, changed, _, per_day, before, rate, importance, tags, own = zip(*checks, strict=True)
-    weight = limits_of(config, tags, own, importance)[0] / np.array(per_day, float)
+    weighs, *_, own_grace = limits_of(config, tags, own, importance)
+    weight = weighs / np.array(per_day, float)
+    grace = np.full(len(weight), config.grace_days if given is None else given)
+    if given is None and config.objective == "currency":
+        grace = np.where(np.isnan(own_grace), grace, own_grace)
     if not weight.sum() > 0:
         return None
     # A source that had never been seen has no copy: what is not there is not current.
@@ -113,7 +120,7 @@ def _wilson(share: float, count: float) -> tuple[float, float]:
 
 
 def _between_visits(
-    store: Store, beliefs: ActiveSources, grace: float, sources: int, seed: int
+    store: Store, beliefs: ActiveSources, given: float | None, sources: int, seed: int
 ) -> Measured | None:
     rng = np.random.default_rng(seed)
     good_at = beliefs.columns.good_at
@@ -137,11 +144,13 @@ def _between_visits(
     order = np.argsort(numbers)
     place = order[np.searchsorted(numbers[order], owner.astype(np.int64))]
     weight, rate = beliefs.importance[picked], beliefs.rate[picked]
+    grace = beliefs.graces()[picked] if given is None else np.full(len(picked), given)
+    late = grace[place]
     totals = {
         "time": gap,
-        "found": np.where(changed, current_time(gap, rate[place], grace), gap),
-        "expected": expected_time(gap, rate[place], grace),
-        "least": np.where(changed, np.minimum(grace, gap), gap),
+        "found": np.where(changed, current_time(gap, rate[place], late), gap),
+        "expected": expected_time(gap, rate[place], late),
+        "least": np.where(changed, np.minimum(late, gap), gap),
         "most": gap,
     }
     by_source = {
@@ -184,7 +193,7 @@ def _between_visits(
 
 
 def current_time(
-    gap: NDArray[np.float64], rate: NDArray[np.float64], grace: float
+    gap: NDArray[np.float64], rate: NDArray[np.float64], grace: ArrayLike
 ) -> NDArray[np.float64]:
     """Mean time in a gap for which a copy was current, given that something changed in it.
 
@@ -194,7 +203,7 @@ def current_time(
     >>> print(current_time(np.array([2.0]), np.array([1e-9]), 0.0).round(6))
     [1.]
     """
-    late = np.maximum(gap - grace, 0.0)
+    late = np.maximum(gap - np.asarray(grace), 0.0)
     x = np.maximum(rate * gap, 1e-7)
     lam = x / np.maximum(gap, 1e-300)
     mean = (-np.expm1(-lam * late) / lam - late * np.exp(-x)) / -np.expm1(-x)
@@ -204,13 +213,13 @@ def current_time(
 
 
 def expected_time(
-    gap: NDArray[np.float64], rate: NDArray[np.float64], grace: float
+    gap: NDArray[np.float64], rate: NDArray[np.float64], grace: ArrayLike
 ) -> NDArray[np.float64]:
     """Mean time in a gap for which a copy of a source of this rate is current.
 
     >>> print(expected_time(np.array([1.0]), np.array([1.0]), 0.0).round(4))
     [0.6321]
     """
-    late = np.maximum(gap - grace, 0.0)
+    late = np.maximum(gap - np.asarray(grace), 0.0)
     rate = np.maximum(rate, 1e-12)
     return np.asarray(np.minimum(grace, gap) - np.expm1(-rate * late) / rate)

@@ -46,6 +46,7 @@ class PlanAnswer:
 
     budget: float
     grace: float
+    """Of the collection; sources may have their own."""
     objective: str
     importance: tuple[tuple[str, float], ...]
     """Tags whose importance was multiplied, and by how much."""
@@ -66,15 +67,17 @@ class PlanAnswer:
     starving: NDArray[np.bool_] = field(repr=False)
     """Visited never, or no more often than the longest period forces."""
     longest: NDArray[np.float64] = field(repr=False)
+    own_grace: NDArray[np.float64] = field(repr=False)
     model: RateMixture = field(repr=False)
     plan: Plan = field(repr=False)
 
-    def promised(self, graces: Sequence[float]) -> list[float]:
-        """α at each grace in the long run, if every source is visited as planned."""
+    def promised(self, graces: Sequence[float | None]) -> list[float]:
+        """α at each grace (None: every source at its own), if all are visited as planned."""
         from observant.currency import currency
 
         share = self.weight / max(self.weight.sum(), 1e-300)
-        return [float(share @ currency(self.model, self.period, grace)) for grace in graces]
+        tried = (self.own_grace if grace is None else grace for grace in graces)
+        return [float(share @ currency(self.model, self.period, grace)) for grace in tried]
 
     def curve(self, multiples: Sequence[float] = BUDGETS) -> list[dict[str, float]]:
         """What other budgets would buy, planned and uniform; budgets of the whole collection."""
@@ -93,13 +96,14 @@ def what_if(
     beliefs: ActiveSources,
     *,
     budget: float,
-    grace: float = 0.0,
+    grace: float | None = None,
     objective: str = "freshness",
     importance: Mapping[str, float] | None = None,
 ) -> PlanAnswer:
     """Plan for another budget (visits a day), grace (days), objective or importance of tags.
 
-    `importance` multiplies the importance of all sources with a tag.
+    The grace is that of the collection: sources that have one of their own keep it. `importance`
+    multiplies the importance of all sources with a tag.
     """
     from observant.currency import RateMixture
     from observant.planning import plan
@@ -120,10 +124,11 @@ def what_if(
             "a smaller budget cannot keep them"
         )
     model = RateMixture(known.rates, known.weights)
+    own = beliefs.graces(grace, objective)[rows]
     found = plan(
         model,
         budget=budget * share,
-        grace=grace,
+        grace=own,
         objective=objective,
         importance=weight,
         min_period=beliefs.min_period[rows],
@@ -133,7 +138,7 @@ def what_if(
     starved = ~np.isfinite(period) | (period >= longest * (1 - 1e-9))
     return PlanAnswer(
         budget=budget,
-        grace=grace,
+        grace=beliefs.grace if grace is None else grace,
         objective=objective,
         importance=tuple(sorted((importance or {}).items())),
         alpha=found.collection_alpha,
@@ -149,6 +154,7 @@ def what_if(
         weight=weight,
         starving=starved,
         longest=longest,
+        own_grace=own,
         model=model,
         plan=found,
     )

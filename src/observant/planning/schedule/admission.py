@@ -58,6 +58,7 @@ def columns_of(
     cost: ArrayLike,
     shortest: ArrayLike,
     longest: ArrayLike,
+    grace: ArrayLike,
 ) -> dict[str, NDArray[np.float64]]:
     """The numbers that every source has, by their names in the record of a source."""
     columns = {
@@ -65,6 +66,7 @@ def columns_of(
         "cost": column("cost", cost, names, above=True),
         "minimum": column("min_period", shortest, names),
         "maximum": column("max_period", longest, names, above=True, endless=True),
+        "grace": column("grace", grace, names),
     }
     for name, short, long in zip(names, columns["minimum"], columns["maximum"], strict=True):
         if short > long:

@@ -340,6 +340,7 @@ class Scheduler:
             rows["key"],
             np.clip(rows["period"], rows["minimum"], rows["maximum"]),
             rows["importance"],
+            rows["grace"].astype(np.float64),
             self._beliefs(some) if self._state.learning else None,
         )
 
@@ -426,6 +427,7 @@ class Scheduler:
         last: ArrayLike | None = None,
         min_period: ArrayLike | None = None,
         max_period: ArrayLike | None = None,
+        grace: ArrayLike | None = None,
         hints: HintQuality | None = None,
         group: str | Sequence[str] | None = None,
         age: ArrayLike | None = None,
@@ -435,7 +437,7 @@ class Scheduler:
 
         `group` is a path such as host/folder; sources under one path are siblings. `age` is how
         many days before its `last` visit a source was updated, where it told. `likelihood` is what
-        `likelihood_of` gave for the same sources before.
+        `likelihood_of` gave for the same sources before. `grace` is that of these sources alone.
         """
         names = [sources] if isinstance(sources, (str, int)) else list(sources)
         for name in names:
@@ -450,7 +452,10 @@ class Scheduler:
         many = len(names)
         low = self._bounds[0] if min_period is None else min_period
         high = self._bounds[1] if max_period is None else max_period
-        columns = columns_of(names, importance, cost, low, high)
+        late = self._grace if grace is None else grace
+        columns = columns_of(names, importance, cost, low, high, late)
+        if self._objective != "currency" and columns["grace"].any():
+            raise InputError(f"a grace belongs to the objective currency, not to {self._objective}")
         rates = column("rate", 0.0 if rate is None else rate, names)
         before = np.full(many, -np.inf) if last is None else times(last, names)
         if hints is not None:
@@ -461,8 +466,7 @@ class Scheduler:
         block = np.zeros(many, state.sources.dtype)
         for name, values in columns.items():
             block[name] = values
-        block["last"], block["grace"] = before, self._grace
-        block["host"] = where
+        block["last"], block["host"] = before, where
         block["node"] = -1
         if group is not None:
             labels = [group] * many if isinstance(group, str) else list(group)

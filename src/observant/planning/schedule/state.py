@@ -60,6 +60,7 @@ class Glance(NamedTuple):
     period: NDArray[np.float64]
     """Between visits, as things stand."""
     importance: NDArray[np.float64]
+    grace: NDArray[np.float64]
     beliefs: Beliefs | None
     """Of their rates, where these are learned."""
 

@@ -51,14 +51,14 @@ class Collection(Context):
         self.document = Transfer(self)
 
     def overview(self, grace_days: float | None = None, *, patience: float = 0.2) -> Overview:
-        """The collection at any grace; that of the settings unless told.
+        """The collection at any grace; unless given, that of each source.
 
         What takes long (what was measured, what other budgets would buy) is left out if it is not
         there after `patience` seconds: it is being computed, and will be there later.
         """
         config = self.config
-        grace = config.grace_days if grace_days is None else float(grace_days)
-        if not 0 <= grace <= 36_500:
+        grace = grace_days
+        if grace is not None and not 0 <= grace <= 36_500:
             raise InputError("the grace is from 0 to 36500 days")
         now = self.now()
         notes: list[str] = []
@@ -73,6 +73,9 @@ class Collection(Context):
         if beliefs is not None and len(beliefs):
             alpha = self.currency.alpha(grace)
             curve = self.currency.curve()
+            own = int((beliefs.graces() != config.grace_days).sum())
+            if grace is None and own:
+                notes.append(f"{counted(own, 'source has', 'sources have')} a grace of their own")
             if len(beliefs) < beliefs.total:
                 notes.append(
                     f"α is computed from {len(beliefs):,} of {beliefs.total:,} sources, evenly "
@@ -85,7 +88,7 @@ class Collection(Context):
             visits=totals.visits,
             changes=totals.changes,
             failures=totals.failures,
-            grace_days=grace,
+            grace_days=config.grace_days if grace is None else grace,
             alpha=alpha,
             alpha_planned=self.currency.planned(grace, patience=patience),
             curve=curve,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,9 +36,12 @@ class Currency:
     def __init__(self, context: Context) -> None:
         self._in = context
 
-    def alpha(self, grace: float) -> Estimate:
-        """Share of copies that are current now, weighted with importance."""
-        mean, low, high = self._in.beliefs().expected(grace)
+    def alpha(self, grace: float | None) -> Estimate:
+        """Share of copies that are current now, weighted with importance.
+
+        Here and below, a grace of None is that of each source.
+        """
+        mean, low, high = self._in.beliefs().expected([grace])
         return Estimate(value=float(mean[0]), low=float(low[0]), high=float(high[0]))
 
     def curve(self) -> list[CurvePoint]:
@@ -52,12 +54,9 @@ class Currency:
 
         return self._in.cache.get("curve", compute, max_age=15.0, wait=10.0).value or []
 
-    def measured(self, grace: float, *, patience: float = 0.2) -> Measured | None:
+    def measured(self, grace: float | None, *, patience: float = 0.2) -> Measured | None:
         """Currency as visits found it; computed beside the pages and kept for five minutes."""
-        grid = min(GRACES, key=lambda g: abs(g - grace))  # one of few keys, whatever is asked
-        config = self._in.config
-        near = grace if math.isclose(grace, config.grace_days) else grid
-
+        near, config = _near(grace), self._in.config
         try:
             beliefs = self._in.beliefs()  # here: a job of the cache must not wait for another
         except ObservantError:
@@ -68,7 +67,7 @@ class Currency:
 
         return self._in.cache.get(("measured", near), compute, max_age=300.0, wait=patience).value
 
-    def planned(self, grace: float, *, patience: float = 0.2) -> float | None:
+    def planned(self, grace: float | None, *, patience: float = 0.2) -> float | None:
         """α that the plan in force promises in the long run; None until it is computed."""
         plan = plan_study(self._in, wait=patience).value
         return None if plan is None else plan.answer.promised([grace])[0]
@@ -85,7 +84,9 @@ class Currency:
             max_seconds=float(late.max()) if len(late) else 0.0,
         )
 
-    def budget(self, grace: float, *, options: bool = True, patience: float = 0.2) -> BudgetView:
+    def budget(
+        self, grace: float | None, *, options: bool = True, patience: float = 0.2
+    ) -> BudgetView:
         """The budget, what was spent of it, and what others would buy."""
         config, since = self._in.config, self._in.now() - DAY + 3600.0
         per_day = config.budget_per_day
@@ -98,12 +99,16 @@ class Currency:
             options=self._options(grace, patience) if options else [],
         )
 
-    def _options(self, grace: float, patience: float) -> list[BudgetOption]:
+    def _options(self, grace: float | None, patience: float) -> list[BudgetOption]:
         """What half of the budget, the budget, and half as much again would buy."""
-        near = min(GRACES, key=lambda g: abs(g - grace))
-        plan = plan_study(self._in, grace=near, wait=patience).value
+        plan = plan_study(self._in, grace=_near(grace), wait=patience).value
         return [
             BudgetOption(factor=factor, per_day=point["budget"], alpha=point["alpha"])
             for point in (plan.curve if plan else ())
             if (factor := round(point["budget"] / self._in.config.budget_per_day, 6)) in _FACTORS
         ]
+
+
+def _near(grace: float | None) -> float | None:
+    """One of few graces, whatever is asked, so that few answers are kept."""
+    return None if grace is None else min(GRACES, key=lambda g: abs(g - grace))

@@ -62,11 +62,14 @@ def _by_price(
     price = price_of(collection)
     evidence = collection.store.sources.previous(source.name, text=False).posterior
     known = beliefs_of(collection.store, [source.name], [source.host], [evidence])
-    model = objective(config.objective, RateMixture(known.rates, known.weights), config.grace_days)
+    grace = config.limits_of(settings)["grace"]
+    model = objective(config.objective, RateMixture(known.rates, known.weights), grace)
     waited = max(now - (source.good_at or now), 0.0) / DAY
     index = settings.importance * float(model.index(np.array([waited]))[0])
     period = max((source.due_at or now) - (source.good_at or now), 0.0) / DAY
     start = f"It changes {_often(source.rate)} and has importance {settings.importance:g}"
+    if grace:
+        start += f" and a grace of {format_duration(grace)}"
     if price is None:
         last = f"{format_duration(period)} after its last visit"
         return f"{start}; it is due {_when(source.due_at, now)}, {last}."

@@ -25,7 +25,7 @@ _AROUND = 200
 """Characters of equal text that are shown around a difference."""
 _VERSIONS = 50
 _VISITS = 25
-_OWN = ("min_period", "max_period")
+_OWN = ("min_period", "max_period", "grace")
 
 
 @get("/sources/{number:int}", **reading("source"))
