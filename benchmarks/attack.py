@@ -32,9 +32,9 @@ import msgspec
 
 from benchmarks.bombs import BOMBS, HTML, JSON, ROBOTS, TEXT, XML
 from observant.errors import InputError, ObservantError
-from observant.observer.comparing import Comparer, Rules
+from observant.observer.content import Comparer, Rules
+from observant.observer.fetched import Fetched
 from observant.observer.tasks import AT_ONCE, Body, run
-from observant.observer.visit import Fetched
 
 MB = 2**20
 HOSTS = 20

@@ -14,8 +14,8 @@ import time
 
 import numpy as np
 
-from observant.observer.comparing import Comparer, Rules, diff
-from observant.observer.visit import Fetched
+from observant.observer.content import Comparer, Rules, diff
+from observant.observer.fetched import Fetched
 from observant.store.visit import Validators
 
 

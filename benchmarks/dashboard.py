@@ -201,7 +201,7 @@ def served(file, budget, observing, tell):
     from observant.observer.config import Config
     from observant.observer.loop import Observer
     from observant.service.access import Access
-    from observant.service.serving import Serving, serve
+    from observant.service.server import Serving, serve
 
     config = Config(store=file, budget=budget, downloaders=32)
     with open_store(file) as store:

@@ -94,7 +94,7 @@ def samples_of_imports() -> tuple[Path, dict[str, Path]]:
 
 def importers():
     from observant.formats.imports import find_importer, importers
-    from observant.formats.imports.opening import ImportFile
+    from observant.formats.imports.files import ImportFile
 
     _, samples = samples_of_imports()
     every = []
@@ -221,9 +221,9 @@ def written(table, name):
 
 def traces():
     from observant.formats import FORMATS
-    from observant.traces.reading import read_trace
-    from observant.traces.releases import read_releases
-    from observant.traces.trace import Trace
+    from observant.simulation.traces.files import read_trace
+    from observant.simulation.traces.releases import read_releases
+    from observant.simulation.traces.trace import Trace
 
     trace = Trace.from_columns(["a/x", "a/x", "b"], [20_000.0, 20_001.5, float("nan")])
     for name in FORMATS:
@@ -274,12 +274,12 @@ JSON_FEED = (
 
 def kinds_of_sources():
     """What a source of each kind makes of a body, twice: the second visit compares."""
-    from observant.observer.comparing import Comparer
     from observant.observer.config import SourceSettings
+    from observant.observer.content import Comparer
+    from observant.observer.fetched import Fetched
     from observant.observer.sources import Surroundings, kinds, make_source
     from observant.observer.sources.http import HttpSource
     from observant.observer.tasks import Body, Read, run
-    from observant.observer.visit import Fetched
 
     _, samples = samples_of_imports()
     sitemap, feed = (samples[name].read_bytes() for name in ("sitemap", "feed"))
@@ -298,7 +298,7 @@ def kinds_of_sources():
         source = make_source(kind, "x", url, settings, Comparer(), around)
 
         def look(data, source=source, url=url):
-            from observant.observer.transport.answers import charset_of, media_type
+            from observant.observer.transport.responses import charset_of, media_type
 
             told, *bodies = parts(data, 3)
             told = told.decode("latin-1")
@@ -328,12 +328,12 @@ def kinds_of_sources():
 
 
 def comparing():
-    from observant.observer.comparing import diff
-    from observant.observer.comparing.rules import SELECTORS, Rules
-    from observant.observer.comparing.selection import select
-    from observant.observer.comparing.style import Census
+    from observant.observer.content import diff
+    from observant.observer.content.rules import SELECTORS, Rules
+    from observant.observer.content.selection import select
+    from observant.observer.fetched import Fetched
     from observant.observer.sources.results import ResultRules, read_date, results_of
-    from observant.observer.visit import Fetched
+    from observant.papers.thesis.style import Census
 
     examples = {
         "css": ((b"#price, ol > li:nth-child(2n+1) a[href^='?']", b"td.a:not(.c)"), "html", PAGE),
@@ -425,11 +425,11 @@ def comparing():
 
 def transport():
     from observant.errors import BadBody, BadURL, TooLarge
-    from observant.observer.transport import answers
-    from observant.observer.transport.decoding import Body
+    from observant.observer.fetched import Fetched
+    from observant.observer.transport import responses as answers
+    from observant.observer.transport.bodies import Body
     from observant.observer.transport.robots import Robots
     from observant.observer.transport.urls import parse, resolve
-    from observant.observer.visit import Fetched
 
     class Clock:
         def monotonic(self):

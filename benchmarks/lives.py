@@ -71,7 +71,7 @@ class Lives:
     """Lets observers live for a random while, and checks the store after each."""
 
     def __init__(self, file, seed=0):
-        from observant.observer.running import describe
+        from observant.observer.program import describe
         from observant.store import open_store
 
         self.file, self.rng = str(file), random.Random(seed)  # noqa: S311

@@ -76,7 +76,7 @@ def main():
 def observants(port, folder, phase, pages):
     from observant.observer.config import Config
     from observant.observer.loop import Observer
-    from observant.observer.running import describe
+    from observant.observer.program import describe
     from observant.observer.transport import Guard, Politeness, Transport
     from observant.store import open_store
 

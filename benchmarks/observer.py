@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from observant.observer.synthetic.run import run_demo
-from observant.observer.synthetic.world import KINDS, DemoWorld
+from observant.observer.synthetic.trial import run_demo
+from observant.observer.synthetic.web import KINDS, DemoWorld
 
 COLUMNS = (
     "seed", "visits/s", "spent", "achieved", "predicted", "planned", "uniform", "clairvoyant",

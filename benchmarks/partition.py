@@ -7,7 +7,7 @@ a partition, and the figures of the thesis.
 
 import time
 
-from observant.planning.partition import (
+from observant.papers.thesis.partition import (
     SourceDensity,
     anneal,
     equiprobable,

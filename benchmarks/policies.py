@@ -28,7 +28,7 @@ from observant.planning.policy import ObservantPolicy
 from observant.planning.rivals import RULES
 from observant.simulation import simulate
 from observant.simulation.comparison import METRICS
-from observant.traces import Trace
+from observant.simulation.traces import Trace
 
 __all__ = ["collections", "main", "run", "study", "trace_of"]
 

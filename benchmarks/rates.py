@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from observant.estimation.evidence import Evidence
+from observant.estimation.firth import WEIGHT_OF_TIES
 from observant.estimation.rates import solve
-from observant.estimation.score import WEIGHT_OF_TIES
 
 
 def poisson_evidence(sources, visits=20, seed=0):

@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 
 WORD = re.compile(r"[A-Za-z_]\w*")
-FRONT = ("observant", "observant.scrapy", "observant.spark", "observant.testing")
+FRONT = ("observant", "observant.scrapy", "observant.batch.spark", "observant.testing")
 HANDLERS = {"command", "group", "get", "post", "put", "patch", "delete", "route", "websocket"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from observant.cli.reproduce import MARKS, number
 from observant.figures import save
-from observant.figures.reproduction import reproduction_figure
-from observant.reproduction import Options, choose
+from observant.papers import Options, choose
+from observant.papers.pictures import reproduction_figure
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"
 IMAGES = PAGE.parent / "images" / "reproduction"

@@ -13,7 +13,7 @@ import numpy as np
 
 from observant.processes import Poisson
 from observant.simulation import account, named, names, replay, world_of
-from observant.traces import Trace
+from observant.simulation.traces import Trace
 
 __all__ = ["main", "run"]
 

@@ -26,15 +26,15 @@ from pathlib import Path
 import numpy as np
 
 from observant.observer.clock import AcceleratedClock
-from observant.observer.comparing import Comparer
 from observant.observer.config import Config
+from observant.observer.content import Comparer
+from observant.observer.fetched import Fetched, visit_of
 from observant.observer.loop import Observer
-from observant.observer.running import describe
+from observant.observer.program import describe
 from observant.observer.schedule import warm_up
-from observant.observer.synthetic.serving import locate, serving
-from observant.observer.synthetic.world import DemoWorld
+from observant.observer.synthetic.server import locate, serving
+from observant.observer.synthetic.web import DemoWorld
 from observant.observer.transport import Guard, Politeness, Transport
-from observant.observer.visit import Fetched, visit_of
 from observant.store import Entry, Source, open_store
 from observant.times import DAY
 

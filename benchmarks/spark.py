@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.scale import largest_difference, make_log
-from observant import spark as cluster
+from observant.batch import spark as cluster
 
 SINGLE = """
 import os, sys

@@ -25,7 +25,7 @@ from observant.names import TOPICS
 from observant.observer.config import Config, Notify
 from observant.observer.metrics import Metrics, Status, Tally
 from observant.observer.transport import Limits
-from observant.service.api.monitoring import _Numbers
+from observant.service.api.metrics import _Numbers
 from observant.service.collection import Collection
 from observant.store import STATES, open_store
 from observant.store.visit import OUTCOMES, Error

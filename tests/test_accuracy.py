@@ -26,7 +26,7 @@ from observant.estimation.design import (
     largest_ratio,
     visits_needed,
 )
-from observant.estimation.laws import FEW, _sum_of_few, _sum_of_many
+from observant.estimation.exact import FEW, _sum_of_few, _sum_of_many
 
 unhurried = settings(deadline=None)  # a busy machine is not a failure
 counts = st.integers(1, 60)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from observant.audit import COLUMNS, Claims, audit_claims, forgiven
-from observant.audit import aliasing as aliasing_module
 from observant.currency import WeibullPopulation, currency, required_period
+from observant.currency.audit import COLUMNS, Claims, audit_claims, forgiven
+from observant.currency.audit import hidden as aliasing_module
 from observant.errors import EstimationError, InputError
 
 NOW = 20_000.0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from observant.observer.synthetic.serving import serving
-from observant.observer.synthetic.world import DemoWorld
+from observant.observer.synthetic.server import serving
+from observant.observer.synthetic.web import DemoWorld
 from observant.service.pages.render import PLACES
 
 from .browser_hostile import PASSWORD, TEXTS, hostile_store

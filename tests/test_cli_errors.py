@@ -266,13 +266,13 @@ def test_names_stand_for_what_there_is():
 
     from observant import names
     from observant.estimation.rates import METHODS
-    from observant.estimation.season.clock import BINS
+    from observant.estimation.season.wall_clock import BINS
     from observant.formats import FORMATS
-    from observant.observer.comparing.rules import Change
+    from observant.observer.content.rules import Change
     from observant.observer.sources.results import Form
     from observant.planning import OBJECTIVES
     from observant.processes.registry import STATIONARY
-    from observant.visits.parsing import TIME_UNITS
+    from observant.visits.columns import TIME_UNITS
 
     methods, intervals = choices("estimate", "--method"), choices("intervals", "--method")
     assert sorted(methods) == sorted({*METHODS, "auto"})

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from observant.cli.reproduce import reproduce
 from observant.errors import InputError
-from observant.figures.reproduction import picture_figure, reproduction_figure
-from observant.reproduction import Curve, Picture, Reproduction
+from observant.papers import Curve, Picture, Reproduction
+from observant.papers.pictures import picture_figure, reproduction_figure
 
 
 def run(*arguments):

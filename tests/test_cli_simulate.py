@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from observant.cli import cli, main
 from observant.processes import Poisson
-from observant.traces import Trace, read_trace, write_trace
+from observant.simulation.traces import Trace, read_trace, write_trace
 
 
 @pytest.fixture

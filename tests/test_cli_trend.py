@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from observant.cli.trend import trend
 from observant.errors import InputError, VisitLogError
-from observant.estimation.local import ESTIMATORS
+from observant.estimation.windows import ESTIMATORS
 
 BEGIN = datetime(2025, 10, 1, tzinfo=UTC)
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from observant.errors import InputError
-from observant.observer.comparing import Comparer, Rules, compare
-from observant.observer.comparing.terms import compare_terms, term_vector
-from observant.observer.visit import Fetched, visit_of
+from observant.observer.content import Comparer, Rules, compare
+from observant.observer.content.terms import compare_terms, term_vector
+from observant.observer.fetched import Fetched, visit_of
 from observant.store.visit import OUTCOMES, Comparison, Previous, Validators
 
 STORY = "<p>" + "</p><p>".join(f"paragraph {w} of a long story" for w in "abcdefghij") + "</p>"

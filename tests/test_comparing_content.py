@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from observant.errors import InputError, UnreadableError
-from observant.observer.comparing import Comparer, Rules, compare, selection
-from observant.observer.comparing.characters import decoded
-from observant.observer.comparing.css import compile_css
-from observant.observer.comparing.jsonpath import compile_jsonpath
-from observant.observer.comparing.normalising import html_tree, kind_of, read, xml_tree
-from observant.observer.comparing.record import ATTRIBUTES, record_of
-from observant.observer.comparing.selection import select
-from observant.observer.visit import Fetched
+from observant.observer.content import Comparer, Rules, compare, selection
+from observant.observer.content.characters import decoded
+from observant.observer.content.css import compile_css
+from observant.observer.content.jsonpath import compile_jsonpath
+from observant.observer.content.normalisation import html_tree, kind_of, read, xml_tree
+from observant.observer.content.record import ATTRIBUTES, record_of
+from observant.observer.content.selection import select
+from observant.observer.fetched import Fetched
 
 from .patience import cpu_within
 

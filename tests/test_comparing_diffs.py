@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from observant.errors import InputError
-from observant.observer.comparing.diffs import Diff, JsonDiff, canonical, diff, edits
+from observant.observer.content.diffs import Diff, JsonDiff, canonical, diff, edits
 
 from .patience import cpu_within
 

@@ -6,9 +6,9 @@ import random
 import msgspec
 import pytest
 
-from observant.observer.comparing import Comparer, Rules, learned_noise
-from observant.observer.comparing.noise import MASK, MOST_FIELDS
-from observant.observer.visit import Fetched
+from observant.observer.content import Comparer, Rules, learned_noise
+from observant.observer.content.noise import MASK, MOST_FIELDS
+from observant.observer.fetched import Fetched
 
 WORDS = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi""".split()  # noqa: SIM905 (words)
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from observant.errors import InputError
-from observant.figures.comparing import (
+from observant.papers.thesis.figures import (
     attributes_figure,
     magnitudes_figure,
     rank_figure,
     style_figure,
 )
-from observant.observer.comparing.style import (
+from observant.papers.thesis.style import (
     Census,
     attribute_shares,
     magnitudes,

@@ -17,14 +17,14 @@ import pytest
 from scipy.integrate import quad
 
 from observant import estimate_rates
+from observant.estimation.firth import Totals
 from observant.estimation.rates import METHODS
-from observant.estimation.score import Totals
 from observant.planning.objectives import OBJECTIVES, Custom, Objective, PosteriorMean, Renewal
 from observant.planning.rivals import ALLOCATIONS
 from observant.processes import NON_STATIONARY, STATIONARY, Exponential, Process, examples
 from observant.simulation import Estimating, named, names, replay, world_of
 from observant.simulation.policies import ESTIMATORS
-from observant.traces import Trace
+from observant.simulation.traces import Trace
 
 from .discovery import able_to, classes, concrete, functions
 

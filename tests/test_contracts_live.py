@@ -25,11 +25,11 @@ from observant.formats.imports import Importer, importers
 from observant.notifications.channels import WAYS, Answer, check_channel, class_of, way_of, ways
 from observant.notifications.messages import Message
 from observant.observer.clock import SteadyClock
-from observant.observer.comparing import Comparer
-from observant.observer.comparing.rules import Rules
 from observant.observer.config import Config, Notify, SourceSettings
+from observant.observer.content import Comparer
+from observant.observer.content.rules import Rules
 from observant.observer.loop import Observer
-from observant.observer.running import add_sources, describe
+from observant.observer.program import add_sources, describe
 from observant.observer.sources import KINDS, Surroundings, kinds, make_source
 from observant.observer.sources.base import Compared
 from observant.observer.transport import Guard, Transport

@@ -15,14 +15,9 @@ from observant.currency import (
     RateMixture,
     WeibullPopulation,
     bandwidth,
-    chain_changed,
-    chain_currency,
-    chain_time_out_of_date,
     changed_probability,
     collection_currency,
     currency,
-    expected_out_of_date,
-    expected_time_out_of_date,
     heuristic_time_to_live,
     mean_missed_updates,
     mean_staleness,
@@ -35,6 +30,13 @@ from observant.currency import (
     time_to_live,
 )
 from observant.errors import InputError
+from observant.papers.thesis import (
+    chain_changed,
+    chain_currency,
+    chain_time_out_of_date,
+    expected_out_of_date,
+    expected_time_out_of_date,
+)
 from observant.processes import PowerLaw, examples
 
 WEB = WeibullPopulation(1.4, 152.2)  # Brewington's fit by lifetimes, section 3.3.3

@@ -13,15 +13,15 @@ import pytest
 import observant.observer
 from observant import VisitLog, estimate_rates, simulate
 from observant.errors import InputError
+from observant.estimation.firth import Totals, bias_reduced_rates
 from observant.estimation.rates import METHODS
-from observant.estimation.score import Totals, bias_reduced_rates
 from observant.observer import Config, Observer, ReadSource, add_kind, add_sources, describe
 from observant.observer.sources import KINDS, kinds
 from observant.processes import Constant, Poisson
 from observant.simulation import Estimating, compare_estimators, observe
+from observant.simulation.traces import Trace
 from observant.store import open_store
 from observant.testing import synthetic_visits
-from observant.traces import Trace
 
 # -- estimators -----------------------------------------------------------------------------------
 

@@ -21,11 +21,11 @@ from protego import Protego
 
 from observant.errors import BusyError, LimitError, WorkerError
 from observant.observer import tasks
-from observant.observer.comparing import Comparer, Rules
+from observant.observer.content import Comparer, Rules
+from observant.observer.fetched import Fetched
 from observant.observer.pool import Lane, Pool, pool
 from observant.observer.tasks import Body, Read, Shown, read
 from observant.observer.transport.robots import for_us
-from observant.observer.visit import Fetched
 
 MB = 1 << 20
 
@@ -112,8 +112,8 @@ def test_every_bomb_ends_in_every_reader(bombs):
 
 def test_long_names_stay_different(bombs):
     """What is cut off of a key is told apart by a digest: two long keys are two addresses."""
-    from observant.observer.comparing.normalising import LONGEST_ADDRESS
-    from observant.observer.comparing.normalising import read as read_body
+    from observant.observer.content.normalisation import LONGEST_ADDRESS
+    from observant.observer.content.normalisation import read as read_body
 
     keys = ["k" * 500 + end for end in "ab"]
     found = read_body(msgspec.json.encode(dict.fromkeys(keys, 1)), "json")

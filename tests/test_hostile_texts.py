@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from observant.cli.console import inert
 from observant.errors import InputError
 from observant.formats import read_visits, write_table
-from observant.observer.comparing import Rules
+from observant.observer.content import Rules
 from observant.observer.transport.limits import Limits
 
 from .patience import cpu_within
@@ -64,7 +64,7 @@ def test_log_lines_are_inert(capsys, monkeypatch):
     import sys
 
     from observant.cli.console import Inert
-    from observant.observer.running import set_up_logging
+    from observant.observer.program import set_up_logging
 
     monkeypatch.setattr(sys, "stderr", Inert.of(sys.stderr))
     logger = logging.getLogger("observant")

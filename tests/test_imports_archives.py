@@ -22,7 +22,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from observant.cli.importing import import_
+from observant.cli.imports import import_
 from observant.errors import InputError, LeftOut
 from observant.formats import read_visits, write_table
 from observant.formats.archives import surt_key

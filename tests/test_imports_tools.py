@@ -32,8 +32,8 @@ from observant.formats.imports import (
     import_visits,
     importers,
 )
+from observant.formats.imports.files import ImportFile
 from observant.formats.imports.histories import history
-from observant.formats.imports.opening import ImportFile
 
 from .patience import PATIENCE
 
@@ -776,8 +776,8 @@ def test_settings_of_watches_in_our_words(tmp_path):
     from observant.observer.config import Config
 
     assert Config().settings_of((), dict(first.settings)).hours is not None
-    from observant.observer.comparing import Rules, compare
-    from observant.observer.visit import Fetched
+    from observant.observer.content import Rules, compare
+    from observant.observer.fetched import Fetched
 
     ignoring = msgspec.convert({"ignore": rules["ignore"]}, Rules)
     one, two = (

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from observant.currency.sources import as_model
+from observant.currency.age_models import as_model
 from observant.errors import EstimationError, InputError
 from observant.estimation.intervals.bootstrap import block_bands
 from observant.estimation.intervals.concave import (

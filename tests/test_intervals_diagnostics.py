@@ -377,8 +377,8 @@ def traces_of(folder, **processes):
 
 
 def test_the_study_of_traces(tmp_path):
-    from observant.reproduction.poisson_test import poisson_of_traces
-    from observant.reproduction.result import Options
+    from observant.papers.poisson_test import poisson_of_traces
+    from observant.papers.result import Options
 
     folder = traces_of(tmp_path, plain=Exponential(1.0), wiki=Weibull(0.5, 0.5))
     rows = {row["collection"]: row for row in poisson_of_traces(Options(traces=folder)).table}
@@ -404,8 +404,8 @@ def test_wiki_pages_are_not_poisson():
     folder = Path(os.environ.get("OBSERVANT_TRACES", beside))
     if not (folder / "wiki-nlab.parquet").exists():
         pytest.skip("real traces are not here (OBSERVANT_TRACES)")
-    from observant.reproduction.poisson_test import poisson_of_traces
-    from observant.reproduction.result import Options
+    from observant.papers.poisson_test import poisson_of_traces
+    from observant.papers.result import Options
 
     study = poisson_of_traces(Options(traces=folder))
     assert study.agrees

@@ -15,7 +15,7 @@ from observant.currency import RateMixture, collection_currency, currency, hidde
 from observant.errors import InputError, UnitError
 from observant.planning import plan
 from observant.planning.known import known_rates
-from observant.traces import read_trace, trace_of_visits
+from observant.simulation.traces import read_trace, trace_of_visits
 from observant.units import parse_budget
 
 

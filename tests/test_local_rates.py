@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from observant.errors import InputError
-from observant.estimation.local import (
+from observant.estimation.windows import (
     ESTIMATORS,
     calendar_rates,
     consistent_windows,
@@ -22,9 +22,9 @@ from observant.estimation.local import (
     roll_forward,
     update_points,
 )
-from observant.estimation.local import windows as windows_module
-from observant.estimation.local.points import from_updates
-from observant.estimation.local.weibull import (
+from observant.estimation.windows import consistent as windows_module
+from observant.estimation.windows.points import from_updates
+from observant.estimation.windows.weibull_rate import (
     log_sum,
     mse,
     rate_interval,
@@ -258,7 +258,7 @@ def test_compiled_and_plain_windows_are_the_same(monkeypatch):
     ]
     rolled = roll_forward(plain[0], "duane")
     monkeypatch.setattr(windows_module, "COMPILED_FROM", 1)
-    monkeypatch.setattr("observant.estimation.local.prediction.COMPILED_FROM", 1)
+    monkeypatch.setattr("observant.estimation.windows.prediction.COMPILED_FROM", 1)
     fast = [
         consistent_windows(points, limit=limit, direction=direction)
         for limit in windows_module.LIMITS
@@ -283,7 +283,7 @@ def test_the_unit_of_time_does_not_matter(factor, seed):
 @pytest.mark.slow
 def test_a_small_history_needs_no_compiler():
     code = (
-        "import sys; from observant.estimation.local import local_rates, predict_next;"
+        "import sys; from observant.estimation.windows import local_rates, predict_next;"
         "local_rates([1.0, 2, 4, 8, 16]); predict_next([1.0, 2, 4, 8]); "
         "print('numba' in sys.modules)"
     )
@@ -627,7 +627,7 @@ def test_a_date_says_on_which_side(date, observed, changes):
 def test_dates_on_the_edge_leave_dated_evidence():
     """Dated before the month: five quiet days of a source whose changes are dated, no less."""
     from observant.estimation.evidence import Evidence
-    from observant.estimation.score import bias_reduced_rates
+    from observant.estimation.firth import bias_reduced_rates
 
     log = VisitLog.from_columns(
         ["p"] * 4,

@@ -23,7 +23,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from observant.cli.notifying import TOPICS as CLI_TOPICS
+from observant.cli.notify import TOPICS as CLI_TOPICS
 from observant.errors import InputError, StoreError
 from observant.names import TOPICS
 from observant.notifications import (
@@ -45,8 +45,8 @@ from observant.notifications.subscriptions import MASK, due_at, quiet_until, wan
 from observant.notifications.templates import LARGEST, check_template
 from observant.observer.clock import AcceleratedClock
 from observant.observer.config import Config, Notify
+from observant.observer.events import Standing, events_of
 from observant.observer.metrics import Status
-from observant.observer.telling import Standing, events_of
 from observant.store import (
     Event,
     Filter,
@@ -1149,7 +1149,7 @@ def test_failing_and_recovered_are_told_at_transitions_only():
 
 def test_an_observer_tells_transitions_across_restarts(store, tmp_path):
     from observant.observer.loop import Observer
-    from observant.observer.running import add_sources, describe
+    from observant.observer.program import add_sources, describe
 
     page = tmp_path / "page.txt"
     name = str(page)
@@ -1294,7 +1294,7 @@ def test_a_silence_is_told_once(store):
 
 def test_an_observer_tells_of_a_change_by_webhook(tmp_path):
     from observant.observer.loop import Observer
-    from observant.observer.running import add_sources, describe
+    from observant.observer.program import add_sources, describe
     from observant.observer.schedule import warm_up
 
     warm_up()  # on a new clone the scheduler is compiled first, and that takes its time
@@ -1333,7 +1333,7 @@ def test_an_observer_tells_of_a_change_by_webhook(tmp_path):
 
 
 def observant(*words, folder, input=None):  # noqa: A002 (click's own word)
-    from observant.cli.notifying import notifications, subscribe, subscriptions
+    from observant.cli.notify import notifications, subscribe, subscriptions
 
     group = {"subscribe": subscribe, "subscriptions": subscriptions}
     group["notifications"] = notifications

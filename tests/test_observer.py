@@ -17,20 +17,20 @@ import pytest
 
 from observant.errors import InputError
 from observant.observer import loop
-from observant.observer.audits import Audits
 from observant.observer.clock import AcceleratedClock
-from observant.observer.comparing import Comparer, Rules
 from observant.observer.config import Config, Retention, SourceSettings, load_config
+from observant.observer.content import Comparer, Rules
+from observant.observer.honesty import Audits
 from observant.observer.loop import Observer, touch
-from observant.observer.running import add_sources, describe, pages_of_sitemap, take_up_config
+from observant.observer.program import add_sources, describe, pages_of_sitemap, take_up_config
 from observant.observer.schedule import warm_up
 from observant.observer.sources import Surroundings, make_source
 from observant.observer.sources.sitemap import read_sitemap
-from observant.observer.synthetic.run import run_demo
-from observant.observer.synthetic.world import DemoWorld
+from observant.observer.synthetic.trial import run_demo
+from observant.observer.synthetic.web import DemoWorld
 from observant.observer.transport import Limits
-from observant.service.beliefs import read_beliefs
 from observant.service.measured import measured
+from observant.service.posteriors import read_beliefs
 from observant.store import open_store
 
 from .observer_world import Site, html, transport_to
@@ -742,7 +742,7 @@ TOGETHER = """
 import asyncio, sys
 from observant.observer.config import Config
 from observant.observer.loop import Observer
-from observant.observer.running import run_observer
+from observant.observer.program import run_observer
 from observant.store import open_store
 sys.path.insert(0, {root!r})
 from tests.observer_world import transport_to

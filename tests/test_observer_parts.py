@@ -19,7 +19,7 @@ from observant.observer.hours import ActiveHours
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import Outage
 from observant.observer.schedule import Planned, Schedule
-from observant.observer.synthetic.world import KINDS, DemoWorld
+from observant.observer.synthetic.web import KINDS, DemoWorld
 from observant.times import DAY
 
 from .patience import in_simulated_time

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from observant.errors import UnknownSourceError
-from observant.observer.audits import Audits, Dates
+from observant.observer.fetched import Fetched
+from observant.observer.honesty import Audits, Dates
 from observant.observer.schedule import Planned, Schedule
-from observant.observer.visit import Fetched
 from observant.store import Source, open_store
 from observant.store.groups import GroupRead
 from observant.store.visit import Comparison, Previous
@@ -237,7 +237,7 @@ def test_a_dated_change_teaches_more_than_an_undated_one():
 def test_an_honest_date_reaches_the_schedule(monkeypatch, tmp_path):
     from observant.observer.config import Config
     from observant.observer.loop import Observer
-    from observant.observer.running import describe
+    from observant.observer.program import describe
 
     seen = []
     usual = Schedule.visited

@@ -18,11 +18,11 @@ from observant.estimation.belief import (
 from observant.estimation.evidence import Evidence
 from observant.estimation.online import OnlineBelief
 from observant.observer.config import Config
-from observant.observer.histories import take_in
+from observant.observer.imported import take_in
 from observant.observer.schedule import Planned, Schedule
 from observant.planning.policy import make_scheduler
-from observant.service.beliefs import beliefs_of
 from observant.service.collection import Collection
+from observant.service.posteriors import beliefs_of
 from observant.store import Source, open_store
 from observant.times import DAY
 

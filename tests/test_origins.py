@@ -10,9 +10,9 @@ import pytest
 from observant.errors import InputError
 from observant.observer.config import Config, load_config
 from observant.observer.loop import Observer
-from observant.observer.running import take_up_config
+from observant.observer.program import take_up_config
 from observant.service.collection import NewSource, SourceChanges
-from observant.service.collection.masking import MASK
+from observant.service.collection.mask import MASK
 from observant.store import open_store
 
 from .service_world import World

@@ -16,7 +16,7 @@ from litestar.testing import TestClient
 
 from observant.observer.config import Config
 from observant.observer.loop import Observer
-from observant.observer.running import describe
+from observant.observer.program import describe
 from observant.observer.transport import Guard, Politeness, Transport
 from observant.service.access import Access
 from observant.service.app import create_app

@@ -103,3 +103,22 @@ def loaded(code, names):
 def test_what_is_loaded_is_seen():
     """Or the tests above would pass for no reason."""
     assert loaded("import numpy, json", "json numpy scipy") == ["json", "numpy"]
+
+
+@pytest.mark.parametrize(("old", "new"), observant._MOVED.items())
+def test_modules_that_moved_are_found_under_their_old_names_for_a_release(old, new, monkeypatch):
+    monkeypatch.delitem(sys.modules, old, raising=False)
+    with pytest.warns(DeprecationWarning, match=f"{old} is {new} now"):
+        found = importlib.import_module(old)
+    assert found is importlib.import_module(new)
+    assert found.__spec__.name == found.__name__ == new
+
+
+def test_parts_of_a_module_that_moved_are_not_loaded_twice(monkeypatch):
+    for old in ("observant.traces", "observant.traces.trace"):
+        monkeypatch.delitem(sys.modules, old, raising=False)
+    with pytest.warns(DeprecationWarning, match="is observant.simulation.traces"):
+        from observant.traces.trace import Trace
+    from observant.simulation.traces import Trace as Now
+
+    assert Trace is Now

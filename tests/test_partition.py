@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from observant.currency import WeibullPopulation, currency
 from observant.errors import InputError
-from observant.planning.partition import (
+from observant.papers.thesis.partition import (
     SourceDensity,
     anneal,
     equiprobable,

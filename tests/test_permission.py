@@ -11,7 +11,7 @@ from observant.errors import InputError
 from observant.observer.config import Config, load_config
 from observant.observer.loop import Observer
 from observant.observer.permission import Permission
-from observant.observer.running import describe, take_up_config
+from observant.observer.program import describe, take_up_config
 from observant.service.collection import Collection
 from observant.store import Source, Subscription, open_store
 

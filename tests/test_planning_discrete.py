@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from observant.currency import chain_changed, chain_time_out_of_date
 from observant.errors import InputError
-from observant.planning.discrete import (
+from observant.papers.thesis import AgeChain, chain_changed, chain_time_out_of_date
+from observant.papers.thesis.strategies import (
     assign,
     greedy,
     plan_visits,
@@ -18,7 +18,6 @@ from observant.planning.discrete import (
     strategy_value,
     two_step_costs,
 )
-from observant.processes import AgeChain
 
 # Objects A and B of table 4.1: the costs of XX, XO, OX and OO.
 TABLE_4_1 = [[0.85 + 0.95, 0.85, 0.25, 0.0], [0.80 + 0.81, 0.80, 0.05, 0.0]]

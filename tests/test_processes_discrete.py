@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 from scipy import integrate, linalg
 
 from observant.errors import InputError
-from observant.processes import (
-    AgeChain,
-    Constant,
-    GrowingPopulation,
-    Pareto,
-    Poisson,
-)
+from observant.papers.thesis import AgeChain, GrowingPopulation
+from observant.processes import Constant, Pareto, Poisson
 
 chances = st.lists(st.floats(0, 1), min_size=1, max_size=7)
 masses = st.lists(st.floats(0, 1), min_size=1, max_size=7).filter(lambda f: sum(f) > 1e-3)

@@ -10,8 +10,8 @@ from observant import VisitLog, estimate_rates
 from observant.errors import EstimationError, InputError
 from observant.estimation import rates as rates_module
 from observant.estimation.evidence import Evidence
+from observant.estimation.firth import bias_reduced_rates, confidence_bounds, mle_rates
 from observant.estimation.rates import EVIDENCE, METHODS, solve
-from observant.estimation.score import bias_reduced_rates, confidence_bounds, mle_rates
 
 HOUR = 1 / 24
 

@@ -103,7 +103,7 @@ def test_a_stale_or_incomplete_page_would_be_seen(reference, names, tmp_path):
     stale.write_text("<!-- made: labels -->\nold\n<!-- end of made -->\n")
     assert "`outcome`" in reference.renewed(stale)
     assert "old" not in reference.renewed(stale)
-    assert names.note_on(importlib.import_module("observant.observer.visit"), "Nothing") == ""
+    assert names.note_on(importlib.import_module("observant.observer.fetched"), "Nothing") == ""
 
 
 # -- metrics, formats, settings -------------------------------------------------------------------
@@ -121,9 +121,9 @@ def test_every_metric_is_in_both_pages(reference):
 
 def test_every_format_is_named():
     from observant import formats
-    from observant.audit import COLUMNS as CLAIMS
+    from observant.batch.plan_file import NUMBERS
+    from observant.currency.audit import COLUMNS as CLAIMS
     from observant.formats.seeds import SEED_FORMATS
-    from observant.scale.planning import NUMBERS
     from observant.visits.log import COLUMNS
 
     words = [*formats._ENDINGS, *formats._COMPRESSIONS, *SEED_FORMATS, *COLUMNS, *CLAIMS, *NUMBERS]
@@ -131,8 +131,8 @@ def test_every_format_is_named():
 
 
 def test_every_setting_is_named():
-    from observant.observer.comparing import Rules
     from observant.observer.config import Config, Notify, Retention, SourceEntry, SourceSettings
+    from observant.observer.content import Rules
     from observant.observer.sources import KINDS
     from observant.observer.sources.query import StandingQuery
     from observant.observer.transport import Limits

@@ -8,7 +8,7 @@ import pytest
 from observant import simulate
 from observant.processes import Poisson
 from observant.simulation.comparison import results_of
-from observant.traces import Trace
+from observant.simulation.traces import Trace
 
 
 @pytest.fixture(scope="module")

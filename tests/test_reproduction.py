@@ -8,18 +8,14 @@ import numpy as np
 import pytest
 
 from observant.errors import InputError
+from observant.papers import EXPERIMENTS, Check, Options, choose, experiments, reproduce
+from observant.papers.brewington import ages, informant, lifetimes, models
+from observant.papers.brewington import index_currency as currency
+from observant.papers.brewington import web_partition as partition
+from observant.papers.cho import crawl as crawlers
+from observant.papers.cho import estimates as estimators
 from observant.processes import Poisson
-from observant.reproduction import EXPERIMENTS, Check, Options, choose, experiments, reproduce
-from observant.reproduction.brewington import (
-    ages,
-    currency,
-    informant,
-    lifetimes,
-    models,
-    partition,
-)
-from observant.reproduction.cho import crawlers, estimators
-from observant.traces import Trace
+from observant.simulation.traces import Trace
 
 ROOT = Path(__file__).resolve().parents[1]
 MINE = [e.name for e in experiments() if e.name.startswith(("cho-", "brewington-"))]

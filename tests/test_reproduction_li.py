@@ -8,10 +8,10 @@ import pytest
 
 from observant.errors import InputError
 from observant.estimation.intervals.metrics import ks
-from observant.reproduction.li import tables
-from observant.reproduction.li.sampling import LI, regular_times, sample_visits, sampled
-from observant.reproduction.li.traces import LongTrace, long_traces, stand_ins
-from observant.reproduction.result import EXPERIMENTS, Options
+from observant.papers.li import convergence as tables
+from observant.papers.li.real_traces import LongTrace, long_traces, stand_ins
+from observant.papers.li.simulated import LI, regular_times, sample_visits, sampled
+from observant.papers.result import EXPERIMENTS, Options
 
 
 def failed(reproduction):
@@ -115,7 +115,7 @@ def test_the_age_distribution_of_a_trace_is_the_share_of_its_time():
 def test_without_traces_the_tables_say_that_a_source_stands_in(monkeypatch):
     month = stand_ins(1)[0]
     short = LongTrace(month.name, month.updates[month.updates < 90])
-    monkeypatch.setattr("observant.reproduction.li.traces.stand_ins", lambda _: [short])
+    monkeypatch.setattr("observant.papers.li.real_traces.stand_ins", lambda _: [short])
     for name, columns in (("li-table-4", 7), ("li-table-5", 7), ("li-table-6", 6)):
         found = EXPERIMENTS[name].run(Options(seed=987))
         assert "stands in" in found.notes[0]

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from observant.reproduction import singh
-from observant.reproduction.result import EXPERIMENTS, Options
+from observant.papers import singh
+from observant.papers.result import EXPERIMENTS, Options
 
 TRACES = Path(os.environ.get("OBSERVANT_TRACES", Path(__file__).parents[2] / "shared/data/traces"))
 FEW = Options(runs=250)

@@ -17,15 +17,16 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from observant import VisitLog, estimate_rates, plan, read_visits, scale, write_table
+from observant import VisitLog, estimate_rates, plan, read_visits, write_table
+from observant import batch as scale
+from observant.batch import spill as spilling
+from observant.batch.folder import open_folder
+from observant.batch.merge import merge_sorted
+from observant.batch.sketch import Cells, PlanOptions, Sums, solve_price
 from observant.cli import cli
 from observant.errors import InputError, ObservantError, UnitError
 from observant.estimation.rates import METHODS
 from observant.planning.problem import Solution
-from observant.scale import spill as spilling
-from observant.scale.folder import open_folder
-from observant.scale.merging import merge_sorted
-from observant.scale.pricing import Cells, PlanOptions, Sums, solve_price
 from observant.tables import Note
 from observant.testing import synthetic_visits
 
@@ -160,8 +161,8 @@ def test_one_huge_source(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from observant import scale
-from observant.scale import spill
+from observant import batch as scale
+from observant.batch import spill
 spill.ROWS_PER_GENERATION = 8_000
 step, after, output, *files = sys.argv[1:]
 seen = 0

@@ -18,7 +18,7 @@ import pytest
 
 from observant.errors import InputError
 from observant.formats import read_visits, write_table
-from observant.observer.visit import Fetched
+from observant.observer.fetched import Fetched
 from observant.store import open_store
 
 from .patience import PATIENCE, until
@@ -225,7 +225,7 @@ def test_what_is_recorded(tmp_path, site):
     assert page["bytes"] == len("<p>This is /page1</p>")
     assert page["last_modified"] == "2020-11-14T10:00:00.000000Z"
     assert abs(time.time() - _seconds(page["time"])) < 60
-    from observant.observer.comparing import compare
+    from observant.observer.content import compare
 
     same = Fetched(url="x:", status=200, body=b"<p>This  is\n /page1", content_type="text/html")
     assert page["digest"] == f"hex:{compare(None, same).digest_text.hex()}"

@@ -10,7 +10,7 @@ from litestar.exceptions import LitestarException
 
 from observant.errors import InputError, SignInError, TooManyError
 from observant.service.access import Access, secrets
-from observant.service.access.guard import COOKIE, SAFE
+from observant.service.access.check import COOKIE, SAFE
 from observant.service.access.secrets import check_password, csrf_token, hash_password
 from observant.service.access.sign_in import SIGN_IN_COOKIE, inside
 from observant.service.access.throttle import Throttle

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from observant.cli.serving import token, user
+from observant.cli.serve import token, user
 from observant.cli.settings import settings
 from observant.errors import InputError, ServiceError
 from observant.observer.config import Config
@@ -29,7 +29,7 @@ from observant.service.access import Access
 from observant.service.app import create_app
 from observant.service.client import Client
 from observant.service.collection import Collection, NewSource
-from observant.service.serving import Serving, serve
+from observant.service.server import Serving, serve
 from observant.store import Posterior, Source, Visit, open_store
 
 from .patience import PATIENCE, free_port, until
@@ -344,7 +344,7 @@ def test_serve_and_its_accounts_and_tokens_from_the_command_line(tmp_path):
         assert made.exit_code == 0, made.output
         return made.output
 
-    script = "from observant.cli.serving import serve; serve()"
+    script = "from observant.cli.serve import serve; serve()"
     server = subprocess.Popen(  # noqa: S603
         [
             sys.executable,

@@ -712,8 +712,8 @@ def test_an_answer_that_cannot_be_made_says_why_to_people_only_if_it_is_theirs()
 def test_beliefs_say_the_same_as_the_formula():
     from observant.estimation.belief import OLD_GRID as GRID
     from observant.observer.config import Config
-    from observant.service.beliefs import read_beliefs
-    from observant.service.planning import what_if
+    from observant.service.plan import what_if
+    from observant.service.posteriors import read_beliefs
     from observant.store import Posterior, Source, Visit, open_store
 
     with open_store(":memory:") as store:
@@ -755,7 +755,7 @@ def test_beliefs_say_the_same_as_the_formula():
 def test_a_trace_of_the_history_puts_updates_where_they_were():
     from observant import VisitLog
     from observant.service.population import change_hours
-    from observant.traces import trace_of_visits
+    from observant.simulation.traces import trace_of_visits
 
     log = VisitLog.from_columns(
         source=["a"] * 4 + ["b"] * 2,

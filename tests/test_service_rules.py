@@ -9,7 +9,7 @@ from collections import defaultdict
 import pytest
 
 from observant.service.access.identity import ANONYMOUS, NEEDS, OPERATOR, Access
-from observant.service.access.rules import RULES
+from observant.service.access.rights import RULES
 from observant.service.access.throttle import Throttle
 from observant.service.collection import NewSource
 from observant.store import Subscription, open_store

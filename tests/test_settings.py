@@ -16,10 +16,10 @@ from observant.errors import InputError, ObservantError
 from observant.observer.config import Config, Retention, SourceSettings, load_config
 from observant.observer.hours import ActiveHours
 from observant.observer.loop import Observer
-from observant.observer.running import describe
+from observant.observer.program import describe
 from observant.observer.settings import KEPT, SettingsChanges, in_force, keep, settings_of
 from observant.service.collection import Collection, NewSource
-from observant.service.serving import Serving, serve
+from observant.service.server import Serving, serve
 from observant.store import open_store
 
 from .service_world import World
@@ -252,8 +252,8 @@ class Broken(Observer):
 
 
 def test_an_error_in_the_observer_does_not_end_the_server(tmp_path, monkeypatch):
-    monkeypatch.setattr("observant.service.serving._FIRST_PAUSE", 0.01)
-    monkeypatch.setattr("observant.service.serving._LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr("observant.service.server._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("observant.service.server._LONGEST_PAUSE", 0.05)
     page = tmp_path / "page.txt"
     page.write_text("a page")
 

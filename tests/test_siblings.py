@@ -20,7 +20,7 @@ from observant.planning.schedule.crossing import CODES
 from observant.planning.schedule.learning import Lesson, learn_prior
 from observant.processes import Poisson
 from observant.simulation import Visits, account, named, replay, simulate, world_of
-from observant.traces import Trace
+from observant.simulation.traces import Trace
 
 SCALE_FREE = ["freshness", "harmonic", "age", "delay", "detected"]
 

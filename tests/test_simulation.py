@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from observant.errors import InputError
 from observant.planning import plan
 from observant.planning.rivals import CHANGED, FAILED, RULES, SAME, UNKNOWN, FixedPeriods
-from observant.planning.rivals.policy import State
+from observant.planning.rivals.rule import State
 from observant.processes import Poisson, Updates
 from observant.simulation import (
     Estimating,
@@ -25,7 +25,7 @@ from observant.simulation import (
     simulate,
     world_of,
 )
-from observant.traces import Trace
+from observant.simulation.traces import Trace
 
 
 def world(*lists, start=0.0, end=10.0, **given):

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from observant import estimate_rates, plan, read_visits, write_table
-from observant import spark as cluster
+from observant.batch import spark as cluster
+from observant.batch.spark.session import errors_told
+from observant.batch.spark.stitches import whole_sources
 from observant.currency import collection_currency
 from observant.errors import InputError, VisitLogError
 from observant.estimation.priors import Prior
-from observant.spark.session import errors_told
-from observant.spark.stitching import whole_sources
 from observant.testing import synthetic_visits
 
 from .patience import PATIENCE, until
@@ -152,7 +152,7 @@ def test_pooling_by_group_and_the_prior(spark, visits, log):
 
 def test_the_prior_is_learnt_from_the_same_sources(spark, log):
     """The sources at wanted places in the alphabet are found where they are."""
-    from observant.spark.estimating import _at_ranks
+    from observant.batch.spark.rate_frame import _at_ranks
 
     names = log.sources.to_pylist()
     ranks = np.array([0, 5, 6, 700, len(names) - 1])

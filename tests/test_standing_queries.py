@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from observant.errors import InputError, UnknownSourceError, UnreadableError
-from observant.observer.auditing import claims_of_query
-from observant.observer.audits import Audits
 from observant.observer.config import Config
+from observant.observer.fetched import Fetched
+from observant.observer.honesty import Audits
 from observant.observer.loop import Observer
-from observant.observer.members import follow_members, query_tag, retire_orphans
-from observant.observer.running import add_sources, describe
+from observant.observer.program import add_sources, describe
+from observant.observer.query_audit import claims_of_query
+from observant.observer.query_members import follow_members, query_tag, retire_orphans
 from observant.observer.sources.query import StandingQuery
 from observant.observer.sources.results import ResultRules, results_of
 from observant.observer.transport import Guard, Politeness, Transport
-from observant.observer.visit import Fetched
 from observant.store import Entry, Event, Member, Source, Visit, open_store
 
 NOW = 1_800_000_000.0
@@ -619,7 +619,7 @@ def test_the_audit_of_a_query_whose_results_carry_dates(tmp_path):
 
 
 def test_the_command_line_of_standing_queries(web, tmp_path):
-    from observant.cli.querying import query
+    from observant.cli.query import query
 
     def run(*words):
         with chdir(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from observant import VisitLog
 from observant.errors import VisitLogError
 from observant.times import DAY, from_any, from_iso, http_date, iso, micros, seconds, utc
-from observant.visits.parsing import times_in
+from observant.visits.columns import times_in
 
 INSTANTS = st.datetimes(dt.datetime(1971, 1, 1), dt.datetime(2199, 12, 31))  # noqa: DTZ001
 

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from observant.errors import InputError
 from observant.processes import Poisson
-from observant.traces import Trace, group_of, read_releases, read_trace, trace_of_git, write_trace
+from observant.simulation.traces import (
+    Trace,
+    group_of,
+    read_releases,
+    read_trace,
+    trace_of_git,
+    write_trace,
+)
 
 REAL = Path(
     os.environ.get("OBSERVANT_TRACES", Path(__file__).parents[2] / "shared" / "data" / "traces")

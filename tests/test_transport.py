@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from observant.errors import BadBody, InputError, TooLarge
+from observant.observer.fetched import Fetched
 from observant.observer.transport import (
     Guard,
     Honesty,
@@ -26,8 +27,7 @@ from observant.observer.transport import (
     Validators,
     validators_of,
 )
-from observant.observer.transport.decoding import Body
-from observant.observer.visit import Fetched
+from observant.observer.transport.bodies import Body
 
 from .patience import PATIENCE, Heartbeat, eventually, free_port, run
 

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from observant.errors import InputError, ObservantError, VisitLogError
 from observant.times import MICROSECONDS_PER_DAY
 from observant.visits import LogReader, VisitLog
-from observant.visits.grouping import (
+from observant.visits.columns import MISSING
+from observant.visits.order import (
     SourceIndex,
     _CompiledIndex,
     blocks_of_sources,
     sort_rows,
 )
-from observant.visits.parsing import MISSING
 
 from .strategies import assert_same_log, log_of, permuted, rows_of, source_ids, visit_columns
 
@@ -273,8 +273,8 @@ def test_a_log_over_many_blocks_equals_the_plain_rules(monkeypatch):
     def tiny(offsets):
         return blocks_of_sources(offsets, 3)
 
-    monkeypatch.setattr("observant.visits.comparing.blocks_of_sources", tiny)
-    monkeypatch.setattr("observant.visits.reading.blocks_of_sources", tiny)
+    monkeypatch.setattr("observant.visits.changes.blocks_of_sources", tiny)
+    monkeypatch.setattr("observant.visits.reader.blocks_of_sources", tiny)
     rng = np.random.default_rng(2)
     columns = {
         "source": [f"s{i // 5}" for i in range(60)],
@@ -646,7 +646,7 @@ def test_times_out_of_range(time, told):
 
 
 def _after_a_good_one(time):
-    from observant.visits.parsing import column_of
+    from observant.visits.columns import column_of
 
     column = column_of(time, "time")
     good = {pa.string(): "2020-01-01", pa.date32(): dt.date(2020, 1, 1)}.get(column.type, 1)
@@ -1118,7 +1118,7 @@ def test_a_column_that_comes_and_goes_is_null_where_it_is_not():
 
 
 def test_columns_too_large_for_small_offsets_are_kept_in_large_ones(monkeypatch):
-    monkeypatch.setattr("observant.visits.reading._LARGE", 3)
+    monkeypatch.setattr("observant.visits.reader._LARGE", 3)
     log = VisitLog.from_columns(["b", "a"], [0, 1], digest=[b"1234", b"5678"], group=["x", "y"])
     assert log.extras["digest"].type == pa.large_binary()
     assert log.extras["digest"].to_pylist() == [b"5678", b"1234"]
@@ -1210,7 +1210,7 @@ def test_a_query_that_has_not_run_yet_may_be_given():
 
 
 def test_big_tables_are_taken_in_slices(monkeypatch):
-    monkeypatch.setattr("observant.visits.parsing._ROWS_PER_BATCH", 2)
+    monkeypatch.setattr("observant.visits.columns._ROWS_PER_BATCH", 2)
     table = LOG.to_arrow().combine_chunks()
     assert_same_log(VisitLog.from_arrow(table, group="group"), LOG)
     with pytest.raises(VisitLogError, match="row 4, column time"):

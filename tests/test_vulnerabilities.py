@@ -372,8 +372,8 @@ def test_our_scripts_never_write_html():
 def compared(body, kind, **rules):
     """What a visit with these rules finds, or the complaint about the rules."""
     from observant.errors import ObservantError
-    from observant.observer.comparing import Comparer, Rules
-    from observant.observer.visit import Fetched
+    from observant.observer.content import Comparer, Rules
+    from observant.observer.fetched import Fetched
 
     try:
         comparer = Comparer(Rules(**rules))

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import importlib
 import sys
+from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
-__all__ = ["GROUPS", "added", "lazy", "load"]
+__all__ = ["GROUPS", "MovedModules", "added", "lazy", "load"]
 
 GROUPS = {
     "observant.channels": "ways to tell people, by the scheme of the address",
@@ -62,3 +64,30 @@ def lazy(
         return value
 
     return find, lambda: sorted({*vars(sys.modules[package]), *homes})
+
+
+class MovedModules:
+    """Imports of modules that have moved still work, and warn: old name → new name."""
+
+    def __init__(self, moved: dict[str, str]) -> None:
+        self._moved = moved
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        del path, target
+        old = next((o for o in self._moved if name == o or name.startswith(f"{o}.")), None)
+        if old is None:
+            return None
+        return ModuleSpec(name, self, origin=self._moved[old] + name.removeprefix(old))  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        import warnings
+
+        message = f"{spec.name} is {spec.origin} now; the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        module = importlib.import_module(str(spec.origin))
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It has run under its new name, which it keeps."""
+        module.__spec__ = module.__spec__ and module.__spec__.loader_state

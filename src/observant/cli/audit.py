@@ -20,7 +20,7 @@ from observant.cli.store_options import opened, store_options
 from observant.cli.values import DURATION, DURATIONS, Integer, Number
 
 if TYPE_CHECKING:
-    from observant.audit import Claims
+    from observant.currency.audit import Claims
 
 __all__ = ["audit"]
 
@@ -107,7 +107,7 @@ def audit(
     With --query the index is a standing query whose results carry dates, and the truth is what the
     results tell themselves; they must be watched.
     """
-    from observant.audit import audit_claims
+    from observant.currency.audit import audit_claims
 
     if (claims is None) == (query is None):
         raise click.UsageError("give either a file of claims, or --query NAME")
@@ -134,14 +134,14 @@ def audit(
 
 
 def _query_claims(name: str, store: str | None, config: str | None) -> Claims:
-    from observant.observer.auditing import claims_of_query
+    from observant.observer.query_audit import claims_of_query
 
     with opened(store, config) as (found, _):
         return claims_of_query(found, found.sources.find(name).name)
 
 
 def _read_claims(file: str, format_: str | None, time_unit: str) -> Claims:
-    from observant.audit import COLUMNS, Claims
+    from observant.currency.audit import COLUMNS, Claims
     from observant.formats import format_of, read_batches
 
     named_format([file], format_)

@@ -94,7 +94,7 @@ def moment(option: str, text: str, unit: str, within: tuple[float, float]) -> fl
     from observant.errors import InputError, UnitError
     from observant.times import MICROSECONDS_PER_DAY
     from observant.units import parse_duration
-    from observant.visits.parsing import times_in
+    from observant.visits.columns import times_in
 
     stripped = text.strip()
     if stripped[:1] in {"+", "-"} and re.search(r"[a-z]", stripped):

@@ -14,7 +14,7 @@ from observant.cli.values import Integer, Number
 from observant.units import format_share
 
 if TYPE_CHECKING:
-    from observant.observer.synthetic.run import Judgement
+    from observant.observer.synthetic.trial import Judgement
 
 __all__ = ["demo"]
 
@@ -57,14 +57,14 @@ def demo(pages: int, seconds: float, seed: int, directory: str, as_json: bool) -
       observant demo
       observant demo --pages 200 --seconds 10 -d small
     """
-    from observant.cli.running import live
+    from observant.cli.run import live
     from observant.errors import InputError
     from observant.estimation.rates import estimate_rates
     from observant.figures.observer import observer_figure
     from observant.figures.style import save
     from observant.formats import read_visits, write_table
-    from observant.observer.synthetic.run import run_demo
-    from observant.observer.synthetic.world import DemoWorld
+    from observant.observer.synthetic.trial import run_demo
+    from observant.observer.synthetic.web import DemoWorld
     from observant.store import open_store
 
     folder = Path(directory)

@@ -11,7 +11,7 @@ from observant.cli.options import json_option
 from observant.cli.values import DURATION, RATE, SHARE, Choice, Integer
 
 if TYPE_CHECKING:
-    from observant.estimation.laws import Method
+    from observant.estimation.exact import Method
 
 __all__ = ["design"]
 

@@ -64,7 +64,7 @@ def read_within(
     """
     import sys
 
-    from observant.scale import choose_engine, expected_memory, sample_visits
+    from observant.batch import choose_engine, expected_memory, sample_visits
 
     format_ = reading["format_"]
     named_format(visits, format_)

@@ -36,8 +36,8 @@ from observant.names import RATE_METHODS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from observant.batch import RateFile
     from observant.estimation.rates import RateTable
-    from observant.scale import RateFile
 
 __all__ = ["estimate", "print_rows", "print_summary"]
 
@@ -120,9 +120,9 @@ def estimate(
       bayes-beta         Cho's Bayesian form, from a Beta prior
       last-modified      from dates of modification (Cho's figure 13; -raw: figure 10)
     """
+    from observant.batch import choose_engine, expected_memory
     from observant.estimation.rates import estimate_rates
     from observant.formats import format_of, write_table
-    from observant.scale import choose_engine, expected_memory
 
     if output and not _is_folder(output, engine):
         format_of(output)  # a bad name is better found before the work than after
@@ -203,7 +203,7 @@ def _on_disk(
     import tempfile
     from pathlib import Path
 
-    from observant.scale import estimate_rates
+    from observant.batch import estimate_rates
 
     named_format(visits, format_)
     steps = dict.fromkeys(("grouping", "estimating", "writing"), "sources") | {"reading": "rows"}
@@ -246,9 +246,8 @@ def _on_spark(
     time_unit: str,
 ) -> RateTable | None:
     """Estimate by Spark; nothing is read back of an answer that was written to a folder."""
-    from observant import spark
-    from observant.scale import rate_table_of, read_rates
-    from observant.spark.session import errors_told
+    from observant.batch import rate_table_of, read_rates, spark
+    from observant.batch.spark.session import errors_told
 
     if "-" in visits:
         raise InputError("Spark reads files, not standard input")

@@ -38,9 +38,9 @@ from observant.units import counted, format_duration, format_rate, parse_budget,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from observant.batch import PlanFile
     from observant.estimation.rates import RateTable
     from observant.planning import Plan
-    from observant.scale import PlanFile
 
 __all__ = ["plan"]
 
@@ -131,9 +131,9 @@ def plan(
       delay      days that missed updates wait, all together
       detected   updates seen as changes
     """
+    from observant.batch import choose_engine, expected_memory
+    from observant.batch.memory import BYTES_PER_SOURCE
     from observant.formats import format_of, write_table
-    from observant.scale import choose_engine, expected_memory
-    from observant.scale.memory import BYTES_PER_SOURCE
 
     if output and not seeds:
         format_of(output)  # a bad name is better found before the work than after
@@ -259,7 +259,7 @@ def _solve_on_disk(
     max_period: str | None,
     format_: str | None,
 ) -> PlanFile:
-    from observant.scale import plan as optimal
+    from observant.batch import plan as optimal
 
     _refuse_neither(budget, target)
     if host_cap is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from observant.reproduction import Experiment, Reproduction
+    from observant.papers import Experiment, Reproduction
 
 __all__ = ["MARKS", "number", "reproduce"]
 
@@ -77,7 +77,7 @@ def reproduce(
     """
     from pathlib import Path
 
-    from observant.reproduction import choose
+    from observant.papers import choose
 
     chosen = choose(names)
     if only_list:
@@ -90,7 +90,7 @@ def reproduce(
             found.append(result)
             if folder is not None and result.pictures:
                 from observant.figures import save
-                from observant.figures.reproduction import reproduction_figure
+                from observant.papers.pictures import reproduction_figure
 
                 chart = reproduction_figure(result, experiment.title)
                 save(chart, str(folder / f"{result.name}.svg"))
@@ -115,7 +115,7 @@ def _run(
     """Run them one after the other, telling the share of the whole work that is done."""
     from pathlib import Path
 
-    from observant.reproduction import Options
+    from observant.papers import Options
 
     whole, before, told = sum(experiment.seconds for experiment in chosen), 0.0, 0
 

@@ -154,7 +154,7 @@ def import_(file: str, store: str | None, config: str | None, as_json: bool) -> 
 
     from observant.cli.console import print_json
     from observant.errors import InputError
-    from observant.service.collection.document import Document
+    from observant.service.collection.export import Document
 
     try:
         text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()

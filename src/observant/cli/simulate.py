@@ -35,7 +35,7 @@ from observant.units import counted, format_duration, format_rate, parse_budget
 
 if TYPE_CHECKING:
     from observant.simulation import PolicyComparison
-    from observant.traces import Trace
+    from observant.simulation.traces import Trace
 
 __all__ = ["simulate"]
 
@@ -206,7 +206,7 @@ def simulate(
 
 
 def _read(file: str, group: str, format_: str | None, time_unit: str) -> Trace:
-    from observant.traces import read_trace
+    from observant.simulation.traces import read_trace
 
     named_format([file], format_)
     with progress_bar("reading", "rows") as advance:

@@ -23,7 +23,7 @@ from observant.names import PROCESSES
 from observant.units import counted, format_duration
 
 if TYPE_CHECKING:
-    from observant.traces import Trace
+    from observant.simulation.traces import Trace
     from observant.visits import VisitLog
 
 __all__ = ["trace"]
@@ -97,7 +97,7 @@ def visits(
     import numpy as np
 
     from observant.formats import format_of
-    from observant.traces import trace_of_visits
+    from observant.simulation.traces import trace_of_visits
 
     format_of(output)
     log = read_within(visits, **reading)
@@ -150,7 +150,7 @@ def git(
       observant trace git . --under docs --largest-commit 100
     """
     from observant.formats import format_of
-    from observant.traces import trace_of_git
+    from observant.simulation.traces import trace_of_git
 
     format_of(output)
     with progress_bar("reading history", "commits") as advance:
@@ -178,7 +178,7 @@ def releases(files: tuple[str, ...], output: str, as_json: bool) -> None:
       observant trace releases left-pad.json requests.json -o packages.parquet
     """
     from observant.formats import format_of
-    from observant.traces import read_releases
+    from observant.simulation.traces import read_releases
 
     format_of(output)
     made = read_releases(files)
@@ -245,7 +245,7 @@ def sample(
 
     from observant.formats import format_of
     from observant.processes.registry import STATIONARY
-    from observant.traces import Trace
+    from observant.simulation.traces import Trace
 
     format_of(output)
     kind: Any = STATIONARY[model]
@@ -275,7 +275,7 @@ def show(file: str, as_json: bool) -> None:
     Examples:
       observant trace show website.parquet
     """
-    from observant.traces import read_trace
+    from observant.simulation.traces import read_trace
 
     with progress_bar("reading", "rows") as advance:
         made = read_trace(file, progress=advance)
@@ -283,7 +283,7 @@ def show(file: str, as_json: bool) -> None:
 
 
 def _finish(made: Trace, output: str, *, as_json: bool) -> None:
-    from observant.traces import write_trace
+    from observant.simulation.traces import write_trace
 
     write_trace(made, output)
     _print(made, as_json=as_json, output=output)

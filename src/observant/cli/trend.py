@@ -24,7 +24,7 @@ from observant.names import BINS, ESTIMATORS, MEASURES, PLACES
 
 if TYPE_CHECKING:
     from observant.cli.trend_tables import FromVisits
-    from observant.estimation.local import UpdatePoints
+    from observant.estimation.windows import UpdatePoints
     from observant.visits import VisitLog
 
 __all__ = ["trend"]
@@ -167,7 +167,7 @@ def trend(
         "unit": options["unit"],
     }
     from observant.cli.trend_tables import as_plain, print_sources, print_summary, print_windows
-    from observant.estimation.local import local_rates, predict_next, update_points
+    from observant.estimation.windows import local_rates, predict_next, update_points
 
     points = update_points(history, place=place)
     answer = local_rates(points, estimator=estimator, confidence=confidence, **cutting)
@@ -240,7 +240,7 @@ def _read(
     import numpy as np
 
     from observant.errors import InputError
-    from observant.estimation.local.points import from_updates
+    from observant.estimation.windows.points import from_updates
     from observant.formats import read_batches
     from observant.processes.updates import Updates
     from observant.times import MICROSECONDS_PER_DAY
@@ -318,7 +318,7 @@ def _calendar(
     as_json: bool,
 ) -> None:
     from observant.cli.trend_tables import iso, print_calendar
-    from observant.estimation.local import calendar_rates
+    from observant.estimation.windows import calendar_rates
 
     answer = calendar_rates(history, windows, confidence=confidence)
     if output:

@@ -12,9 +12,9 @@ from observant.cli.console import print_table, terminal, wide_enough
 
 if TYPE_CHECKING:
     from observant.estimation.drift import DriftTable
-    from observant.estimation.local import CalendarRates, LocalRates, Predictions
     from observant.estimation.overdue import OverdueTable
     from observant.estimation.season import Seasons
+    from observant.estimation.windows import CalendarRates, LocalRates, Predictions
 
 __all__ = [
     "FromVisits",

@@ -127,7 +127,7 @@ def _share(text: str) -> float:
 
 
 def _size(text: str) -> int:
-    from observant.scale import parse_size
+    from observant.batch import parse_size
 
     return parse_size(text)
 

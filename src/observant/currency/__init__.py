@@ -18,19 +18,18 @@ rates) of Poisson sources, a posterior (`GammaRates`, `RateMixture`), a whole po
 8.58
 """
 
+from observant.currency.age_models import (
+    AgeModel,
+    AgeProcess,
+    AgeTable,
+    PoissonRates,
+)
 from observant.currency.caching import heuristic_time_to_live, time_to_live
 from observant.currency.collection import (
     Bandwidth,
     bandwidth,
     collection_currency,
     performance_surface,
-)
-from observant.currency.discrete import (
-    chain_changed,
-    chain_currency,
-    chain_time_out_of_date,
-    expected_out_of_date,
-    expected_time_out_of_date,
 )
 from observant.currency.measures import (
     changed_probability,
@@ -44,12 +43,6 @@ from observant.currency.measures import (
 )
 from observant.currency.mixtures import GammaRates, RateMixture, WeibullPopulation
 from observant.currency.required import required_grace, required_period
-from observant.currency.sources import (
-    AgeModel,
-    AgeProcess,
-    AgeTable,
-    PoissonRates,
-)
 
 __all__ = [
     "AgeModel",
@@ -61,14 +54,9 @@ __all__ = [
     "RateMixture",
     "WeibullPopulation",
     "bandwidth",
-    "chain_changed",
-    "chain_currency",
-    "chain_time_out_of_date",
     "changed_probability",
     "collection_currency",
     "currency",
-    "expected_out_of_date",
-    "expected_time_out_of_date",
     "heuristic_time_to_live",
     "hidden_share",
     "mean_missed_updates",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from observant.currency.sources import Array, Source, as_model, not_negative
+from observant.currency.age_models import Array, Source, as_model, not_negative
 from observant.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from observant.currency.age_models import Array, Source, as_model, not_negative
 from observant.currency.measures import currency
-from observant.currency.sources import Array, Source, as_model, not_negative
 from observant.errors import InputError
 from observant.times import DAY
 

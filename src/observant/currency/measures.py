@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from observant.currency.sources import Array, Source, as_model, not_negative, unwrapped
+from observant.currency.age_models import Array, Source, as_model, not_negative, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from observant.currency.sources import AgeModel, Array, PoissonRates, not_negative, unwrapped
+from observant.currency.age_models import AgeModel, Array, PoissonRates, not_negative, unwrapped
 from observant.errors import InputError
 
 if TYPE_CHECKING:

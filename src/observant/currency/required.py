@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from observant.currency.sources import Array, Source, as_model, not_negative, unwrapped
+from observant.currency.age_models import Array, Source, as_model, not_negative, unwrapped
 from observant.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from observant.currency.sources import AgeModel
+    from observant.currency.age_models import AgeModel
 
 __all__ = ["required_grace", "required_period"]
 

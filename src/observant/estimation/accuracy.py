@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from observant.estimation.laws import (
+from observant.estimation.exact import (
     between_0_and_1,
     choose_estimator,
     moments,
@@ -29,7 +29,7 @@ from observant.estimation.laws import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from observant.estimation.laws import EstimatorOptions, Method
+    from observant.estimation.exact import EstimatorOptions, Method
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]

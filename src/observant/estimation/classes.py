@@ -17,7 +17,7 @@ from observant.estimation.evidence import Evidence
 from observant.estimation.priors import grid_likelihood
 from observant.tables import Table
 from observant.units import format_share, parse_rate
-from observant.visits.grouping import blocks_of_sources
+from observant.visits.order import blocks_of_sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -28,7 +28,7 @@ from observant.estimation.accuracy import (
     precision_reached,
     probability_within,
 )
-from observant.estimation.laws import (
+from observant.estimation.exact import (
     between_0_and_1,
     choose_estimator,
     moments,
@@ -42,7 +42,7 @@ from observant.units import format_duration, format_share, parse_duration, parse
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from observant.estimation.laws import Estimator, EstimatorOptions, Method
+    from observant.estimation.exact import Estimator, EstimatorOptions, Method
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]

@@ -9,8 +9,8 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.times import MICROSECONDS_PER_DAY, SECOND
+from observant.visits.columns import MISSING, numbers_in
 from observant.visits.log import succeeded
-from observant.visits.parsing import MISSING, numbers_in
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

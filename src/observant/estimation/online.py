@@ -17,9 +17,9 @@ import numpy as np
 from observant.errors import InputError
 from observant.estimation.belief import DRIFT, Beliefs, Likelihoods, RateBelief
 from observant.estimation.evidence import CHANGED, DATED, Evidence
+from observant.estimation.firth import Totals
 from observant.estimation.priors import Prior, first
 from observant.estimation.rates import EVIDENCE, closed_form, evidence_codes, solve
-from observant.estimation.score import Totals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

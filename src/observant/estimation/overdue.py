@@ -23,7 +23,7 @@ from observant.estimation.evidence import CHANGED, Evidence
 from observant.tables import Table, first_rows
 from observant.times import MICROSECONDS_PER_DAY
 from observant.units import counted, format_duration
-from observant.visits.parsing import MISSING, column_of, times_in
+from observant.visits.columns import MISSING, column_of, times_in
 
 if TYPE_CHECKING:
     import pyarrow as pa

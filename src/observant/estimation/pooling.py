@@ -24,6 +24,7 @@ import numpy as np
 
 from observant.errors import EstimationError
 from observant.estimation.evidence import Evidence
+from observant.estimation.firth import Totals
 from observant.estimation.priors import (
     Prior,
     fit_gamma,
@@ -34,7 +35,6 @@ from observant.estimation.priors import (
     shrink_to_parent,
 )
 from observant.estimation.rates import RateTable, rate_table, run_blocks
-from observant.estimation.score import Totals
 from observant.tables import Note
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import numpy as np
 
 from observant.estimation.belief import GRID, OLD_GRID, first_prior, regrid
 from observant.estimation.evidence import CHANGED, DATED, Evidence
-from observant.estimation.score import Totals
+from observant.estimation.firth import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,7 +15,7 @@ import numpy as np
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.evidence import CHANGED, DATED, Evidence
-from observant.estimation.score import (
+from observant.estimation.firth import (
     Totals,
     bias_reduced_rates,
     confidence_bounds,
@@ -24,7 +24,7 @@ from observant.estimation.score import (
 from observant.names import RATE_METHODS
 from observant.tables import Note, Table, first_rows
 from observant.units import format_rate
-from observant.visits.grouping import blocks_of_sources
+from observant.visits.order import blocks_of_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable

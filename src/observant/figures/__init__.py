@@ -9,7 +9,6 @@ from observant.figures.drift import rate_path_figure, reliability_figure
 from observant.figures.intervals import interval_figure
 from observant.figures.population import population_figure
 from observant.figures.rates import rate_figure
-from observant.figures.reproduction import reproduction_figure
 from observant.figures.season import season_figure, visit_times_figure
 from observant.figures.simulation import simulation_figure
 from observant.figures.style import save
@@ -25,7 +24,6 @@ __all__ = [
     "rate_figure",
     "rate_path_figure",
     "reliability_figure",
-    "reproduction_figure",
     "save",
     "season_figure",
     "simulation_figure",

@@ -12,7 +12,7 @@ from observant.units import format_duration
 if TYPE_CHECKING:
     import altair as alt
 
-    from observant.audit import Audit
+    from observant.currency.audit import Audit
     from observant.planning import Plan
 
 __all__ = ["audit_figure", "budget_figure", "currency_figure"]

@@ -8,7 +8,7 @@ from observant.figures.style import COLOURS, data, decades, log_scale, styled
 from observant.units import format_share
 
 if TYPE_CHECKING:
-    from observant.observer.synthetic.run import Judgement
+    from observant.observer.synthetic.trial import Judgement
 
 __all__ = ["observer_figure"]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import InputError
-from observant.estimation.local.windows import STATES
+from observant.estimation.windows.consistent import STATES
 from observant.figures.style import data, styled
 from observant.times import DAY
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from observant.estimation.local import CalendarRates, LocalRates, Predictions
+    from observant.estimation.windows import CalendarRates, LocalRates, Predictions
 
 __all__ = ["calendar_figure", "trend_figure"]
 

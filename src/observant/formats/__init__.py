@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from observant.errors import InputError
 from observant.visits import LogReader, VisitLog
+from observant.visits.columns import batches_of
 from observant.visits.log import COLUMNS
-from observant.visits.parsing import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

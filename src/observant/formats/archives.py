@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
-from observant.formats.imports.opening import ImportFile
+from observant.formats.imports.files import ImportFile
 from observant.times import MICROSECONDS, utc
 
 if TYPE_CHECKING:

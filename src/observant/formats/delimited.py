@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from observant.errors import InputError, VisitLogError
-from observant.visits.parsing import plain_column, text_in
+from observant.visits.columns import plain_column, text_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING, BinaryIO
 
 from observant.errors import InputError
-from observant.visits.parsing import plain_column
+from observant.visits.columns import plain_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

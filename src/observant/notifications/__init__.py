@@ -5,10 +5,10 @@ it (`channels`), and the deliverer sees to it that every event arrives (`deliver
 with the same id on every attempt, whatever dies in between.
 """
 
+from observant.notifications.background import notifying
 from observant.notifications.delivery import Deliverer
 from observant.notifications.messages import Message
-from observant.notifications.running import notifying
-from observant.notifications.signing import sign, verify
+from observant.notifications.signature import sign, verify
 from observant.notifications.subscriptions import checked, masked, shown, updated
 from observant.notifications.templates import TOKENS, render
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from observant.observer.telling import event_id, subject_of
+from observant.observer.events import event_id, subject_of
 from observant.store import Event
 from observant.times import DAY
 from observant.units import format_duration, format_share

@@ -19,8 +19,8 @@ from observant.notifications.channels import Answer, class_of, way_of
 from observant.notifications.messages import compose
 from observant.notifications.subscriptions import due_at, masked, quiet_until, wants
 from observant.observer.clock import SteadyClock
-from observant.observer.comparing.diffs import changed_lines
-from observant.observer.telling import event_id
+from observant.observer.content.diffs import changed_lines
+from observant.observer.events import event_id
 from observant.store import Event
 from observant.times import DAY
 from observant.units import parse_duration

@@ -12,9 +12,9 @@ from observant.plugins import lazy
 if TYPE_CHECKING:
     from observant.observer.clock import AcceleratedClock
     from observant.observer.config import Config, load_config
-    from observant.observer.histories import take_in
+    from observant.observer.imported import take_in
     from observant.observer.loop import Observer
-    from observant.observer.running import add_sources, describe, run_observer
+    from observant.observer.program import add_sources, describe, run_observer
     from observant.observer.schedule import warm_up
     from observant.observer.sources import ReadSource, add_kind
 
@@ -38,11 +38,11 @@ _HOMES = {
     "Observer": "observant.observer.loop",
     "ReadSource": "observant.observer.sources",
     "add_kind": "observant.observer.sources",
-    "add_sources": "observant.observer.running",
-    "describe": "observant.observer.running",
+    "add_sources": "observant.observer.program",
+    "describe": "observant.observer.program",
     "load_config": "observant.observer.config",
-    "run_observer": "observant.observer.running",
-    "take_in": "observant.observer.histories",
+    "run_observer": "observant.observer.program",
+    "take_in": "observant.observer.imported",
     "warm_up": "observant.observer.schedule",
 }
 

@@ -81,7 +81,7 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     confirm_after: str | float = "1min"
     """How soon the second visit comes that `compare.confirm` asks for."""
     compare: dict[str, Any] = {}
-    """Selection, noise and definition of change: see `observant.observer.comparing`."""
+    """Selection, noise and definition of change: see `observant.observer.content`."""
     limits: dict[str, Any] = {}
     """Limits of time and size that differ from those of everybody."""
     query: dict[str, Any] = {}
@@ -435,7 +435,7 @@ def _settings(values: dict[str, Any], source: str, where: str | None = None) -> 
 def _check_inner(settings: SourceSettings, source: str) -> None:
     """Complain now about rules and limits that no visit could use."""
     if settings.compare:
-        from observant.observer.comparing import Rules
+        from observant.observer.content import Rules
 
         _converted(settings.compare, Rules, None, source or None)
     _check_limits(settings.limits, None, source or None)

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 from observant.errors import InputError, ObservantError
 from observant.estimation.priors import Prior
 from observant.observer.clock import SteadyClock
-from observant.observer.comparing import learned_noise
-from observant.observer.members import follow_members, retire_orphans
+from observant.observer.content import learned_noise
+from observant.observer.events import told_of
 from observant.observer.metrics import Status, Tally
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import NETWORK_ERRORS
-from observant.observer.requests import OneAtATime, VisitDesk
-from observant.observer.telling import told_of
-from observant.observer.watching import CHANGED_BY_HAND, Watched, Watching, make_transport, touch
+from observant.observer.query_members import follow_members, retire_orphans
+from observant.observer.shards import CHANGED_BY_HAND, Watched, Watching, make_transport, touch
+from observant.observer.visit_requests import OneAtATime, VisitDesk
 from observant.store import KEEP, SHARDS, Entry, GroupCommit, Posterior, Recorded, StoreAwayError
 from observant.store.groups import GroupRead
 from observant.store.patience import Patience
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from observant.estimation.belief import RateBelief
     from observant.observer.clock import Clock
     from observant.observer.config import Config
-    from observant.observer.telling import Standing
+    from observant.observer.events import Standing
     from observant.observer.transport import Transport
     from observant.store import Event, Store
 

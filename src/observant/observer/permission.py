@@ -47,7 +47,7 @@ class Permission:
 
     @cached_property
     def _named(self) -> dict[str, Source]:
-        from observant.observer.running import described
+        from observant.observer.program import described
 
         return {source.name: source for source in described(self._config)}
 

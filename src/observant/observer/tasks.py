@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from observant.errors import WorkerError
-from observant.observer.visit import Fetched  # noqa: TC001 (msgspec reads the annotations)
+from observant.observer.fetched import Fetched  # noqa: TC001 (msgspec reads the annotations)
 from observant.store.visit import Comparison, Error, Previous  # noqa: TC001
 
 if TYPE_CHECKING:
-    from observant.observer.comparing import Comparer
+    from observant.observer.content import Comparer
     from observant.observer.sources.results import ResultRules
     from observant.observer.sources.sitemap import Sitemap
 
@@ -151,7 +151,7 @@ async def read(
 
 
 def _read(body: Body) -> Read:
-    from observant.observer.comparing import Comparer, Rules
+    from observant.observer.content import Comparer, Rules
 
     comparer = Comparer(msgspec.convert(body.rules, Rules))
     comparer.selection_version = body.selection_version
@@ -175,7 +175,7 @@ def _read(body: Body) -> Read:
 def _compared(comparer: Comparer, previous: Previous | None, fetched: Fetched) -> Read:
     found = comparer.compare(previous, fetched)
     if previous is not None and previous.text is not None and found.text is not None:
-        from observant.observer.comparing.diffs import excerpt
+        from observant.observer.content.diffs import excerpt
 
         found = msgspec.structs.replace(found, excerpt=excerpt(previous.text, found.text))
     return Read(comparison=found)
@@ -194,7 +194,7 @@ def show(old: str, new: str, by: str = "auto") -> Shown:
 
 
 def _show(old: str, new: str, by: str) -> Shown:
-    from observant.observer.comparing.diffs import JsonDiff, diff
+    from observant.observer.content.diffs import JsonDiff, diff
 
     found = diff(old, new, by)
     if isinstance(found, JsonDiff):

@@ -3,9 +3,7 @@
 from observant.processes.base import Process
 from observant.processes.bursts import Bursts
 from observant.processes.constant import Constant
-from observant.processes.discrete import AgeChain
 from observant.processes.gamma import Gamma
-from observant.processes.growth import GrowingPopulation
 from observant.processes.lognormal import Lognormal
 from observant.processes.pareto import Pareto
 from observant.processes.piecewise import Piecewise
@@ -27,12 +25,10 @@ from observant.processes.weibull import Weibull
 __all__ = [
     "NON_STATIONARY",
     "STATIONARY",
-    "AgeChain",
     "Bursts",
     "Constant",
     "Exponential",
     "Gamma",
-    "GrowingPopulation",
     "Lognormal",
     "Pareto",
     "Piecewise",

@@ -22,7 +22,7 @@ except ImportError as error:
 from observant.scrapy.addon import Observant
 from observant.scrapy.due import DueRequests
 from observant.scrapy.ledger import Due, Ledger, open_ledger
-from observant.scrapy.recording import VisitRecorder
+from observant.scrapy.recorder import VisitRecorder
 from observant.scrapy.settings import AddonSettings
 
 __all__ = [

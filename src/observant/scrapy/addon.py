@@ -9,7 +9,7 @@ from scrapy.exceptions import NotConfigured
 
 from observant.errors import ObservantError
 from observant.scrapy.due import DueRequests
-from observant.scrapy.recording import VisitRecorder
+from observant.scrapy.recorder import VisitRecorder
 from observant.scrapy.settings import AddonSettings
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
-from observant.scrapy.recording import ASKED, SOURCE, ledger_of, source_of
+from observant.scrapy.recorder import ASKED, SOURCE, ledger_of, source_of
 from observant.scrapy.settings import AddonSettings
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from observant.observer.visit import Fetched
+    from observant.observer.fetched import Fetched
     from observant.scrapy.settings import AddonSettings
 
 __all__ = ["Due", "Ledger", "give_up_oldest", "open_ledger"]
@@ -64,7 +64,7 @@ def open_ledger(settings: AddonSettings, now: float) -> Ledger:
     """The ledger that the settings ask for: a store, or a file of visits.
 
     >>> import tempfile
-    >>> from observant.observer.visit import Fetched
+    >>> from observant.observer.fetched import Fetched
     >>> from observant.scrapy.settings import AddonSettings
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     chosen = {"OBSERVANT_VISITS": f"{folder}/v.jsonl", "OBSERVANT_BUDGET": "1/day"}
@@ -76,9 +76,9 @@ def open_ledger(settings: AddonSettings, now: float) -> Ledger:
     [[], ['x:']]
     """
     if settings.store is not None:
-        from observant.scrapy.storing import StoreLedger
+        from observant.scrapy.store_ledger import StoreLedger
 
         return StoreLedger(settings, now)
-    from observant.scrapy.filing import FileLedger
+    from observant.scrapy.file_ledger import FileLedger
 
     return FileLedger(settings)

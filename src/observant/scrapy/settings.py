@@ -11,7 +11,7 @@ from observant.units import parse_budget, parse_duration
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from observant.observer.comparing import Rules
+    from observant.observer.content import Rules
 
 __all__ = ["AddonSettings"]
 
@@ -61,7 +61,7 @@ class AddonSettings:
         """
         import msgspec
 
-        from observant.observer.comparing import Rules
+        from observant.observer.content import Rules
 
         def get(name: str) -> Any:
             return settings.get(f"{_PREFIX}{name}")

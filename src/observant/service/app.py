@@ -13,7 +13,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.router import Router
 
 from observant.errors import InputError
-from observant.service.access.guard import Guard, check_routes
+from observant.service.access.check import Guard, check_routes
 from observant.service.access.sign_in import login, logout
 from observant.service.api import api_handlers
 from observant.service.forms import form_of

@@ -221,7 +221,7 @@ def _posterior(asked: Asked) -> Any:
     from observant.estimation.belief import GRID, Likelihoods
     from observant.figures.dashboard import posterior_figure
     from observant.planning.policy import group_of
-    from observant.service.beliefs import beliefs_of, kept_prior
+    from observant.service.posteriors import beliefs_of, kept_prior
 
     source, store = _source(asked), asked.collection.store
     kept = store.sources.previous(source.name, text=False).posterior

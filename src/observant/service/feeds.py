@@ -20,7 +20,7 @@ from litestar.params import QueryParameter
 from observant.errors import UnknownSourceError
 from observant.formats.atom import AtomEntry
 from observant.formats.atom import atom_feed as atom_entries
-from observant.service.access.rules import rule
+from observant.service.access.rights import rule
 from observant.service.answers import EventItem
 from observant.service.api.routes import LARGEST_ID, Text
 from observant.service.collection import Collection

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.observer.config import Config
-from observant.service.beliefs import limits_of
+from observant.service.posteriors import limits_of
 from observant.service.summaries import Measured
 from observant.store.visit import GOOD
 from observant.times import DAY
@@ -31,7 +31,7 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from observant.service.beliefs import ActiveSources
+    from observant.service.posteriors import ActiveSources
     from observant.store import Store
     from observant.store.types import SpotCheck
 

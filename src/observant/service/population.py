@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from observant.errors import InputError, ObservantError
-from observant.visits.parsing import MISSING
+from observant.visits.columns import MISSING
 
 if TYPE_CHECKING:
     from observant.estimation.population import Population

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from observant.estimation.drift import RatePath
     from observant.estimation.intervals import IntervalEstimate
-    from observant.estimation.season.rates import Season
+    from observant.estimation.season.table import Season
     from observant.service.cache import Cached
     from observant.service.collection.context import Context
-    from observant.service.planning import PlanAnswer, Rivals
+    from observant.service.plan import PlanAnswer, Rivals
     from observant.service.population import PopulationAnswer
     from observant.store import StoredSource
     from observant.visits import VisitLog
@@ -67,7 +67,7 @@ def plan_study(
     Whatever is said of a plan (what it promises, its price, what other budgets would buy) is said
     of this one.
     """
-    from observant.service.planning import what_if
+    from observant.service.plan import what_if
 
     config = collection.config
     wanted: dict[str, Any] = {
@@ -87,7 +87,7 @@ def plan_study(
 
 def rivals_study(collection: Context, *, wait: float = QUICK) -> Cached[Rivals]:
     """Rival rules on the history of this collection."""
-    from observant.service.planning import replay_rivals
+    from observant.service.plan import replay_rivals
 
     return collection.cache.get(
         "rivals",

@@ -8,9 +8,9 @@ they share, and `Visits` is what goes from one to the other.
 estimators make of a log are from the truth.
 """
 
-from observant.simulation.accounting import Score, account
 from observant.simulation.comparison import PolicyComparison, PolicyResult, simulate, world_of
 from observant.simulation.estimators import EstimatorComparison, compare_estimators, observe
+from observant.simulation.outcomes import Score, account
 from observant.simulation.policies import Clairvoyant, Estimating, UniformPolicy, named, names
 from observant.simulation.replay import replay
 from observant.simulation.world import Visits, World

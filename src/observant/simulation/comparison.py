@@ -25,7 +25,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.names import EVIDENCE_KINDS, FIRST_VISITS, QUEUES
-from observant.simulation.accounting import Score, account
+from observant.simulation.outcomes import Score, account
 from observant.simulation.policies import named
 from observant.simulation.replay import replay
 from observant.simulation.world import World
@@ -33,7 +33,7 @@ from observant.simulation.world import World
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from observant.traces import Trace
+    from observant.simulation.traces import Trace
 
 __all__ = ["METRICS", "PolicyComparison", "PolicyResult", "results_of", "simulate", "world_of"]
 
@@ -204,7 +204,7 @@ def simulate(
         Called with 1 after each replay.
 
     >>> from observant.processes import Poisson
-    >>> from observant.traces import Trace
+    >>> from observant.simulation.traces import Trace
     >>> trace = Trace.sample(Poisson(1.0), rates=[0.02] * 50 + [0.2] * 50, horizon=365, seed=1)
     >>> print(simulate(trace, ["square_root"], budget=10.0))  # 0.1 a source and day
     policy       freshness  detected  delay/d  precision  gap closed

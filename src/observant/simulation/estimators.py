@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from observant.estimation.rates import Own
     from observant.processes import Process
     from observant.processes.updates import Seed
+    from observant.simulation.traces import Trace
     from observant.simulation.world import Floats
-    from observant.traces import Trace
     from observant.visits import VisitLog
 
 __all__ = ["EstimatorComparison", "compare_estimators", "observe"]
@@ -42,7 +42,7 @@ def observe(trace: Trace, visits: Process, *, dated: bool = False, seed: Seed = 
     With `dated`, visits tell when the source was last modified.
 
     >>> from observant.processes import Constant, Poisson
-    >>> from observant.traces import Trace
+    >>> from observant.simulation.traces import Trace
     >>> trace = Trace.sample(Poisson(1.0), [0.1] * 3, horizon=365, seed=1)
     >>> observe(trace, Constant(7.0), seed=1)
     VisitLog: 160 visits to 3 sources over 364d, 82 changes in 157 comparisons
@@ -135,7 +135,7 @@ def compare_estimators(
     Sources that never change are left out: no factor leads to a rate of 0.
 
     >>> from observant.processes import Constant, Poisson
-    >>> from observant.traces import Trace
+    >>> from observant.simulation.traces import Trace
     >>> rates = np.repeat([0.02, 0.2], 200)
     >>> trace = Trace.sample(Poisson(1.0), rates, horizon=140, seed=1)
     >>> print(compare_estimators(observe(trace, Constant(7.0), seed=1), rates))

@@ -247,7 +247,7 @@ def visit_log(
 
     from observant.times import MICROSECONDS_PER_DAY
     from observant.visits import VisitLog
-    from observant.visits.parsing import MISSING
+    from observant.visits.columns import MISSING
 
     n = world.sources
     outcome = changed.astype(np.int8)

@@ -22,7 +22,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.planning.allocation import Plan
-from observant.planning.rivals.policy import (
+from observant.planning.rivals.rule import (
     CHANGED,
     FAILED,
     SAME,

@@ -1,6 +1,6 @@
 """What did we see, and when? The visit log, checked once at the door."""
 
 from observant.visits.log import VisitLog
-from observant.visits.reading import LogReader
+from observant.visits.reader import LogReader
 
 __all__ = ["LogReader", "VisitLog"]

@@ -10,7 +10,7 @@ import numpy as np
 from observant.errors import InputError, VisitLogError
 from observant.times import MICROSECONDS_PER_DAY
 from observant.units import counted, format_duration
-from observant.visits.parsing import MISSING, column_of, numbers_in, plain_column, text_in
+from observant.visits.columns import MISSING, column_of, numbers_in, plain_column, text_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -156,8 +156,8 @@ class VisitLog:
         ... )
         VisitLog: 2 visits to 1 source over 2d, 1 change in 1 comparison
         """
-        from observant.visits.parsing import batches_of
-        from observant.visits.reading import LogReader
+        from observant.visits.columns import batches_of
+        from observant.visits.reader import LogReader
 
         reader = LogReader(
             name=name, group=group, time_unit=time_unit, skew=skew, on_duplicate=on_duplicate

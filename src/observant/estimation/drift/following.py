@@ -14,7 +14,7 @@ from observant.estimation.pooling import estimate_pooled
 from observant.estimation.priors import Prior, rate_grid
 from observant.estimation.rates import run_blocks
 from observant.times import MICROSECONDS_PER_DAY
-from observant.visits.parsing import MISSING
+from observant.visits.columns import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,13 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import InputError
 from observant.estimation.evidence import Evidence
+from observant.estimation.firth import bias_reduced_rates
 from observant.estimation.intervals.memory import MemoryTest, poisson_test_of_visits
-from observant.estimation.intervals.poisson import (
+from observant.estimation.intervals.poisson_tests import (
     PoissonTest,
     cv_range_if_poisson,
     poisson_test,
 )
-from observant.estimation.score import bias_reduced_rates
 from observant.units import counted, format_duration
 
 if TYPE_CHECKING:

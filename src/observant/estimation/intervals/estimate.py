@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from observant.errors import EstimationError, InputError
 from observant.estimation.intervals.answer import Bands, Diagnostics, IntervalEstimate
 from observant.estimation.intervals.bootstrap import block_bands
+from observant.estimation.intervals.by_name import FORMULAS, Fit, Segment, fit_method
 from observant.estimation.intervals.diagnostics import (
     SamplingCheck,
     poisson_test_of_visits,
     sampling_check,
     visits_needed,
 )
-from observant.estimation.intervals.fitting import FORMULAS, Fit, Segment, fit_method
 from observant.estimation.intervals.models import Model, ProcessModel
 from observant.estimation.intervals.observations import Observations, find_source
 from observant.names import INTERVAL_METHODS

@@ -15,7 +15,7 @@ import numpy as np
 from observant.errors import InputError
 from observant.estimation.evidence import RESOLUTION
 from observant.times import MICROSECONDS_PER_DAY
-from observant.visits.parsing import MISSING
+from observant.visits.columns import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

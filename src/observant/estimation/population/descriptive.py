@@ -16,7 +16,7 @@ from observant.errors import InputError
 from observant.tables import Table
 from observant.times import MICROSECONDS_PER_DAY, SECOND
 from observant.units import format_duration
-from observant.visits.parsing import MISSING
+from observant.visits.columns import MISSING
 
 if TYPE_CHECKING:
     from observant.visits import VisitLog

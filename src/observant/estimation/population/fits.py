@@ -20,7 +20,7 @@ from observant.errors import EstimationError, InputError
 from observant.estimation.evidence import Evidence
 from observant.estimation.population.comparison import PriorComparison, compare_prior
 from observant.estimation.population.descriptive import Description, describe
-from observant.estimation.population.fitting import PopulationFit, fit_evidence
+from observant.estimation.population.inference import PopulationFit, fit_evidence
 from observant.estimation.population.likelihoods import Ages, FirstLifetimes, Histories, Lifetimes
 from observant.estimation.priors import fit_mixture, grid_likelihood, rate_grid
 from observant.units import format_duration

@@ -1,7 +1,7 @@
 """What can be seen of a population: ages, lifetimes, first lifetimes, and whole histories.
 
 Each class says how likely what was seen is under given parameters, and what distribution they
-would show, so that `observant.estimation.population.fitting` can do the rest.
+would show, so that `observant.estimation.population.inference` can do the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from observant.estimation.evidence import Evidence
-    from observant.estimation.population.fitting import Array, Rows
+    from observant.estimation.population.inference import Array, Rows
 
 __all__ = ["Ages", "FirstLifetimes", "Histories", "Lifetimes"]
 

@@ -4,7 +4,7 @@
 `Season` then says how fast the source's own time runs, at any moment.
 """
 
-from observant.estimation.season.clock import BINS, Clock
-from observant.estimation.season.rates import Season, Seasons, seasonal_rates
+from observant.estimation.season.table import Season, Seasons, seasonal_rates
+from observant.estimation.season.wall_clock import BINS, Clock
 
 __all__ = ["BINS", "Clock", "Season", "Seasons", "seasonal_rates"]

@@ -15,8 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from observant.estimation.season.fitting import Likelihood
     from observant.estimation.season.priors import SeasonPrior
+    from observant.estimation.season.shape import Likelihood
 
 __all__ = ["flat_p_value", "quadratic_tail"]
 

@@ -18,7 +18,7 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from observant.estimation.season.clock import Clock
+    from observant.estimation.season.wall_clock import Clock
 
 __all__ = ["SeasonPrior", "harmonic_priors", "smooth_priors"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from observant.estimation.season.fitting import Likelihood, ObservedWindows
+    from observant.estimation.season.shape import Likelihood, ObservedWindows
 
 __all__ = ["doubts", "visible_share"]
 

@@ -22,9 +22,9 @@ from observant.formats.imports.base import (
     ImportOptions,
     SourceDescription,
 )
-from observant.formats.imports.opening import ImportFile, find_files
+from observant.formats.imports.batches import Shaper
+from observant.formats.imports.files import ImportFile, find_files
 from observant.formats.imports.report import Report
-from observant.formats.imports.shaping import Shaper
 
 if TYPE_CHECKING:
     import os

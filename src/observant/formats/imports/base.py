@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from observant.formats.imports.opening import ImportFile
+    from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
 __all__ = [

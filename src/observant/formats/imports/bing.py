@@ -21,8 +21,8 @@ from observant.formats.imports.base import (
     SourceDescription,
     VisitRows,
 )
+from observant.formats.imports.files import ImportFile
 from observant.formats.imports.loose import loose_lines, plain_text
-from observant.formats.imports.opening import ImportFile
 from observant.times import MICROSECONDS_PER_DAY, checked, from_iso
 
 if TYPE_CHECKING:

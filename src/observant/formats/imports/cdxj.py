@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from observant.formats.imports.base import Batches, ImportOptions
-    from observant.formats.imports.opening import ImportFile
+    from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
 __all__ = ["IMPORTERS", "CdxjLines", "record_row"]

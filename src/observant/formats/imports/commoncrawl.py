@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from observant.formats.imports.base import Evidence, ImportOptions
-    from observant.formats.imports.opening import ImportFile
+    from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
 __all__ = ["IMPORTERS", "CommonCrawl"]

@@ -21,7 +21,7 @@ from observant.times import MICROSECONDS, checked
 
 if TYPE_CHECKING:
     from observant.formats.imports.base import Evidence, ImportOptions
-    from observant.formats.imports.opening import ImportFile
+    from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
 __all__ = ["IMPORTERS", "GitHistory"]

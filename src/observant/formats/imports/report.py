@@ -9,7 +9,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.formats.imports.base import EVIDENCE
-from observant.formats.imports.sampling import SourceSample
+from observant.formats.imports.census import SourceSample
 from observant.tables import Note
 from observant.times import iso, seconds, utc
 from observant.units import counted

@@ -24,9 +24,9 @@ import msgspec
 
 from observant.errors import InputError
 from observant.formats.imports.base import Batches, Importer, VisitRows
+from observant.formats.imports.files import ImportFile
 from observant.formats.imports.histories import add_history
 from observant.formats.imports.loose import plain_text
-from observant.formats.imports.opening import ImportFile
 from observant.times import from_seconds
 
 if TYPE_CHECKING:

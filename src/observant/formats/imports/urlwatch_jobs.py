@@ -17,7 +17,7 @@ from observant.formats.imports.loose import plain_text
 
 if TYPE_CHECKING:
     from observant.formats.imports.base import Evidence, ImportOptions
-    from observant.formats.imports.opening import ImportFile
+    from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
 __all__ = ["IMPORTERS", "JobFile", "addresses_in"]

@@ -9,7 +9,7 @@ from observant.errors import InputError
 from observant.formats.imports.base import Batches, Importer
 from observant.formats.imports.blocks import read_lines
 from observant.formats.imports.cdxj import CdxjLines
-from observant.formats.imports.opening import ImportFile
+from observant.formats.imports.files import ImportFile
 from observant.formats.imports.warc import read_warc
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from observant.formats.imports.base import Evidence, ImportOptions
-    from observant.formats.imports.opening import ImportFile
+    from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
 __all__ = ["IMPORTERS", "ZipNum"]

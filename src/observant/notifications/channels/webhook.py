@@ -1,7 +1,7 @@
 """A webhook: the message as JSON, signed, posted once. Redirects are not followed.
 
 Headers: ``Observant-Event`` (the id), ``Observant-Timestamp`` and ``Observant-Signature`` (see
-`observant.notifications.signing`).
+`observant.notifications.signature`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import msgspec
 
 from observant.errors import BadURL, InputError
 from observant.notifications.channels import Answer
-from observant.notifications.signing import sign
+from observant.notifications.signature import sign
 from observant.observer.transport import Limits, Politeness, Transport
-from observant.observer.transport.answers import retry_after
+from observant.observer.transport.responses import retry_after
 from observant.observer.transport.urls import parse
 
 if TYPE_CHECKING:

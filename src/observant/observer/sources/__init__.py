@@ -18,8 +18,8 @@ from observant.plugins import added, load
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.observer.comparing import Comparer
     from observant.observer.config import SourceSettings
+    from observant.observer.content import Comparer
 
 __all__ = [
     "KINDS",

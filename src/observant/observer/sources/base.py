@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
+from observant.observer.fetched import Fetched, visit_of
 from observant.observer.tasks import read
-from observant.observer.visit import Fetched, visit_of
 from observant.store.visit import Previous, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.observer.audits import Audits
-    from observant.observer.comparing import Comparer
     from observant.observer.config import SourceSettings
+    from observant.observer.content import Comparer
+    from observant.observer.honesty import Audits
     from observant.observer.transport import Transport
     from observant.store.visit import Previous, Visit
 

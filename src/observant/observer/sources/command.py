@@ -10,8 +10,8 @@ import signal
 from typing import TYPE_CHECKING
 
 from observant.errors import InputError, TooLarge
+from observant.observer.fetched import Fetched
 from observant.observer.sources.base import Compared
-from observant.observer.visit import Fetched
 
 if TYPE_CHECKING:
     from observant.store.visit import Previous

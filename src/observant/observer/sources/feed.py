@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import UnreadableError
-from observant.observer.comparing.normalising import check_size
+from observant.observer.content.normalisation import check_size
 from observant.observer.sources.http import HttpSource
 
 if TYPE_CHECKING:
-    from observant.observer.visit import Fetched
+    from observant.observer.fetched import Fetched
 
 __all__ = ["FeedSource", "as_list", "entries_of"]
 

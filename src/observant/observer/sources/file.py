@@ -7,8 +7,8 @@ import mimetypes
 import stat
 from typing import TYPE_CHECKING
 
+from observant.observer.fetched import Fetched
 from observant.observer.sources.base import Compared, file_path
-from observant.observer.visit import Fetched
 
 if TYPE_CHECKING:
     from observant.store.visit import Previous

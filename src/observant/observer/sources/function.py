@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
+from observant.observer.fetched import Fetched, visit_of
 from observant.observer.sources.base import Compared
 from observant.observer.tasks import read
-from observant.observer.visit import Fetched, visit_of
 from observant.store.visit import Visit
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ReadSource(Compared):
         fetched = await self.fetch(previous)
         comparer = self.comparer
         if fetched.content_type == _VALUE and "learn_noise" not in self.settings.compare:
-            from observant.observer.comparing import Comparer
+            from observant.observer.content import Comparer
 
             comparer = Comparer(msgspec.structs.replace(comparer.rules, learn_noise=False))
         found = await read(comparer, previous, fetched)

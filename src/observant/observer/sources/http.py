@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from observant.observer.audits import Dates
+from observant.observer.fetched import visit_of
+from observant.observer.honesty import Dates
 from observant.observer.sources.base import Compared, host_of
 from observant.observer.tasks import Form, Read, read
 from observant.observer.transport.conditional import validators_of
 from observant.observer.transport.limits import Limits
-from observant.observer.visit import visit_of
 
 if TYPE_CHECKING:
-    from observant.observer.visit import Fetched
+    from observant.observer.fetched import Fetched
     from observant.store.visit import Comparison, Previous, Validators, Visit
 
 __all__ = ["HttpSource"]

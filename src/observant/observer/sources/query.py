@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError, UnreadableError
-from observant.observer.comparing import Comparer
+from observant.observer.content import Comparer
 from observant.observer.sources.http import HttpSource
 from observant.observer.sources.results import ResultRules, results_of
 from observant.observer.tasks import read
 from observant.store import Member
 
 if TYPE_CHECKING:
+    from observant.observer.fetched import Fetched
     from observant.observer.tasks import Read
-    from observant.observer.visit import Fetched
     from observant.store.visit import Previous, Visit
 
 __all__ = ["QuerySource", "StandingQuery", "as_results"]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from observant.errors import BadURL, InputError, UnreadableError
-from observant.observer.comparing.characters import utf8
-from observant.observer.comparing.css import compile_css
-from observant.observer.comparing.normalising import html_tree, json_value, kind_of
-from observant.observer.comparing.rules import LONGEST_EXPRESSION
-from observant.observer.comparing.selection import (
+from observant.observer.content.characters import utf8
+from observant.observer.content.css import compile_css
+from observant.observer.content.normalisation import html_tree, json_value, kind_of
+from observant.observer.content.rules import LONGEST_EXPRESSION
+from observant.observer.content.selection import (
     COMPILERS,
     compile_jmespath,
     compile_xpath,
@@ -31,7 +31,7 @@ from observant.times import DAY, from_any, seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from observant.observer.visit import Fetched
+    from observant.observer.fetched import Fetched
 
 __all__ = ["ResultRules", "read_date", "results_of"]
 
@@ -78,7 +78,7 @@ class ResultRules(msgspec.Struct, frozen=True, kw_only=True):
 def results_of(fetched: Fetched, rules: ResultRules, now: float) -> list[Member]:
     """The top results in their order. Raises `UnreadableError` when there is no list here.
 
-    >>> from observant.observer.visit import Fetched
+    >>> from observant.observer.fetched import Fetched
     >>> page = b"<ol><li><a href='/b'>Bees</a><li><a href='/a'>Ants</a></ol>"
     >>> fetched = Fetched(url="https://a.example/?q=x", body=page, content_type="text/html")
     >>> for member in results_of(fetched, ResultRules(items="ol > li"), now=0.0):

@@ -13,7 +13,7 @@ import msgspec
 from observant.observer.sources.http import HttpSource
 
 if TYPE_CHECKING:
-    from observant.observer.visit import Fetched
+    from observant.observer.fetched import Fetched
 
 __all__ = ["Sitemap", "SitemapSource", "as_list", "read_sitemap"]
 
@@ -67,7 +67,7 @@ def read_sitemap(body: bytes) -> Sitemap | None:
         return Sitemap(pages, []) if pages else None
     from lxml import etree
 
-    from observant.observer.comparing.normalising import check_memory
+    from observant.observer.content.normalisation import check_memory
 
     parser = etree.XMLParser(
         recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False

@@ -5,13 +5,13 @@ robots.txt, redirects, conditional requests and the address guard live behind it
 forget them.
 """
 
+from observant.observer.fetched import Fetched
 from observant.observer.transport.conditional import Honesty, validators_of
+from observant.observer.transport.fetch import Counts, Transport
 from observant.observer.transport.guard import Guard
 from observant.observer.transport.headers import checked_headers
 from observant.observer.transport.limits import Limits
 from observant.observer.transport.politeness import Politeness
-from observant.observer.transport.transport import Counts, Transport
-from observant.observer.visit import Fetched
 from observant.store.visit import Validators
 
 __all__ = [

@@ -21,7 +21,7 @@ from observant.times import http_date
 if TYPE_CHECKING:
     from random import Random
 
-    from observant.observer.visit import Fetched
+    from observant.observer.fetched import Fetched
 
 __all__ = ["Honesty", "conditions", "validators_of"]
 
@@ -32,7 +32,7 @@ def validators_of(fetched: Fetched) -> Validators | None:
     A Last-Modified less than a second before the answer does not count alone: the source may
     change again in the same second (RFC 9110, 8.8.2.2).
 
-    >>> from observant.observer.visit import Fetched
+    >>> from observant.observer.fetched import Fetched
     >>> page = Fetched(url="http://example.org/", status=200, etag='"v1"', headers=())
     >>> validators_of(page).etag
     '"v1"'

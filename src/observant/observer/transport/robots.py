@@ -27,9 +27,9 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from observant.observer.fetched import Fetched
     from observant.observer.transport.politeness import Clock
     from observant.observer.transport.urls import Target
-    from observant.observer.visit import Fetched
     from observant.store.visit import Error
 
 __all__ = ["SIZE", "Robots", "Verdict", "for_us", "judge"]

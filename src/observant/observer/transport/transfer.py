@@ -10,7 +10,7 @@ import msgspec
 import pycurl
 
 from observant.errors import BadBody, TooLarge
-from observant.observer.transport.decoding import Body
+from observant.observer.transport.bodies import Body
 
 if TYPE_CHECKING:
     import asyncio

@@ -31,8 +31,7 @@ import numpy as np
 from observant.currency import GammaRates, RateMixture
 from observant.errors import InputError
 from observant.planning.objectives.averaged import Custom, PosteriorMean, Renewal
-from observant.planning.objectives.index import Objective
-from observant.planning.objectives.poisson import (
+from observant.planning.objectives.closed_forms import (
     POISSON,
     Currency,
     Delay,
@@ -41,6 +40,7 @@ from observant.planning.objectives.poisson import (
     Harmonic,
     OldestMissed,
 )
+from observant.planning.objectives.index import Objective
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

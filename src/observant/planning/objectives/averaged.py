@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.currency import GammaRates, PoissonRates, RateMixture
-from observant.currency.sources import AgeModel, Source, as_model
+from observant.currency.age_models import AgeModel, Source, as_model
 from observant.errors import InputError
+from observant.planning.objectives.closed_forms import POISSON
 from observant.planning.objectives.index import (
     LONG,
     Array,
@@ -17,7 +18,6 @@ from observant.planning.objectives.index import (
     checked_grace,
     checked_rates,
 )
-from observant.planning.objectives.poisson import POISSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable

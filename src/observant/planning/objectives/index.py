@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import InputError
-from observant.planning.objectives.solving import crossing
+from observant.planning.objectives.numerics import crossing
 
 __all__ = ["LONG", "Array", "Choice", "Objective", "checked_grace", "checked_rates"]
 

@@ -50,7 +50,13 @@ from observant.planning.rivals.crawlers import (
     NutchDefault,
     StormCrawler,
 )
-from observant.planning.rivals.policy import (
+from observant.planning.rivals.readers import (
+    ChangeDetection,
+    CommaFeed,
+    HttpHeuristic,
+    Miniflux,
+)
+from observant.planning.rivals.rule import (
     CHANGED,
     FAILED,
     GONE,
@@ -60,12 +66,6 @@ from observant.planning.rivals.policy import (
     Rule,
     Seen,
     State,
-)
-from observant.planning.rivals.readers import (
-    ChangeDetection,
-    CommaFeed,
-    HttpHeuristic,
-    Miniflux,
 )
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import InputError
-from observant.planning.rivals.policy import (
+from observant.planning.rivals.rule import (
     CHANGED,
     FAILED,
     GONE,
@@ -25,7 +25,7 @@ from observant.planning.rivals.policy import (
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from observant.planning.rivals.policy import Floats
+    from observant.planning.rivals.rule import Floats
 
 __all__ = ["Heritrix", "NutchAdaptive", "NutchDefault", "StormCrawler"]
 

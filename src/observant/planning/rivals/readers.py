@@ -9,11 +9,11 @@ import numpy as np
 
 from observant.currency import heuristic_time_to_live
 from observant.errors import InputError
-from observant.planning.rivals.policy import CHANGED, FAILED, UNKNOWN, Adaptive, Seen, State
+from observant.planning.rivals.rule import CHANGED, FAILED, UNKNOWN, Adaptive, Seen, State
 from observant.times import SECOND
 
 if TYPE_CHECKING:
-    from observant.planning.rivals.policy import Floats
+    from observant.planning.rivals.rule import Floats
 
 __all__ = ["ChangeDetection", "CommaFeed", "HttpHeuristic", "Miniflux"]
 

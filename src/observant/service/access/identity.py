@@ -13,7 +13,7 @@ from observant.errors import (
     SignInError,
     TooManyError,
 )
-from observant.service.access.rules import NEEDS
+from observant.service.access.rights import NEEDS
 from observant.service.access.secrets import (
     check_password,
     csrf_token,

@@ -14,9 +14,9 @@ from litestar.exceptions import PermissionDeniedException
 from litestar.params import Body
 from litestar.response import Redirect, Response
 
-from observant.service.access.guard import COOKIE, session_of
+from observant.service.access.check import COOKIE, session_of
 from observant.service.access.identity import SESSION_SECONDS
-from observant.service.access.rules import rule
+from observant.service.access.rights import rule
 from observant.service.access.secrets import csrf_token, same
 from observant.service.given import GivenAccess, GivenPrefix
 

@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING
 from litestar import Router
 
 from observant.service import feeds
-from observant.service.api import (
-    access,
-    monitoring,
-    overview,
-    planning,
-    settings,
-    sources,
-    subscriptions,
-)
+from observant.service.api import access, overview, settings, sources, subscriptions
+from observant.service.api import metrics as monitoring
+from observant.service.api import plan as planning
 from observant.service.api.routes import handlers_in
 
 if TYPE_CHECKING:

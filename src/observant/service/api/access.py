@@ -10,7 +10,7 @@ from litestar.exceptions import PermissionDeniedException
 from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
-from observant.service.access.guard import COOKIE, identity_of, session_of
+from observant.service.access.check import COOKIE, identity_of, session_of
 from observant.service.access.secrets import LONGEST, SHORTEST
 from observant.service.access.sign_in import client_address, session_cookie
 from observant.service.answers import AccountItem, NewToken, SessionView, TokenItem

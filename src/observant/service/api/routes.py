@@ -11,7 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
-from observant.service.access.rules import RULES, rule
+from observant.service.access.rights import RULES, rule
 from observant.service.problems import Problem
 
 if TYPE_CHECKING:

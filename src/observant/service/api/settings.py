@@ -9,10 +9,10 @@ from litestar import Request, get, patch, post
 from litestar.params import FromQuery, JSONBody
 
 from observant.observer.settings import SettingsChanges
-from observant.service.access.guard import identity_of
+from observant.service.access.check import identity_of
 from observant.service.answers import Imported, SettingsView
 from observant.service.api.routes import LARGEST_IMPORT, IdempotencyKey, once, spec
-from observant.service.collection.document import Document
+from observant.service.collection.export import Document
 from observant.service.given import GivenCollection
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from litestar import MediaType, Request, Response, delete, get, patch, post
 from litestar.params import Body, FromQuery, JSONBody, PathParameter, QueryParameter
 
-from observant.service.access.guard import identity_of
+from observant.service.access.check import identity_of
 from observant.service.answers import (
     Added,
     BulkAnswer,

@@ -12,7 +12,7 @@ from observant.service.answers import Health
 from observant.service.collection.activity import Activity
 from observant.service.collection.context import Context
 from observant.service.collection.currency import Currency
-from observant.service.collection.document import Transfer
+from observant.service.collection.export import Transfer
 from observant.service.collection.settings import Settings
 from observant.service.collection.sources import Sources
 from observant.service.collection.subscriptions import Subscriptions

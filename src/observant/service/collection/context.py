@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from observant.errors import InputError, ObservantError
 from observant.observer.settings import settings_of
-from observant.observer.watching import touch
-from observant.service.beliefs import read_beliefs
+from observant.observer.shards import touch
 from observant.service.cache import Cache
+from observant.service.posteriors import read_beliefs
 
 if TYPE_CHECKING:
     import asyncio
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.observer.loop import Observer
     from observant.observer.metrics import Status
-    from observant.service.beliefs import ActiveSources
     from observant.service.cache import Cached
+    from observant.service.posteriors import ActiveSources
     from observant.store import Store, StoredSource, Totals
 
 __all__ = ["Context", "some"]

@@ -20,8 +20,8 @@ from observant.service.summaries import (
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from observant.service.beliefs import ActiveSources
     from observant.service.collection.context import Context
+    from observant.service.posteriors import ActiveSources
 
 __all__ = ["GRACES", "Currency"]
 

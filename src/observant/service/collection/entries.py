@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from observant.errors import InputError
-from observant.observer.running import describe
+from observant.observer.program import describe
 from observant.observer.sources.base import origin_of
 from observant.store.types import STATES
 
@@ -158,7 +158,7 @@ def checked_changes(
     Headers may hold secrets: they are never sent to an origin they were not entered for. Who moves
     a source to another host, port or scheme enters its headers again.
     """
-    from observant.service.collection.masking import unmasked_settings, unmasked_url
+    from observant.service.collection.mask import unmasked_settings, unmasked_url
 
     found = {
         name: value

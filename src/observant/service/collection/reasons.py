@@ -8,7 +8,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.observer.permission import Permission
-from observant.observer.watching import own_settings
+from observant.observer.shards import own_settings
 from observant.service.studies import plan_study
 from observant.times import DAY
 from observant.units import format_duration
@@ -56,7 +56,7 @@ def _by_price(
 ) -> str:
     from observant.currency import RateMixture
     from observant.planning.objectives import objective
-    from observant.service.beliefs import beliefs_of
+    from observant.service.posteriors import beliefs_of
 
     config = collection.config
     price = price_of(collection)

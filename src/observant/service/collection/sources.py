@@ -13,9 +13,9 @@ import numpy as np
 from observant.errors import BusyError, InputError, MissingError, ObservantError
 from observant.names import DIFFS
 from observant.observer.config import SourceSettings
-from observant.observer.members import retire_members
+from observant.observer.query_members import retire_members
+from observant.observer.shards import own_settings
 from observant.observer.tasks import show
-from observant.observer.watching import own_settings
 from observant.service.answers import (
     Added,
     BulkAnswer,
@@ -33,7 +33,6 @@ from observant.service.answers import (
     VisitItem,
     VisitPage,
 )
-from observant.service.beliefs import beliefs_of
 from observant.service.collection.context import some
 from observant.service.collection.entries import (
     MOST_SOURCES,
@@ -43,8 +42,9 @@ from observant.service.collection.entries import (
     checked,
     checked_changes,
 )
-from observant.service.collection.masking import masked_settings, masked_url
+from observant.service.collection.mask import masked_settings, masked_url
 from observant.service.collection.reasons import why
+from observant.service.posteriors import beliefs_of
 from observant.store import SourceQuery
 from observant.times import DAY, utc
 

@@ -11,13 +11,13 @@ from observant.service.pages import (
     figures,
     health,
     overview,
-    planning,
     settings,
     sign_in,
     source,
     sources,
     subscriptions,
 )
+from observant.service.pages import plan as planning
 
 if TYPE_CHECKING:
     from litestar.types import ControllerRouterHandler

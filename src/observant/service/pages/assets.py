@@ -16,7 +16,7 @@ from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
-from observant.service.access.rules import rule
+from observant.service.access.rights import rule
 
 __all__ = ["asset", "static"]
 

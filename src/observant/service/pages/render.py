@@ -16,7 +16,7 @@ import jinja2
 from litestar import MediaType, Response
 from markupsafe import Markup
 
-from observant.service.access.guard import CSRF_FIELD, identity_of
+from observant.service.access.check import CSRF_FIELD, identity_of
 from observant.service.pages.assets import asset
 from observant.times import DAY, SECOND
 from observant.units import format_duration, format_rate

@@ -8,7 +8,7 @@ import msgspec
 from litestar import Request
 
 from observant.errors import InputError
-from observant.service.access.rules import rule
+from observant.service.access.rights import rule
 
 __all__ = ["CANNOT", "Asked", "changing", "reading"]
 

@@ -13,12 +13,12 @@ from observant.errors import DeniedError, MissingError, ObservantError
 from observant.names import OBJECTIVES
 from observant.observer.settings import SettingsChanges
 from observant.service.access import Access
-from observant.service.access.guard import identity_of
+from observant.service.access.check import identity_of
 from observant.service.access.secrets import SHORTEST
 from observant.service.access.sign_in import client_address
 from observant.service.answers import AccountItem, TokenItem
 from observant.service.collection import Collection
-from observant.service.collection.document import Document
+from observant.service.collection.export import Document
 from observant.service.forms import Form, number_in
 from observant.service.given import GivenAccess, GivenCollection, GivenForm
 from observant.service.pages.render import back_to, page

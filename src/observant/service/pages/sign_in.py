@@ -8,7 +8,7 @@ from typing import Any
 from litestar import Response, get
 
 from observant.service.access import Access
-from observant.service.access.guard import identity_of
+from observant.service.access.check import identity_of
 from observant.service.access.sign_in import LoginForm, inside, sign_in_form
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import Asked, reading

@@ -1,0 +1,229 @@
+"""`observant add`: what is to be watched."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.options import (
+    grace_option,
+    max_period_option,
+    min_period_option,
+    robots_option,
+)
+from observant.cli.store_options import opened, place, store_options
+from observant.cli.values import ZONE, Choice, Integer, Number
+from observant.names import CHANGES
+from observant.units import format_duration
+
+if TYPE_CHECKING:
+    from observant.observer.config import Config
+    from observant.store import Source
+
+__all__ = ["add"]
+
+_SOON = 10 / 1440
+"""Days that somebody may wait for the first visits before it is worth a word."""
+
+
+@click.command("add", short_help="Watch more sources.")
+@click.argument("addresses", nargs=-1, metavar="[URL]...")
+@click.option(
+    "--file",
+    "list_",
+    metavar="LIST",
+    help="Watch the addresses in this file, one a line, tags behind them; - is standard input.",
+)
+@click.option("--sitemap", metavar="URL", help="Watch every page that this sitemap lists.")
+@click.option("--feed", metavar="URL", help="Watch the list of entries of this feed.")
+@click.option(
+    "--kind",
+    metavar="NAME",
+    default="http",
+    show_default=True,
+    help="What the addresses are: http, feed, sitemap, file, or a kind that a package adds.",
+)
+@click.option(
+    "--tag", "tags", multiple=True, metavar="TAG", help="Tag what is added; may be given again."
+)
+@click.option(
+    "--importance",
+    type=Number(0),
+    help="Their weight.  [default: that of their tags, or 1]",
+)
+@click.option("--name", metavar="NAME", help="A name of your own, for one address.")
+@click.option("--title", metavar="TEXT", default="", help="What people call it.")
+@min_period_option
+@max_period_option
+@grace_option(text=True, shown="that of their tags, or of the collection")
+@click.option(
+    "--active",
+    multiple=True,
+    metavar="HOURS",
+    help="Visit only then: 'mon-fri 08:00-18:00'; may be given again.",
+)
+@click.option("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]")
+@click.option("--css", metavar="RULE", help="Watch only what this CSS selector finds.")
+@click.option("--xpath", metavar="RULE", help="Watch only what this XPath finds.")
+@click.option("--jmespath", metavar="RULE", help="Watch only what this JMESPath finds.")
+@click.option("--jsonpath", metavar="RULE", help="Watch only what this JSONPath finds.")
+@click.option("--regex", metavar="RULE", help="Watch only what this regular expression finds.")
+@click.option(
+    "--drop", multiple=True, metavar="CSS", help="Leave these parts out; may be given again."
+)
+@click.option(
+    "--ignore", multiple=True, metavar="REGEX", help="Leave this text out; may be given again."
+)
+@click.option(
+    "--change",
+    type=Choice(CHANGES),
+    help="What counts as a change.  [default: text]",
+)
+@click.option("--threshold", type=Number(0, 1), help="Least magnitude that counts.")
+@click.option("--confirm", type=Integer(0, 10), help="Further visits that must see it too.")
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME:VALUE",
+    help="Send this along; may be given again.",
+)
+@robots_option
+@store_options
+def add(
+    addresses: tuple[str, ...],
+    list_: str | None,
+    sitemap: str | None,
+    feed: str | None,
+    kind: str,
+    tags: tuple[str, ...],
+    importance: float | None,
+    name: str | None,
+    title: str,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Watch more sources: pages, lists of them, feeds, the pages of a sitemap.
+
+    What is watched already stays as it is. Nothing is visited yet: `observant serve` does that.
+    Prints how many are new.
+
+    \b
+    Examples:
+      observant add https://example.org/news --tag news --importance 3
+      observant add --file addresses.txt --max-period 7d
+      observant add --sitemap https://example.org/sitemap.xml --tag site
+      observant add https://example.org/price --css '#price' --change text
+    """
+    from observant.cli.console import print_json
+    from observant.observer.permission import Permission
+    from observant.observer.program import add_sources, describe
+    from observant.units import counted
+
+    if name and len(addresses) != 1:
+        raise click.UsageError("--name goes with exactly one address")
+    settings = _settings(options)
+    if importance is not None:
+        settings["importance"] = importance
+    common: dict[str, Any] = {"importance": settings.get("importance", 1.0), "settings": settings}
+    sources = [
+        describe(address, kind=kind, name=name or "", title=title, tags=tags, **common)
+        for address in addresses
+    ]
+    if list_:
+        sources += _listed(list_, kind, tags, common)
+    if feed:
+        sources.append(describe(feed, kind="feed", title=title, tags=tags, **common))
+    if not sources and not sitemap:
+        raise click.UsageError("nothing to add: give addresses, --file, --sitemap or --feed")
+    with opened(store, config, create=True) as (found, loaded):
+        if sitemap:
+            pages = asyncio.run(_pages(loaded, sitemap))
+            sources += [describe(page, tags=tags, **common) for page in pages]
+        sources = list({source.name: source for source in sources}.values())
+        permission = Permission(loaded)
+        for source in sources:
+            permission.check(source)
+        added = add_sources(found, loaded, sources)
+    if as_json:
+        known = len(sources) - added
+        print_json({"added": added, "known": known, "sources": [s.name for s in sources]})
+        return
+    click.echo(f"{counted(added, 'source')} added to {place(loaded.store)}", nl=False)
+    known = len(sources) - added
+    click.echo(f", {known:,} watched already." if known else ".")
+    if added:
+        click.echo("Next: observant serve")
+        days = added / loaded.budget_per_day
+        if days > _SOON:
+            click.echo(
+                f"      At {loaded.budget_per_day:,.6g}/day their first visits take "
+                f"{format_duration(days)}; observant run --budget 1/s --visits {added} makes them "
+                "at once."
+            )
+
+
+def _listed(file: str, kind: str, tags: tuple[str, ...], common: dict[str, Any]) -> list[Source]:
+    """Sources of a list: an address a line, then tags; # begins a comment."""
+    from pathlib import Path
+
+    from observant.errors import InputError
+    from observant.observer.program import describe
+
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file) from error
+    except UnicodeDecodeError as error:
+        raise InputError("this is not text in UTF-8", file=file) from error
+    sources = []
+    for row, line in enumerate(text.splitlines(), 1):
+        words = line.replace(",", " ").split()
+        if not words or words[0].startswith("#"):
+            continue
+        try:
+            sources.append(describe(words[0], kind=kind, tags=(*tags, *words[1:]), **common))
+        except InputError as error:
+            raise InputError(str(error), file=file, row=row) from error
+    return sources
+
+
+async def _pages(config: Config, sitemap: str) -> list[str]:
+    from observant.observer.program import pages_of_sitemap
+    from observant.observer.shards import make_transport
+
+    async with make_transport(config) as transport:
+        return await pages_of_sitemap(transport, sitemap)
+
+
+def _settings(options: dict[str, Any]) -> dict[str, Any]:
+    """What was given, in the form of the configuration file."""
+    from observant.errors import InputError
+
+    rules = ("css", "xpath", "jmespath", "jsonpath", "regex", "drop", "ignore", "change")
+    compare = {key: options[key] for key in (*rules, "threshold", "confirm") if options[key]}
+    plain = ("min_period", "max_period", "grace", "active", "timezone")
+    settings = {key: options[key] for key in plain if options[key]}
+    for key in ("drop", "ignore"):
+        if key in compare:
+            compare[key] = list(compare[key])
+    if "active" in settings:
+        settings["active"] = list(settings["active"])
+    if compare:
+        settings["compare"] = compare
+    if options["no_robots"]:
+        settings["robots"] = False
+    headers = {}
+    for header in options["headers"]:
+        key, colon, value = header.partition(":")
+        if not colon or not key.strip():
+            raise InputError(f"a header is NAME:VALUE, not {header!r}")
+        headers[key.strip()] = value.strip()
+    if headers:
+        settings["headers"] = headers
+    return settings

@@ -1,0 +1,379 @@
+"""Commands about the sources of a store: list, show, diff, pause, resume, remove."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+import time
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from observant.cli.options import limit_option
+from observant.cli.store_options import ago, collected, due, opened, source_json, store_options
+from observant.cli.values import Choice, Integer
+from observant.names import DIFFS, SORTS, STATES
+from observant.times import iso
+
+if TYPE_CHECKING:
+    from observant.store import Store, StoredSource
+
+__all__ = ["diff", "list_", "pause", "remove", "resume", "show"]
+
+_tag_option = click.option("--tag", metavar="TAG", help="Only sources with this tag.")
+_all_option = click.option("--tag", metavar="TAG", help="All sources with this tag.")
+
+
+@click.command("list", short_help="Which sources are watched?")
+@click.argument("search", required=False)
+@_tag_option
+@click.option("--host", metavar="HOST", help="Only sources of this host.")
+@click.option("--state", type=Choice(STATES), help="Only those in this state.")
+@click.option(
+    "--sort", type=Choice(SORTS), default="name", show_default=True, help="Order of the rows."
+)
+@click.option("--descending", is_flag=True, help="Largest or latest first.")
+@limit_option
+@store_options
+def list_(
+    search: str | None,
+    tag: str | None,
+    host: str | None,
+    state: str | None,
+    sort: str,
+    descending: bool,
+    limit: int,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """List sources: how often they change, how often they were visited, when they are due.
+
+    SEARCH is a part of the name or the title.
+
+    \b
+    Examples:
+      observant list example.org
+      observant list --tag news --sort rate --descending
+    """
+    from observant.cli.console import print_json
+
+    only: dict[str, Any] = {"search": search, "tag": tag, "host": host, "state": state}
+    with opened(store, config) as (found, _):
+        order: dict[str, Any] = {"sort": sort, "descending": descending, "limit": min(limit, 1000)}
+        rows = list(islice(found.sources.each(**only, **order), limit))
+        total = found.sources.count(**only)
+    if as_json:
+        print_json({"total": total, "sources": [source_json(row) for row in rows]})
+        return
+    if not rows:
+        click.echo("No source fits." if any(only.values()) else "Nothing is watched yet.")
+        return
+    _print_table(rows)
+    if total > len(rows):
+        click.echo(f"{len(rows):,} of {total:,}; --limit shows more.")
+
+
+@click.command("show", short_help="Everything about one source.")
+@click.argument("source")
+@click.option(
+    "--visits",
+    "number",
+    type=Integer(0),
+    default=10,
+    show_default=True,
+    help="How many of its last visits to show.",
+)
+@store_options
+def show(source: str, number: int, store: str | None, config: str | None, as_json: bool) -> None:
+    """Show a source with its rate, its next visit and the reason for it, and its last visits.
+
+    SOURCE is its name, or a part of the name that only it has.
+
+    \b
+    Examples:
+      observant show example.org/news
+    """
+    import msgspec
+
+    from observant.cli.console import print_json
+    from observant.observer.shards import own_settings
+    from observant.service.collection import Collection
+    from observant.units import format_rate
+
+    with opened(store, config) as (found, loaded):
+        row = found.sources.find(source)
+        visits = found.visits.list(row.name, limit=number, details=True)
+        versions = found.snapshots.versions(row.name, limit=1000)
+        memory = found.sources.previous(row.name, text=False).memory
+        settings = loaded.settings_of(row.tags, own_settings(row), row.name, row.url or row.name)
+        why = Collection(found, loaded).sources.why(row.name)
+    if as_json:
+        inner = {"digest", "validators", "members", "comparison"}
+        print_json(
+            {
+                **source_json(row),
+                "why": why,
+                "settings": msgspec.to_builtins(settings),
+                "versions": len(versions),
+                "noise": memory.get("noise"),
+                "last_visits": [
+                    {
+                        **{k: v for k, v in msgspec.structs.asdict(v).items() if k not in inner},
+                        "started_at": iso(v.started_at),
+                        "ended_at": iso(v.ended_at),
+                        "last_modified": iso(v.last_modified),
+                        "detail": None,
+                        "reason": (v.detail or {}).get("reason", ""),
+                    }
+                    for v in visits
+                ],
+            }
+        )
+        return
+    now = time.time()
+    lines = {
+        "source": row.name,
+        "title": row.title,
+        "kind": row.kind,
+        "tags": ", ".join(row.tags),
+        "state": row.state,
+        "importance": f"{settings.importance:g}",
+        "rate": "not known yet"
+        if row.rate is None or row.rate_low is None or row.rate_high is None
+        else f"{format_rate(row.rate)}, 95 % from {format_rate(row.rate_low)} "
+        f"to {format_rate(row.rate_high)}",
+        "visits": f"{row.visits:,}, {row.changes:,} changes, {row.failures:,} failed",
+        "last visit": ago(row.visited_at, now),
+        "last change": ago(row.changed_at, now),
+        "next visit": "paused" if row.state == "paused" else due(row.due_at, now),
+        "versions kept": f"{len(versions):,}",
+    }
+    for label, text in lines.items():
+        if text:
+            click.echo(f"{label:>14}  {text}")
+    click.echo()
+    click.echo(textwrap.fill(why, width=min(shutil.get_terminal_size().columns, 100)))
+    if visits:
+        click.echo()
+    for visit in visits:
+        reason = (visit.detail or {}).get("reason", "") or visit.error or ""
+        status = visit.status or ""
+        click.echo(f"{ago(visit.started_at, now):>14}  {visit.outcome:<11} {status!s:<4} {reason}")
+
+
+@click.command("diff", short_help="What changed between two versions?")
+@click.argument("source")
+@click.option(
+    "--from",
+    "back",
+    type=Integer(1),
+    default=1,
+    show_default=True,
+    help="How many versions ago the older one is.",
+)
+@click.option(
+    "--to",
+    type=Integer(0),
+    default=0,
+    show_default=True,
+    help="How many versions ago the newer one is; 0 is the latest.",
+)
+@click.option(
+    "--by",
+    type=Choice(DIFFS),
+    default="auto",
+    show_default=True,
+    help="What is compared.",
+)
+@store_options
+def diff(
+    source: str,
+    back: int,
+    to: int,
+    by: str,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """Show what changed between two kept versions of a source, by default the last two.
+
+    SOURCE is its name, or a part of the name that only it has.
+
+    \b
+    Examples:
+      observant diff example.org/news
+      observant diff example.org/news --from 5 --by words
+    """
+    from observant.cli.console import print_json
+    from observant.errors import InputError
+    from observant.observer.tasks import show
+    from observant.units import counted
+
+    with opened(store, config) as (found, _):
+        row = found.sources.find(source)
+        versions = found.snapshots.versions(row.name, limit=max(back, to) + 1)
+        if len(versions) <= max(back, to):
+            kept = counted(len(versions), "version")
+            raise InputError(
+                f"there is nothing to compare yet: {kept} kept, {max(back, to) + 1} needed",
+                source=row.name,
+            )
+        old, new = (
+            found.snapshots.get(versions[k].digest).decode("utf-8", "replace") for k in (back, to)
+        )
+        times = [versions[k].at for k in (back, to)]
+    difference = show(old, new, by)
+    if as_json:
+        print_json(
+            {
+                "source": row.name,
+                "from": iso(times[0]),
+                "to": iso(times[1]),
+                "diff": difference.text,
+            }
+        )
+        return
+    click.echo(f"--- {row.name} {iso(times[0])}\n+++ {row.name} {iso(times[1])}")
+    click.echo(difference.text)
+
+
+def _change_state(
+    sources: tuple[str, ...],
+    tag: str | None,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+    state: str,
+) -> None:
+    from observant.cli.console import print_json
+    from observant.service.collection import BulkChange
+    from observant.units import counted
+
+    action: Any = "pause" if state == "paused" else "resume"
+    with collected(store, config) as collection:
+        chosen = _chosen(collection.store, sources, tag)
+        collection.sources.bulk(BulkChange(action=action, ids=tuple(chosen)))
+    names = list(chosen.values())
+    if as_json:
+        print_json({"state": state, "sources": names})
+    else:
+        click.echo(f"{counted(len(names), 'source')} {state}.")
+
+
+@click.command("pause", short_help="Stop visiting sources for a while.")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@_all_option
+@store_options
+def pause(
+    sources: tuple[str, ...], tag: str | None, store: str | None, config: str | None, as_json: bool
+) -> None:
+    """Stop visiting sources for a while. What is known of them stays.
+
+    \b
+    Examples:
+      observant pause example.org/news
+      observant pause --tag news
+    """
+    _change_state(sources, tag, store, config, as_json, "paused")
+
+
+@click.command("resume", short_help="Go on visiting sources.")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@_all_option
+@store_options
+def resume(
+    sources: tuple[str, ...], tag: str | None, store: str | None, config: str | None, as_json: bool
+) -> None:
+    """Go on visiting sources that were paused.
+
+    \b
+    Examples:
+      observant resume --tag news
+    """
+    _change_state(sources, tag, store, config, as_json, "active")
+
+
+@click.command("remove", short_help="Stop watching sources.")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@_all_option
+@click.option("--forget", is_flag=True, help="Delete their visits and versions as well.")
+@store_options
+def remove(
+    sources: tuple[str, ...],
+    tag: str | None,
+    forget: bool,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """Stop watching sources. Their visits stay in the log, unless --forget.
+
+    \b
+    Examples:
+      observant remove example.org/news
+      observant remove --tag old --forget
+    """
+    from observant.cli.console import print_json
+    from observant.service.collection import BulkChange
+    from observant.units import counted
+
+    with collected(store, config) as collection:
+        chosen = _chosen(collection.store, sources, tag)
+        collection.sources.bulk(BulkChange(action="remove", ids=tuple(chosen)), forget=forget)
+    names = list(chosen.values())
+    if as_json:
+        print_json({"removed": names})
+    else:
+        click.echo(f"{counted(len(names), 'source')} removed.")
+
+
+def _chosen(store: Store, sources: tuple[str, ...], tag: str | None) -> dict[int, str]:
+    """Numbers and names of the sources that are meant."""
+    from observant.errors import InputError
+
+    rows = [store.sources.find(source) for source in sources]
+    if tag:
+        rows += store.sources.each(tag=tag)
+    if not rows:
+        raise InputError(
+            f"there is no source with the tag {tag!r}"
+            if tag
+            else "say which sources: their names, or --tag"
+        )
+    return {row.id: row.name for row in rows}
+
+
+def _print_table(rows: list[StoredSource]) -> None:
+    from observant.cli.console import print_table, wide_enough
+    from observant.units import format_rate
+
+    now = time.time()
+    told = []
+    for row in rows:
+        known = row.rate is not None and row.rate_low is not None and row.rate_high is not None
+        trouble = f"{row.error} ×{row.failed_in_row}" if row.failed_in_row else row.state
+        told.append(
+            (
+                wide_enough(row.title or row.name, 44),
+                format_rate(row.rate) if row.rate is not None else "?",
+                f"{format_rate(row.rate_low or 0)} to {format_rate(row.rate_high or 0)}"
+                if known
+                else "",
+                f"{row.visits:,}",
+                f"{row.changes:,}",
+                ago(row.changed_at, now),
+                "paused" if row.state == "paused" else due(row.due_at, now),
+                trouble,
+            )
+        )
+    print_table(
+        (
+            *("source", "rate", "95 % interval", "visits", "changes"),
+            *("last change", "next visit", "state"),
+        ),
+        told,
+        words={"95 % interval", "state"},
+        pipe_width=160,
+    )

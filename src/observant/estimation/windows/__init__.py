@@ -1,0 +1,29 @@
+"""Rates that vary in time: Singh's consistent windows, the trend in each, and what comes next.
+
+`local_rates` cuts histories into windows and fits each; `predict_next` says when the next update is
+due; `calendar_rates` answers for a month or any other stretch of the calendar.
+"""
+
+from observant.estimation.windows.calendar import CalendarRates, calendar_rates
+from observant.estimation.windows.consistent import Windows, consistent_windows
+from observant.estimation.windows.points import UpdatePoints, update_points
+from observant.estimation.windows.prediction import Predictions, Rolled, predict_next, roll_forward
+from observant.estimation.windows.table import LocalRates, Trends, local_rates
+from observant.estimation.windows.weibull_rate import ESTIMATORS
+
+__all__ = [
+    "ESTIMATORS",
+    "CalendarRates",
+    "LocalRates",
+    "Predictions",
+    "Rolled",
+    "Trends",
+    "UpdatePoints",
+    "Windows",
+    "calendar_rates",
+    "consistent_windows",
+    "local_rates",
+    "predict_next",
+    "roll_forward",
+    "update_points",
+]

@@ -1,0 +1,426 @@
+"""Compare what a visit fetched with the last good version.
+
+Levels, cheapest first: "not modified"; equal bytes; equal normalised text; then the record of
+Brewington's table 3.1 and the term vectors. A page whose bytes are equal is never parsed.
+"""
+
+__all__ = ["Comparer", "Rules", "compare", "diff", "learned_noise"]
+
+from typing import Any
+
+from msgspec import to_builtins
+
+from observant.errors import UnreadableError
+from observant.observer.content.definition import (
+    GONE_STATUSES,
+    describe_change,
+    error_page,
+    judge,
+)
+from observant.observer.content.diffs import diff
+from observant.observer.content.digests import digest
+from observant.observer.content.document import Document
+from observant.observer.content.noise import (
+    describe,
+    known_noise,
+    learn,
+    learn_attributes,
+    seen_unchanged,
+)
+from observant.observer.content.normalisation import kind_of
+from observant.observer.content.record import changed_attributes, observed_again, record_of
+from observant.observer.content.rules import Rules
+from observant.observer.content.selection import select
+from observant.observer.content.terms import Difference, compare_terms
+from observant.observer.fetched import Fetched
+from observant.store.visit import Comparison, Error, Outcome, Previous, Validators
+
+VERSIONS = 8
+"""So many earlier versions are remembered by digest, to recognise one that returns."""
+IMPATIENT = 3
+"""A source that differs anew on so many visits beyond `confirm` has changed, confirmed or not."""
+_NO_DIFFERENCE = Difference(0.0, 0.0, 0.0)
+_FIELDS = (
+    "last_modified",
+    "content_length",
+    "num_tokens",
+    "image_hash",
+    "link_hash",
+    "structure_hash",
+)
+"""Attributes of the record that may be noise: an advert's image, a token in every link."""
+
+
+def compare(previous: Previous | None, fetched: Fetched, rules: Rules | None = None) -> Comparison:
+    """Compare once. See `Comparer`.
+
+    >>> first = Fetched(url="x:", status=200, body=b"<p>one two three", content_type="text/html")
+    >>> compare(None, first).outcome
+    'first'
+    """
+    return Comparer(rules).compare(previous, fetched)
+
+
+class Comparer:
+    """Compares by the rules of one source. Holds no state: everything learned is in `memory`.
+
+    >>> comparer = Comparer(Rules(css="p"))
+    >>> page = Fetched(url="x:", status=200, body=b"<p>one two three", content_type="text/html")
+    >>> found = comparer.compare(None, page)
+    >>> before = comparer.after(None, page, found)
+    >>> edit = Fetched(url="x:", status=200, body=b"<p>one two four", content_type="text/html")
+    >>> again = comparer.compare(before, edit)
+    >>> again.outcome, round(again.magnitude, 3), again.reason
+    ('changed', 0.816, 'the text changed by 82 %')
+    """
+
+    def __init__(self, rules: Rules | None = None) -> None:
+        self.rules = Rules() if rules is None else rules
+        self.selection_version = self.rules.version
+
+    def usable_validators(self, previous: Previous | None) -> bool:
+        """Whether a conditional request may be made: not when the selection has changed."""
+        return (
+            previous is not None
+            and previous.validators is not None
+            and previous.text is not None
+            and previous.selection_version == self.selection_version
+        )
+
+    def compare(self, previous: Previous | None, fetched: Fetched) -> Comparison:
+        """Never raises for what the world sent."""
+        found = self.unread(previous, fetched)
+        if found is not None:
+            return found
+        known = previous is not None and previous.digest_text is not None
+        digest_raw = digest(fetched.body)
+        try:
+            document = self._read(fetched)
+        except UnreadableError as error_:
+            return self.failed(previous, "content", str(error_))
+        if not known or previous is None:
+            return self._first(fetched, document, digest_raw, "the first good visit")
+        if previous.text is None:  # its snapshot has been thrown away: only digests are left
+            return self._without_text(previous, fetched, document, digest_raw)
+        return self._compared(previous, fetched, document, digest_raw)
+
+    def unread(self, previous: Previous | None, fetched: Fetched) -> Comparison | None:
+        """What can be said without reading the body; None when it must be read."""
+        known = previous is not None and previous.digest_text is not None
+        if fetched.status in GONE_STATUSES and fetched.error in {None, "http"}:
+            return self._missing(previous if known else None, f"status {fetched.status}")
+        if fetched.error is not None or not fetched.ok:
+            error: Error = fetched.error or "http"
+            return self.failed(
+                previous, error, fetched.message or f"{error}, status {fetched.status}"
+            )
+        if fetched.not_modified:
+            return self._not_modified(previous if known else None, fetched)
+        if (
+            known
+            and previous is not None
+            and previous.selection_version == self.selection_version
+            and not previous.memory.get("pending")
+            and digest(fetched.body) == previous.digest_raw
+        ):
+            return self._same_bytes(previous, fetched, previous.digest_raw)
+        return None
+
+    def after(
+        self,
+        previous: Previous | None,
+        fetched: Fetched,
+        found: Comparison,
+        validators: Validators | None = None,
+    ) -> Previous:
+        """What the next visit will be compared with: what the store keeps, in one value.
+
+        The new validators count only when the body was read and compared. After a failure the old
+        ones stay: they belong to the text that stays.
+        """
+        old = previous or Previous()
+        moved = found.digest_text is not None
+        return Previous(
+            digest_raw=found.digest_raw or old.digest_raw,
+            digest_text=found.digest_text or old.digest_text,
+            text=old.text if found.text is None else found.text,
+            record=found.record or old.record,
+            memory=found.memory,
+            validators=validators if found.complete else old.validators,
+            last_modified=fetched.last_modified if found.complete else old.last_modified,
+            selection_version=found.selection_version if moved else old.selection_version,
+            visited_at=fetched.started_at,
+        )
+
+    def _read(self, fetched: Fetched) -> Document:
+        kind = kind_of(fetched) if self.rules.kind == "auto" else self.rules.kind
+        if not fetched.body and kind in {"html", "json", "xml"}:
+            raise UnreadableError("the body is empty")
+        return select(fetched.body, kind, fetched.charset, self.rules)
+
+    # -- without reading the body -----------------------------------------------------------------
+
+    def failed(self, previous: Previous | None, error: Error, reason: str) -> Comparison:
+        """Nothing was observed: what was known stays as it was."""
+        return Comparison(
+            outcome="failed",
+            error=error,
+            reason=reason,
+            memory=dict(previous.memory) if previous else {},
+            selection_version=previous.selection_version if previous else "",
+        )
+
+    def _missing(self, previous: Previous | None, reason: str) -> Comparison:
+        if previous is None:
+            return self.failed(None, "http", f"never seen: {reason}")
+        memory = dict(previous.memory)
+        if memory.get("gone"):
+            return Comparison(
+                outcome="same",
+                digest_text=previous.digest_text,
+                magnitude=0.0,
+                memory=memory,
+                selection_version=previous.selection_version,
+                reason=f"still gone: {reason}",
+            )
+        if not self._confirmed(memory, "gone"):
+            return self._unconfirmed(previous, memory, f"seems gone: {reason}")
+        memory["gone"] = True
+        return Comparison(
+            outcome="gone",
+            magnitude=1.0,
+            angle=1.0,
+            memory=memory,
+            selection_version=previous.selection_version,
+            reason=f"the source is gone: {reason}",
+        )
+
+    def _not_modified(self, previous: Previous | None, fetched: Fetched) -> Comparison:
+        if previous is None or previous.selection_version != self.selection_version:
+            return self.failed(
+                previous, "content", '"not modified" answers a question we did not ask'
+            )
+        return self._same_bytes(previous, fetched, previous.digest_raw)
+
+    def _same_bytes(
+        self, previous: Previous, fetched: Fetched, digest_raw: bytes | None
+    ) -> Comparison:
+        memory = {name: value for name, value in previous.memory.items() if name != "pending"}
+        if memory.get("noise") and not fetched.not_modified:
+            memory["noise"] = to_builtins(seen_unchanged(known_noise(memory)))
+        back = memory.pop("gone", False)
+        return Comparison(
+            outcome="back" if back else "same",
+            digest_raw=digest_raw,
+            digest_text=previous.digest_text,
+            magnitude=1.0 if back else 0.0,
+            angle=1.0 if back else 0.0,
+            distance=None if back else 0.0,
+            record=observed_again(previous.record, fetched),
+            memory=memory,
+            selection_version=self.selection_version,
+            complete=True,
+            reason="the source is back, as it was" if back else "the same bytes",
+        )
+
+    # -- with the body ----------------------------------------------------------------------------
+
+    def _first(
+        self, fetched: Fetched, document: Document, digest_raw: bytes, reason: str
+    ) -> Comparison:
+        text = document.text
+        digest_text = digest(text)
+        return Comparison(
+            outcome="first",
+            digest_raw=digest_raw,
+            digest_text=digest_text,
+            record=record_of(document, fetched, digest_text.hex()[:16]),
+            text=text,
+            memory={"versions": [digest_text.hex()]},
+            selection_version=self.selection_version,
+            complete=True,
+            reason=reason,
+        )
+
+    def _without_text(
+        self, previous: Previous, fetched: Fetched, document: Document, digest_raw: bytes
+    ) -> Comparison:
+        """The old snapshot has been thrown away: compare digests, and keep what was learned."""
+        same_selection = self.selection_version == previous.selection_version
+        memory: dict[str, Any] = {}
+        if same_selection and self.rules.learn_noise and previous.memory.get("noise"):
+            state = known_noise(previous.memory)
+            learned = learn(document, document.lines, state, keep=self.rules.keep)
+            document = document.replace(learned.lines, [""] * len(learned.lines))
+            memory["noise"] = to_builtins(learned.state)
+        first = self._first(fetched, document, digest_raw, "")
+        same = same_selection and first.digest_text == previous.digest_text
+        gone = bool(previous.memory.get("gone"))
+        outcome: Outcome = "back" if gone else "same" if same else "changed"
+        return Comparison(
+            outcome=outcome,
+            digest_raw=digest_raw,
+            digest_text=first.digest_text,
+            magnitude=1.0 if gone else 0.0 if same else None,
+            attributes=changed_attributes(previous.record, first.record or {}),
+            record=first.record,
+            text=first.text,
+            memory=first.memory | memory,
+            selection_version=self.selection_version,
+            complete=True,
+            reason="the same text" if same else "the text differs; the old one is not kept",
+        )
+
+    def _compared(
+        self, previous: Previous, fetched: Fetched, document: Document, digest_raw: bytes
+    ) -> Comparison:
+        rules = self.rules
+        memory = dict(previous.memory)
+        same_selection = previous.selection_version == self.selection_version
+        if not same_selection:
+            memory = {name: memory[name] for name in ("gone",) if name in memory}
+        old_lines, new_lines = (previous.text or "").split("\n"), document.lines
+        record = record_of(document, fetched, "")
+        ignored: list[str] = []
+        settled: list[str] = []
+        noise = known_noise(memory)
+        if rules.learn_noise and rules.change != "bytes" and same_selection:
+            learned = learn(document, old_lines, noise, keep=rules.keep)
+            new_lines, old_lines = learned.lines, learned.old_lines
+            ignored, settled = learned.ignored, learned.settled
+            noise, memory["noise"] = learned.state, {}
+        new_text = "\n".join(new_lines)
+        digest_text = digest(new_text)
+        record["text_hash"] = digest_text.hex()[:16]
+        text_differs = old_lines != (new_lines or [""])
+        if "noise" in memory and not text_differs and document.tags:
+            fields = {
+                f"@{name}": str(record[name]) for name in _FIELDS if name not in rules.attributes
+            }
+            noise, quiet = learn_attributes(noise, fields, rules.keep)
+            ignored += quiet
+        else:
+            ignored += [a for a, field in noise.items() if a[:1] == "@" and field.noise]
+        if "noise" in memory:
+            memory["noise"] = to_builtins(noise)
+        attributes = tuple(
+            name
+            for name in changed_attributes(previous.record, record)
+            if f"@{name}" not in ignored
+        )
+        difference = _NO_DIFFERENCE
+        if text_differs:
+            weighted = rules.query if rules.change == "query" else None
+            difference = compare_terms(old_lines, new_lines, weighted, rules.other_terms)
+
+        if not same_selection and digest_raw == previous.digest_raw:
+            changed, why = False, "the same bytes under a new selection"
+        else:
+            bytes_differ = digest_raw != previous.digest_raw
+            changed = judge(rules, bytes_differ, text_differs, attributes, difference)
+            why = describe_change(rules, difference, attributes, previous.record, record)
+            if not same_selection:
+                why += "; the selection has changed too"
+            elif settled:
+                why += "; a field that changed on every visit has settled"
+
+        gone = bool(memory.get("gone"))
+        if changed and not gone:
+            smaller = 2 * len(new_text) < len(previous.text or "")
+            trouble = error_page(document, previous.record, difference, smaller)
+            if trouble == "not-found":
+                return self._missing(previous, f"the page says {document.title!r}"[:200])
+            if trouble == "trouble":
+                return self.failed(previous, "content", f"the page says {document.title!r}"[:200])
+        if gone and not (changed or text_differs):
+            why = "as it was"
+        if changed and not gone and not self._confirmed(memory, digest_text.hex()):
+            return self._unconfirmed(previous, memory, why)
+        if not changed:
+            memory.pop("pending", None)
+        memory.pop("gone", None)
+
+        moved = changed or gone or not same_selection
+        remasked = "\n".join(old_lines)
+        if not moved and remasked != previous.text:
+            kept_text: str | None = remasked
+        else:
+            kept_text = new_text if moved else None
+        kept_digest = digest_text
+        if not moved:
+            kept_digest = digest(remasked) if kept_text is not None else previous.digest_text or b""
+        versions = list(memory.get("versions", ()))
+        back_to = None
+        if kept_digest.hex() not in versions[-1:]:
+            if changed and digest_text.hex() in versions:
+                back_to = digest_text
+                versions.remove(digest_text.hex())
+            memory["versions"] = [*versions, kept_digest.hex()][-VERSIONS:]
+        masked = tuple(item for item in describe(noise) if item["address"] in set(ignored))
+        outcome: Outcome
+        if gone:
+            outcome, reason = "back", f"the source is back: {why}"
+        elif changed:
+            outcome, reason = "changed", why + ("; an earlier version is back" if back_to else "")
+        else:
+            outcome = "same"
+            reason = _why_same(why, same_selection, text_differs, masked)
+        return Comparison(
+            outcome=outcome,
+            digest_raw=digest_raw,
+            digest_text=kept_digest,
+            magnitude=1.0 if gone else difference.magnitude,
+            angle=difference.angle,
+            distance=difference.distance,
+            length=difference.length if text_differs else None,
+            attributes=attributes,
+            record=record,
+            noise=masked,
+            back_to=back_to,
+            text=kept_text,
+            memory=memory,
+            selection_version=self.selection_version,
+            complete=True,
+            reason=reason,
+        )
+
+    # -- a second look ----------------------------------------------------------------------------
+
+    def _confirmed(self, memory: dict[str, Any], seen: str) -> bool:
+        """One step of the second look; `memory` remembers what waits for confirmation."""
+        if not self.rules.confirm:
+            return True
+        pending = memory.get("pending") or {"seen": seen, "times": 0, "visits": 0}
+        times = pending["times"] + 1 if pending["seen"] == seen else 1
+        visits = pending["visits"] + 1
+        if times > self.rules.confirm or visits > self.rules.confirm + IMPATIENT:
+            memory.pop("pending", None)
+            return True
+        memory["pending"] = {"seen": seen, "times": times, "visits": visits}
+        return False
+
+    def _unconfirmed(self, previous: Previous, memory: dict[str, Any], reason: str) -> Comparison:
+        return Comparison(
+            outcome="unconfirmed",
+            memory=memory,
+            selection_version=previous.selection_version,
+            reason=f"to be confirmed: {reason}",
+        )
+
+
+def _why_same(
+    why: str, same_selection: bool, text_differs: bool, noise: tuple[dict[str, Any], ...]
+) -> str:
+    if not same_selection:
+        return why if "bytes" in why else "the same text under a new selection"
+    if text_differs:
+        return f"too little to count: {why}"
+    return f"the same text, {len(noise)} noisy fields ignored" if noise else "the same text"
+
+
+def learned_noise(previous: Previous | None) -> list[dict[str, Any]]:
+    """The fields of a source that were learned to be noise, for people.
+
+    To watch a field all the same, put its address into `Rules.keep`.
+    """
+    return describe(known_noise(previous.memory)) if previous else []

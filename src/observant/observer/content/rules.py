@@ -1,0 +1,198 @@
+"""What a user may say about one source: where to look, what to overlook, what counts as a change.
+
+`Rules` is a plain value that can stand in a config file. Bad rules are refused when they are
+made, with the rule named, never at the hundredth visit.
+"""
+
+__all__ = ["CHANGES", "Rules", "compiled_pattern"]
+
+import functools
+import re
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from observant.errors import InputError
+from observant.observer.content.digests import short_digest
+
+Change = Literal["bytes", "text", "structure", "magnitude", "query"]
+CHANGES: tuple[str, ...] = get_args(Change)
+
+LONGEST_EXPRESSION = 2_000
+MOST_REPEATS = 100_000
+SELECTORS = ("css", "xpath", "jsonpath", "jmespath", "regex")
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Selection, noise and definition of change for one source.
+
+    >>> Rules(css="#price", ignore=("updated at .*",)).version == Rules(css="#price").version
+    False
+    >>> Rules(css="#price[")
+    Traceback (most recent call last):
+    observant.errors.InputError: css: this is not a CSS selector: '#price[' ...
+    """
+
+    kind: Literal["auto", "html", "json", "xml", "text"] = "auto"
+    """How to read the body; "auto" asks its type and its first bytes."""
+
+    css: str | None = None
+    xpath: str | None = None
+    jsonpath: str | None = None
+    jmespath: str | None = None
+    regex: str | None = None
+    """After the other selections: keep what matches (its first group when it has one)."""
+
+    drop: tuple[str, ...] = ()
+    """CSS selectors of parts that do not count."""
+    ignore: tuple[str, ...] = ()
+    """Regular expressions of text that does not count."""
+    whitespace: bool = False
+    """True: white space counts. It is folded otherwise."""
+    sort_lines: bool = False
+    unique_lines: bool = False
+
+    change: Change = "text"
+    """What counts: any byte; the normalised text; the structure (`attributes`); a magnitude of at
+    least `threshold`; the same, weighted by the terms of `query`."""
+    threshold: float = 0.0
+    attributes: tuple[str, ...] = ()
+    """For "structure": these attributes of the record only, e.g. num_links and link_hash."""
+    query: dict[str, float] = {}
+    """Terms that matter and how much, e.g. {"bayesian": 2, "network": 1}."""
+    other_terms: float = 0.0
+    """The weight of all other terms under "query"."""
+
+    confirm: int = 0
+    """So many further visits must see the same change before it is reported."""
+    learn_noise: bool = True
+    keep: tuple[str, ...] = ()
+    """Addresses of fields that are never noise, as the list of learned noise shows them."""
+
+    def __post_init__(self) -> None:
+        chosen = [name for name in SELECTORS[:4] if getattr(self, name)]
+        if len(chosen) > 1:
+            raise InputError(f"choose one of {' and '.join(chosen)}: a source has one selection")
+        for name in SELECTORS:
+            check_expression(name, getattr(self, name))
+        for expression in self.drop:
+            check_expression("css", expression, named="drop")
+        for expression in self.ignore:
+            check_expression("regex", expression, named="ignore")
+        if self.change not in CHANGES:
+            raise InputError(f"change: {self.change!r} is none of {', '.join(CHANGES)}")
+        if not 0 <= self.threshold <= 1:
+            raise InputError(f"threshold: {self.threshold} is not between 0 and 1")
+        if not 0 <= self.confirm <= 10:
+            raise InputError(f"confirm: {self.confirm} is not between 0 and 10 further visits")
+        if self.change == "query" and not self.query:
+            raise InputError('query: change = "query" needs the terms that matter')
+        if self.attributes:
+            from observant.observer.content.record import ATTRIBUTES
+
+            unknown = sorted(set(self.attributes) - set(ATTRIBUTES))
+            if unknown:
+                raise InputError(
+                    f"attributes: {', '.join(unknown)} is none of {', '.join(ATTRIBUTES)}"
+                )
+
+    @property
+    def selects(self) -> bool:
+        return any(getattr(self, name) for name in SELECTORS)
+
+    @property
+    def expressions(self) -> bool:
+        """Whether anything of the user's is evaluated on the page."""
+        return self.selects or bool(self.drop or self.ignore)
+
+    @property
+    def version(self) -> str:
+        """Changes with everything that shapes the text, and with nothing else.
+
+        Validators and snapshots of another version cannot be compared with: the next request must
+        be unconditional.
+        """
+        return _version(
+            msgspec.json.encode(
+                [
+                    self.kind,
+                    *(getattr(self, name) for name in SELECTORS),
+                    self.drop,
+                    self.ignore,
+                    self.whitespace,
+                    self.sort_lines,
+                    self.unique_lines,
+                    self.change == "bytes",
+                ]
+            )
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def _version(shape: bytes) -> str:
+    return short_digest(shape)
+
+
+def check_expression(language: str, expression: str | None, *, named: str | None = None) -> None:
+    if expression is None:
+        return
+    name = named or language
+    if not expression.strip() or len(expression) > LONGEST_EXPRESSION:
+        raise InputError(f"{name}: empty, or longer than {LONGEST_EXPRESSION:,} characters")
+    from observant.observer.content import selection
+
+    try:
+        selection.COMPILERS[language](expression)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+_REPEAT = re.compile(r"\{(\d+)(?:,\d*)?\}")
+_CLASS = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
+
+
+def _written_out(expression: str) -> int:
+    r"""About how many parts a regular expression has once ``{n}`` is written out: (a{9}){9} has 81.
+
+    Compiling does that, whatever memory it takes.
+
+    >>> _written_out("(a{9}){9}") > 81, _written_out(r"[{9}]\{9}x*") < 9
+    (True, True)
+    """
+    sizes, last, place = [0], 0, 0
+    while place < len(expression):
+        character = expression[place]
+        repeat = _REPEAT.match(expression, place) if character == "{" else None
+        cluster = _CLASS.match(expression, place) if character == "[" else None
+        place = (repeat or cluster).end() if repeat or cluster else place + 1  # type: ignore[union-attr]
+        if character == "(":
+            sizes.append(0)
+            continue
+        if repeat:
+            times = min(int(repeat[1][:9]), 10**9)
+            added = last * max(times - 1, 0)
+            last += added
+        elif character == ")" and len(sizes) > 1:
+            added = last = 1 + sizes.pop()
+        else:
+            place += character == "\\"
+            added = last = 1
+        sizes[-1] += added
+        if sizes[-1] > MOST_REPEATS:
+            break
+    return max(sizes)
+
+
+def compiled_pattern(expression: str) -> Any:
+    """A regular expression of the user's, to be run only with a time limit."""
+    import regex
+
+    if _written_out(expression) > MOST_REPEATS:
+        raise InputError(
+            f"this regular expression repeats too much: {expression!r} (it would be written out to "
+            f"more than {MOST_REPEATS:,} parts)"
+        )
+    try:
+        return regex.compile(expression, regex.MULTILINE | regex.VERSION0)
+    except (regex.error, OverflowError, RecursionError) as error:
+        raise InputError(f"this is not a regular expression: {expression!r} ({error})") from None

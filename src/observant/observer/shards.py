@@ -1,0 +1,390 @@
+"""Which sources an observer watches: those of the shards it holds, as somebody has described them.
+
+Several observers can share a store. Hosts are hashed into shards, and a shard belongs to one
+observer at a time, by a lease that it renews. What somebody changes by hand is taken up soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from observant.errors import InputError
+from observant.observer.config import SourceSettings
+from observant.observer.content import Comparer, Rules, learned_noise
+from observant.observer.events import Standing
+from observant.observer.honesty import Audits
+from observant.observer.outage import Outage
+from observant.observer.permission import Permission
+from observant.observer.query_members import retire_orphans
+from observant.observer.schedule import Planned, Schedule
+from observant.observer.settings import settings_of
+from observant.observer.sources import Surroundings, host_of, make_source
+from observant.observer.sources.base import origin_of
+from observant.observer.spot_checks import SpotChecks
+from observant.planning.schedule.learning import learn_prior
+from observant.store import SHARDS
+from observant.store.patience import Patience
+from observant.store.visit import Previous
+from observant.times import DAY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from observant.observer.clock import Clock
+    from observant.observer.config import Config
+    from observant.observer.hours import ActiveHours
+    from observant.observer.settings import InForce
+    from observant.observer.sources import Source
+    from observant.observer.transport import Transport
+    from observant.store import Scheduled, Store, StoredSource
+    from observant.store.visit import Visit
+
+__all__ = ["Watched", "Watching", "make_transport", "own_settings", "touch"]
+
+log = logging.getLogger("observant.observer")
+
+CHANGED_BY_HAND = "sources.changed"
+_AT_ONCE = 2000
+_MOVED = 60.0
+"""Seconds by which a due time may differ from the one in the store, and nobody minds."""
+
+
+def touch(store: Store) -> None:
+    """Tell running observers that somebody has added, changed or removed sources."""
+    store.settings.set(CHANGED_BY_HAND, os.urandom(8).hex())
+
+
+@dataclass
+class Watched:
+    """A source that this observer visits."""
+
+    row: StoredSource
+    settings: SourceSettings
+    hours: ActiveHours | None
+    source: Source | None = None
+    noise: int = 0
+    """Fields that were known to be noise before the last visit."""
+    selection: str = ""
+    """Which rules the version before was compared by."""
+    text: str | None = None
+    """The version before, while a visit is under way."""
+    standing: Standing = field(default_factory=Standing)
+
+    def begins_anew(self, visit: Visit) -> bool:
+        """Whether what earlier visits said counts no more: for the rate, for charts, for exports.
+
+        It does not when somebody has edited what is compared, and when this visit has unmasked
+        noise: earlier changes may have been nothing else.
+        """
+        found = visit.comparison
+        if found is None or visit.outcome == "failed":
+            return False
+        if self.selection and found.selection_version != self.selection:
+            return True
+        if found.outcome != "same" or not found.noise:
+            return False
+        return len(learned_noise(Previous(memory=found.memory))) > self.noise
+
+    refused: InputError | None = None
+    """Why its settings cannot be used: every visit fails with that until somebody mends them."""
+    spot_check: float | None = None
+    """How many spot checks a day it could expect, while the visit under way is one."""
+
+
+def own_settings(row: StoredSource) -> dict[str, Any]:
+    """The settings of a source itself; an importance of 1 leaves the word to its tags."""
+    return row.config | ({"importance": row.importance} if row.importance != 1.0 else {})
+
+
+class Watching:
+    """The sources of one observer, in its schedule."""
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        *,
+        clock: Clock,
+        transport: Transport | None,
+        functions: dict[str, Callable[..., Any]],
+        name: str,
+        want: int,
+        lease: float,
+        seed: int,
+    ) -> None:
+        self.store, self.config, self.clock, self.name = store, config, clock, name
+        self.lease, self._want = lease, want
+        self.patience = Patience(store)
+        self.audits = Audits(seed)
+        self.outage = Outage()
+        self.permission = Permission(config, functions)
+        self._given, self._seed = config, seed
+        self._seen_settings: InForce | None = None
+        self.spot_checks = SpotChecks(seed)
+        self.schedule = self._new_schedule()
+        self._transport, self._owns_transport = transport, transport is None
+        self._functions = functions
+        self._watched: dict[str, Watched] = {}
+        self._fences: dict[int, int] = {}
+        self._under_way: Counter[int] = Counter()
+        """Visits under way in each shard."""
+        self._seen_change: Any = None
+
+    def _new_schedule(self) -> Schedule:
+        return Schedule(
+            self.config.budget_per_day,
+            objective=self.config.objective,
+            grace=self.config.grace_days,
+            host_delay=self.config.host_delay_days,
+            speed=self.clock.speed,
+            seed=self._seed,
+            start=self.clock.time(),
+        )
+
+    async def _hold_shards(self) -> None:
+        """Hold a fair share of the shards; take up and drop their sources.
+
+        A shard that others are to have is given back when no visit to it is under way any more.
+        """
+        held = await self.patience.call(self._lease)
+        staying = dict(sorted(held.items())[: await self.patience.call(self._fair_share)])
+        for name in [n for n, w in self._watched.items() if w.row.shard not in staying]:
+            self._forget(name)
+        new = set(staying) - set(self._fences)
+        before, held_now = len(self._fences), len(staying)
+        if held_now != before and staying:
+            self._share_budget(held_now)
+        self._fences = staying
+        leaving = {
+            shard: fence
+            for shard, fence in held.items()
+            if shard not in staying and not self._under_way[shard]
+        }
+        if leaving:
+            await self.patience.call(self.store.leases.release, self.name, leaving, self._store_now)
+        if new:
+            await self._watch(await self._rows(new))
+        if before != held_now and {before, held_now} != {0, SHARDS}:  # we are not alone
+            told = {"shards": f"{held_now}/{SHARDS}", "sources": len(self._watched)}
+            log.info("the observers share the work anew", extra=told)
+
+    def _lease(self) -> dict[int, int]:
+        return self.store.leases.take(
+            self.name, self._fair_share(), self._store_now, self.lease * self.clock.speed
+        )
+
+    def _fair_share(self) -> int:
+        """How many shards we may hold, since others want theirs."""
+        now = self._store_now if self._store_now is not None else time.time()
+        since = now - self.lease / 2 * self.clock.speed
+        recent = self.store.leases.observers(since=since, living=True, now=now)
+        others = sum(other.name != self.name for other in recent)
+        return min(self._want, -(-SHARDS // (1 + others)))
+
+    @property
+    def _store_now(self) -> float | None:
+        """Our time for the store: its own, unless ours is another."""
+        return self.clock.time() if self.clock.speed != 1.0 else None
+
+    async def _refresh(self) -> None:
+        """Take up what somebody has changed by hand."""
+        if await self._take_up_settings():
+            await self._tell_due_times()
+        seen = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
+        if seen == self._seen_change:
+            return
+        self._seen_change = seen
+        if any(watched.row.kind == "query" for watched in self._watched.values()):
+            await self.patience.call(retire_orphans, self.store)
+        rows = await self._rows(set(self._fences))
+        there = {row.source.name for row in rows}
+        for name in [n for n in self._watched if n not in there]:
+            self._forget(name)
+        changed = []
+        for row in rows:
+            watched = self._watched.get(row.source.name)
+            if watched is None or watched.row.updated_at < row.source.updated_at:
+                self._forget(row.source.name)
+                changed.append(row)
+        await self._watch(changed)
+
+    async def _take_up_settings(self) -> bool:
+        """Take up budget, objective, grace and retention if somebody has changed them meanwhile."""
+        found = await self.patience.call(settings_of, self.store, self._given)
+        if found == self._seen_settings:
+            return False
+        self._seen_settings = found
+        for name, reason in found.refused.items():
+            log.error("a kept setting cannot be used", extra={"setting": name, "reason": reason})
+        before, after = self.config, found.config
+        another = (after.objective, after.grace_days) != (before.objective, before.grace_days)
+        rows = await self._rows(set(self._fences)) if another else []
+        self.config = after  # from here on nobody sees half of it
+        if another:
+            prior = self.schedule.prior
+            self.schedule = self._new_schedule()
+            self.schedule.restore_prior(prior)
+            self._watched.clear()
+            await self._watch(rows)
+        self._share_budget(len(self._fences) or SHARDS)
+        return True
+
+    def _share_budget(self, held: int) -> None:
+        """The budget is one for all observers of a store: each spends the part of its shards, and a
+        small share of that on spot checks.
+        """
+        checks = self.config.spot_checks_per_day
+        self.schedule.set_budget((self.config.budget_per_day - checks) * held / SHARDS)
+        self.spot_checks.set_rate(checks * held / SHARDS, self.clock.time())
+
+    async def _learn_priors(self) -> None:
+        """Learn how rates are distributed here, and tell the store what follows for each source."""
+        lesson, schedule = self.schedule.lesson(), self.schedule
+        try:
+            learned = await asyncio.to_thread(learn_prior, lesson)
+        except Exception:  # the priors of before will do
+            log.exception("the priors could not be learned")
+            return
+        if schedule is self.schedule:  # somebody may have changed the objective meanwhile
+            schedule.take_in(learned)
+            await self._settle()
+            await self.patience.call(self._save_prior)
+            await self._tell_rates()
+
+    def _save_prior(self) -> None:
+        self.store.settings.set("observer.prior", self.schedule.prior.state())
+
+    async def _tell_rates(self) -> None:
+        """Write down the rates of all sources, since another prior has moved them."""
+        beliefs = self.schedule.beliefs()
+        known = [n for n, w in self._watched.items() if w.row.rate is not None and n in beliefs]
+        for some in range(0, len(known), _AT_ONCE):  # visits are recorded in between
+            rates = {name: beliefs[name] for name in known[some : some + _AT_ONCE]}
+            await self.patience.call(self.store.sources.set_rates, rates)
+
+    async def _tell_due_times(self) -> None:
+        """Write down when sources are due, where another budget or prior has moved that."""
+        seen = [w.row for w in self._watched.values() if w.row.good_at is not None]
+        due = [(row, self.schedule.due_at(row.name)) for row in seen if row.name in self.schedule]
+        moved = [(row.name, at) for row, at in due if abs(at - (row.due_at or 0.0)) > _MOVED]
+        for some in range(0, len(moved), _AT_ONCE):  # visits are recorded in between
+            await self.patience.call(
+                self.store.sources.set_due, dict(moved[some : some + _AT_ONCE])
+            )
+
+    async def _rows(self, shards: set[int] | None) -> list[Scheduled]:
+        return await self.patience.call(lambda: list(self.store.sources.scheduled(shards)))
+
+    async def _watch(self, rows: Sequence[Scheduled]) -> None:
+        """Take up these sources, some at a time, so that nobody has to wait for long."""
+        for some in range(0, len(rows), _AT_ONCE):
+            self.schedule.place(self._planned(rows[some : some + _AT_ONCE]))
+            await asyncio.sleep(0)
+        self.outage.hosts = len({w.row.host for w in self._watched.values()})
+        await self._settle()
+
+    async def _settle(self) -> None:
+        """Find the price of a visit anew, some sources at a time."""
+        for _ in self.schedule.settling():
+            await asyncio.sleep(0)
+
+    def _planned(self, rows: Iterable[Scheduled]) -> list[Planned]:
+        planned, now = [], self.clock.time()  # a wrong clock may have put a visit after that
+        read: dict[Any, tuple[SourceSettings, ActiveHours | None, dict[str, float]]] = {}
+        refused: dict[Any, InputError] = {}
+        for scheduled in rows:
+            row = scheduled.source
+            if not row.host:
+                row = msgspec.structs.replace(row, host=host_of(row.kind, row.url or row.name))
+            own = own_settings(row)
+            url = row.url or row.name
+            origin = origin_of(url) if self.config.shares_headers else ""
+            alike = (tuple(row.tags), msgspec.json.encode(own), origin)
+            try:
+                if alike not in read:  # most of many sources have the same settings
+                    settings = self.config.settings_of(row.tags, own, row.name, url)
+                    limits = self.config.limits_of(settings)
+                    read[alike] = settings, settings.hours, limits
+            except InputError as error:
+                log.warning("this source cannot be visited", extra={"reason": str(error)})
+                usual = SourceSettings()
+                read[alike] = usual, None, self.config.limits_of(usual)
+                refused[alike] = error
+            if row.name in self._watched:
+                continue
+            settings, hours, limits = read[alike]
+            self._watched[row.name] = Watched(
+                row, settings, hours, standing=Standing.of(row), refused=refused.get(alike)
+            )
+            if reason := self.permission.refusal(row):
+                told = {"source": row.name, "reason": reason}
+                log.warning("this source is not visited", extra=told)
+                continue
+            planned.append(
+                Planned(
+                    row.name,
+                    row.host,
+                    importance=settings.importance,
+                    **limits,
+                    last_at=None if row.good_at is None else min(row.good_at, now),
+                    likelihood=scheduled.posterior,
+                )
+            )
+        return [p for p in planned if p.name not in self.schedule]
+
+    def _forget(self, name: str) -> None:
+        self.schedule.remove(name)
+        self._watched.pop(name, None)
+
+    def _make(self, watched: Watched) -> Source:
+        if watched.refused is not None:
+            raise InputError(watched.refused.message, source=watched.row.name)
+        row, settings = watched.row, watched.settings
+        rules = msgspec.convert(settings.compare, Rules)
+        made: Any = make_source(
+            row.kind, row.name, row.url or row.name, settings, Comparer(rules), self._around(row)
+        )
+        if row.name in self._functions:
+            made.function = self._functions[row.name]
+        return made  # type: ignore[no-any-return]
+
+    def _around(self, row: StoredSource) -> Surroundings:
+        reason = self.permission.refusal(row)
+        if self._transport is None and self._owns_transport and row.kind not in _WITHOUT_NETWORK:
+            self._transport = make_transport(self.config, self.clock)
+        return Surroundings(
+            self._transport,
+            time=self.clock.time,
+            audits=self.audits,
+            trusted=not reason,
+            reason=reason,
+        )
+
+    async def _close_transport(self) -> None:
+        if self._owns_transport and self._transport is not None:
+            await self._transport.close()
+            self._transport = None
+
+
+_WITHOUT_NETWORK = frozenset({"file", "command", "callable"})
+
+
+def make_transport(config: Config, clock: Clock | None = None) -> Transport:
+    """The way to the network that a configuration asks for."""
+    from observant.observer.transport import Guard, Limits, Politeness, Transport
+
+    return Transport(
+        contact=config.contact or None,
+        limits=msgspec.convert(config.limits, Limits, strict=False),
+        guard=Guard(allow=config.allow),
+        politeness=Politeness(floor=config.host_delay_days * DAY),
+        clock=clock,
+    )

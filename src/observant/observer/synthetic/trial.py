@@ -1,0 +1,235 @@
+"""Run the real observer over the synthetic web, and judge it: the truth is known here.
+
+What is judged is the second part of the time, after the observer has learned; the same budget is
+spent evenly (uniform) and by somebody who knows all rates (clairvoyant) on the same updates.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from observant.observer.clock import AcceleratedClock
+from observant.observer.config import Config
+from observant.observer.loop import Observer
+from observant.observer.program import describe, run_observer
+from observant.observer.schedule import warm_up
+from observant.observer.synthetic.server import locate, serving
+from observant.observer.transport import Guard, Politeness, Transport
+from observant.simulation import Visits, World, account, replay
+from observant.simulation.policies import Clairvoyant, UniformPolicy
+from observant.store import open_store
+from observant.times import DAY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from observant.observer.metrics import Status
+    from observant.observer.synthetic.web import DemoWorld
+    from observant.simulation import Score
+    from observant.store import Store, Visit
+
+__all__ = ["Judgement", "judge", "run_demo"]
+
+_LEARNING = 0.5
+"""Share of the time that is for learning and not judged."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """What the observer believed and achieved, beside the truth."""
+
+    world: DemoWorld
+    budget: float
+    """Visits a day that were allowed."""
+    spent: float
+    """Visits a day that were made."""
+    visits: int
+    changes: int
+    failures: int
+    not_modified: int
+    lies: int
+    peak: int
+    """The most downloaders at once."""
+    seconds: float
+    achieved: float
+    """Share of time in which copies were fresh, by the truth, after the learning."""
+    predicted: float
+    """The same as the observer believed it, averaged over that time."""
+    planned: float
+    """What its plan promised in the end."""
+    uniform: float
+    clairvoyant: float
+    covered: float
+    """Share of the pages whose true rate lies in its 95 % interval."""
+    covered_poisson: float
+    """The same for pages that change by a Poisson process, noisy ones too."""
+    rate: NDArray[np.float64]
+    rate_low: NDArray[np.float64]
+    rate_high: NDArray[np.float64]
+    truth: NDArray[np.float64]
+    """Updates a day that each page really had."""
+    seen: NDArray[np.int64]
+    """Visits to each page."""
+    curve: list[dict[str, float]]
+    """Day by day: achieved, predicted, uniform."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers, without the columns."""
+        names = (
+            "budget", "spent", "visits", "changes", "failures", "not_modified", "lies", "peak",
+            "seconds", "achieved", "predicted", "planned", "uniform", "clairvoyant", "covered",
+            "covered_poisson",
+        )  # fmt: skip
+        share = self.achieved / self.clairvoyant
+        return {
+            "pages": self.world.pages,
+            "days": self.world.days,
+            "seed": self.world.seed,
+            **{name: getattr(self, name) for name in names},
+            "share_of_clairvoyant": share,
+        }
+
+
+async def run_demo(
+    file: Path | str,
+    world: DemoWorld,
+    *,
+    seconds: float = 60.0,
+    visits_per_page: float = 12.0,
+    show: Callable[[Status], None] | None = None,
+) -> Judgement:
+    """Watch the synthetic web for so many seconds, in which all its days pass."""
+    budget = world.pages * visits_per_page / world.days
+    config = Config(budget=budget, store=str(file), defaults={"min_period": "1s"})
+    warm_up()
+    # It ends on the midnight that was last, so that whoever looks at the store finds it recent.
+    start = time.time() // DAY * DAY - math.ceil(world.days) * DAY
+    clock = AcceleratedClock(speed=world.days * DAY / seconds, start=start)
+    with serving(world) as server, open_store(file, durable=False, clock=clock.time) as store:
+        store.sources.add([describe(world.url(page)) for page in range(world.pages)])
+        clock.restart()
+        transport = Transport(
+            user_agent="observant-demo/1",
+            guard=Guard(allow=["127.0.0.0/8"]),
+            proxies={},
+            politeness=Politeness(patience=30 * DAY),
+            locate=locate(server.port),
+            clock=clock,
+        )
+        server.begin(clock)
+        observer = Observer(store, config, clock=clock, transport=transport, seed=world.seed)
+        believed: list[Status] = []
+
+        def look(status: Status) -> None:
+            believed.append(status)
+            if show is not None:
+                show(status)
+
+        async with transport:
+            await run_observer(
+                observer, until=start + world.days * DAY, each=min(0.5, seconds / 60), show=look
+            )
+        if clock.time() - start < 0.9 * world.days * DAY:
+            raise KeyboardInterrupt  # stopped before its time: there is nothing to judge
+        return judge(world, store, observer, believed, start=start, seconds=seconds)
+
+
+def judge(
+    world: DemoWorld,
+    store: Store,
+    observer: Observer,
+    believed: list[Status],
+    *,
+    start: float,
+    seconds: float,
+) -> Judgement:
+    """Compare what was believed and done with what was true."""
+    page_of = {describe(world.url(page)).name: page for page in range(world.pages)}
+    rows = _visits(store)
+    page = np.array([page_of[row.source] for row in rows], np.int64)
+    day = np.array([(row.started_at - start) / DAY for row in rows])
+    # Whoever is told "not modified" falsely has seen nothing.
+    blind = np.array(
+        [row.outcome == "failed" or (row.status == 304 and world.stuck(p))
+         for row, p in zip(rows, page.tolist(), strict=True)]
+    )  # fmt: skip
+    truth = World(
+        times=world.updates.times,
+        offsets=world.updates.offsets,
+        group=np.zeros(world.pages, np.int64),
+        importance=np.ones(world.pages),
+        dated=np.zeros(world.pages, bool),
+        budget=len(rows) / world.days,
+        start=0.0,
+        end=world.days,
+        known=False,
+    )
+    begin = _LEARNING * world.days
+    visits = Visits.from_flat(page, day, blind, sources=world.pages)
+    score = account(visits, truth, score_from=begin)
+    even = account(replay(UniformPolicy(), truth), truth, score_from=begin)
+    best = account(replay(Clairvoyant(), truth), truth, score_from=begin)
+    beliefs = observer.beliefs()
+    rates = np.array([beliefs[describe(world.url(p)).name] for p in range(world.pages)])
+    inside = (rates[:, 1] <= world.rates) & (world.rates <= rates[:, 2])
+    poisson = np.array([kind in ("poisson", "noisy") for kind in world.kinds]) & world.reliable
+    at = np.array([(s.at - start) / DAY for s in believed])
+    late = [s for s, day in zip(believed, at, strict=True) if day >= begin] or believed[-1:]
+    return Judgement(
+        world=world,
+        budget=observer.schedule.budget,
+        spent=len(rows) / world.days,
+        visits=len(rows),
+        changes=observer.tally.changes,
+        failures=observer.tally.outcomes["failed"],
+        not_modified=observer.tally.not_modified,
+        lies=observer.audits.lies,
+        peak=observer.peak,
+        seconds=seconds,
+        achieved=score.summary()["freshness"],
+        predicted=float(np.mean([s.alpha for s in late])),
+        planned=float(np.mean([s.alpha_planned for s in late])),
+        uniform=even.summary()["freshness"],
+        clairvoyant=best.summary()["freshness"],
+        covered=float(inside.mean()),
+        covered_poisson=float(inside[poisson].mean()),
+        rate=rates[:, 0],
+        rate_low=rates[:, 1],
+        rate_high=rates[:, 2],
+        truth=world.rates,
+        seen=np.bincount(page, minlength=world.pages),
+        curve=_curve(score, even, at, np.array([s.alpha for s in believed])),
+    )
+
+
+def _visits(store: Store) -> list[Visit]:
+    rows: list[Visit] = []
+    while True:
+        part = store.visits.list(
+            limit=10_000, after=rows[-1].id if rows else None, oldest_first=True
+        )
+        rows.extend(part)
+        if len(part) < 10_000:
+            return sorted(rows, key=lambda row: row.started_at)
+
+
+def _curve(
+    score: Score, even: Score, days: NDArray[np.float64], alphas: NDArray[np.float64]
+) -> list[dict[str, float]]:
+    return [
+        {
+            "day": mine["day"],
+            "achieved": mine["freshness"],
+            "uniform": other["freshness"],
+            "predicted": float(np.interp(mine["day"], days, alphas)) if len(days) else np.nan,
+        }
+        for mine, other in zip(score.learning_curve(), even.learning_curve(), strict=True)
+    ]
