@@ -34,7 +34,7 @@ from benchmarks.bombs import BOMBS, HTML, JSON, ROBOTS, TEXT, XML
 from observant.errors import InputError, ObservantError
 from observant.observer.content import Comparer, Rules
 from observant.observer.fetched import Fetched
-from observant.observer.tasks import AT_ONCE, Body, run
+from observant.observer.tasks import AT_ONCE, BodyTask, run
 
 MB = 2**20
 HOSTS = 20
@@ -142,7 +142,7 @@ def asked(body, kind, form, rules):
         previous = comparer.after(None, first, found)
         body = body.translate(bytes.maketrans(b"x0k1w", b"y1l2v"))
     query = {"items": "p" if kind != JSON else "@"} if form == "query" else {}
-    return Body(
+    return BodyTask(
         form=form,
         rules=msgspec.to_builtins(comparer.rules),
         selection_version=comparer.selection_version,

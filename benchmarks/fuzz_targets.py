@@ -279,7 +279,7 @@ def kinds_of_sources():
     from observant.observer.fetched import Fetched
     from observant.observer.sources import Surroundings, kinds, make_source
     from observant.observer.sources.http import HttpSource
-    from observant.observer.tasks import Body, Read, run
+    from observant.observer.tasks import BodyTask, Read, run
 
     _, samples = samples_of_imports()
     sitemap, feed = (samples[name].read_bytes() for name in ("sitemap", "feed"))
@@ -311,7 +311,7 @@ def kinds_of_sources():
                     content_type=media_type(told),
                     charset=charset_of(told),
                 )
-                task = Body(
+                task = BodyTask(
                     form=source.form,
                     rules=msgspec.to_builtins(source.comparer.rules),
                     selection_version=source.comparer.selection_version,

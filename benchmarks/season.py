@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from observant import VisitLog
-from observant.estimation.season import Clock, Season, seasonal_rates
+from observant.estimation.season import Season, WallClock, seasonal_rates
 from observant.estimation.season.flatness import flat_p_value
 from observant.estimation.season.priors import smooth_priors
 from observant.estimation.season.shape import Likelihood, ObservedWindows
@@ -57,7 +57,7 @@ def recovery(rng, visits, repeats):
 
 def flat_p_values(rng, repeats, visits):
     """P-values of "no season" for sources that have none; they should be uniform."""
-    clock = Clock("hour-of-day")
+    clock = WallClock("hour-of-day")
     flat, priors = Season(np.ones(24), bins="hour-of-day"), smooth_priors(clock)
     logs = (visited(rng, flat, [2.0], random_times(rng, 1, visits, 6 / 24)) for _ in range(repeats))
     return np.array(

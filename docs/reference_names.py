@@ -63,14 +63,18 @@ LAYERS = {
         "observant.planning.schedule": "scheduling.md",
         "observant.planning.policy": "policy.md",
         "observant.planning.phases": "seasons.md",
-        "observant.papers.thesis.strategies": "optimisers.md",
-        "observant.papers.thesis.partition": "optimisers.md",
         "observant.planning.rivals": "rivals.md",
     },
     "What would a policy have achieved?": {
         "observant.simulation.traces": "traces.md",
         "observant.simulation": "simulation.md",
+    },
+    "What did the papers find?": {
         "observant.papers": "reproduction.md",
+        "observant.papers.thesis": "processes.md#discrete-time-the-age-chain",
+        "observant.papers.thesis.strategies": "optimisers.md",
+        "observant.papers.thesis.partition": "optimisers.md",
+        "observant.papers.thesis.style": "comparing.md",
     },
     "Visit the real sources, and survive a crash": {
         "observant.observer": "observer.md#from-python",
@@ -83,7 +87,6 @@ LAYERS = {
         "observant.observer.sources.results": "standing-queries.md",
         "observant.observer.transport": "transport.md",
         "observant.observer.content": "comparing.md",
-        "observant.papers.thesis.style": "comparing.md",
         "observant.store": "store.md",
         "observant.store.sources": "store.md#lists",
         "observant.store.visits": "store.md#the-visit-log",

@@ -13,7 +13,7 @@ from observant.currency import GammaRates, currency
 from observant.errors import InputError
 from observant.planning import (
     Custom,
-    Renewal,
+    RenewalObjective,
     access_importance,
     count_accesses,
     objective,
@@ -184,7 +184,7 @@ def test_renewal_sources_and_a_jump():
 
     The optimum is then any mixture that spends the budget; its value is linear in between.
     """
-    alike = Renewal(Constant(2.0), count=4)
+    alike = RenewalObjective(Constant(2.0), count=4)
     best = plan([0.5] * 4, budget=1.0, objective=alike)
     assert best.spent == pytest.approx(1.0, rel=1e-9)
     assert best.price == pytest.approx(1.0, rel=1e-9)  # W(2) = 2 − ∫₀² s/2 = 1
@@ -206,7 +206,7 @@ def test_custom_objective_plans():
 def test_gamma_posterior_plans():
     known = GammaRates(shape=[3.0, 2.0, 5.0], exposure=[10.0, 1.0, 2.0])
     best = plan(None, posterior=known, budget=2.0)
-    gain = Renewal(known).index(best.period_days)
+    gain = RenewalObjective(known).index(best.period_days)
     assert gain[best.visits_per_day > 0] == pytest.approx(best.price, rel=1e-9)
     assert best.collection_alpha == pytest.approx(np.mean(currency(known, best.period_days, 0.0)))
 

@@ -19,7 +19,13 @@ from scipy.integrate import quad
 from observant import estimate_rates
 from observant.estimation.firth import Totals
 from observant.estimation.rates import METHODS
-from observant.planning.objectives import OBJECTIVES, Custom, Objective, PosteriorMean, Renewal
+from observant.planning.objectives import (
+    OBJECTIVES,
+    Custom,
+    Objective,
+    PosteriorMean,
+    RenewalObjective,
+)
 from observant.planning.rivals import ALLOCATIONS
 from observant.processes import NON_STATIONARY, STATIONARY, Exponential, Process, examples
 from observant.simulation import Estimating, named, names, replay, world_of
@@ -129,7 +135,10 @@ def test_broken_estimators_are_found_out(small):
         totals = Totals.of(evidence)
         return totals.changes / totals.time / max(totals.changes.mean(), 1)
 
-    check_estimator(lambda evidence: Totals.of(evidence).changes / Totals.of(evidence).time, small)
+    check_estimator(
+        lambda evidence: Totals.of(evidence).changes / Totals.of(evidence).time,
+        small,
+    )
     for broken in (counts, relative):
         with pytest.raises(AssertionError):
             check_estimator(broken, small)
@@ -203,8 +212,8 @@ def specimen(kind):
     """An objective of three sources."""
     if kind is Custom:
         return Custom(lambda s, rate: -np.expm1(-rate * s), RATES)
-    if kind is Renewal:
-        return Renewal(Exponential(0.4), count=len(RATES))
+    if kind is RenewalObjective:
+        return RenewalObjective(Exponential(0.4), count=len(RATES))
     if kind is PosteriorMean:
         return PosteriorMean("freshness", RATES, np.eye(3) * 0.7 + 0.1)
     return kind(RATES)

@@ -22,7 +22,7 @@ from observant import plugins
 from observant.errors import InputError, StoreError
 from observant.formats import FORMATS
 from observant.formats.imports import Importer, importers
-from observant.notifications.channels import WAYS, Answer, check_channel, class_of, way_of, ways
+from observant.notifications.channels import WAYS, SendResult, check_channel, class_of, way_of, ways
 from observant.notifications.messages import Message
 from observant.observer.clock import SteadyClock
 from observant.observer.config import Config, Notify, SourceSettings
@@ -282,7 +282,7 @@ def check_way(way):
             await channel.close()
 
     answer = asyncio.run(send())
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, SendResult)
     assert not answer.ok
     assert answer.error
 
@@ -302,7 +302,7 @@ def test_broken_channels_are_found_out(monkeypatch):
 
     class Careless(class_of("webhook")):  # says that all is well
         async def send(self, *_message):
-            return Answer(ok=True)
+            return SendResult(ok=True)
 
     class Exploding(class_of("webhook")):
         async def send(self, *_message):

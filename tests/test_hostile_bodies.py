@@ -24,7 +24,7 @@ from observant.observer import tasks
 from observant.observer.content import Comparer, Rules
 from observant.observer.fetched import Fetched
 from observant.observer.pool import Lane, Pool, pool
-from observant.observer.tasks import Body, Read, Shown, read
+from observant.observer.tasks import BodyTask, Read, Shown, read
 from observant.observer.transport.robots import for_us
 
 MB = 1 << 20
@@ -50,7 +50,7 @@ def fetched(body, kind="text/html"):
 
 def body_of(answer, form="page", rules=None, query=None):
     comparer = Comparer(Rules(**(rules or {})))
-    return Body(
+    return BodyTask(
         form=form,
         rules=msgspec.to_builtins(comparer.rules),
         selection_version=comparer.selection_version,

@@ -117,6 +117,11 @@ def test_a_module_fits_on_a_few_screens():
     assert not long
 
 
+def test_no_two_classes_share_a_name():
+    homes = Counter(n.name for module in modules().values() for n in module.of(ast.ClassDef))
+    assert not [name for name, times in homes.items() if times > 1]
+
+
 def test_every_module_says_what_it_is():
     assert not [path for path, module in modules().items() if not ast.get_docstring(module.tree)]
 

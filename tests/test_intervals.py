@@ -21,7 +21,7 @@ from observant.estimation.intervals.nearest import nearest_concave
 from observant.estimation.intervals.observations import Observations
 from observant.estimation.intervals.pairs import m6
 from observant.estimation.intervals.pooled import _comparisons, _pairs, _rescaled
-from observant.planning import Custom, Renewal, plan
+from observant.planning import Custom, RenewalObjective, plan
 from observant.processes import Exponential, Gamma, Pareto
 
 PARETO = Pareto(3.0, 1.0)
@@ -177,7 +177,7 @@ def test_the_answer_is_a_table_with_bands_and_feeds_currency_and_planning(blind)
     curve = estimate_intervals(blind, method="m6", step=0.1, maximum=30.0, bands=0)
     for source in (found, found.process(), curve, curve.process()):
         assert currency(source, 2.0, 0.5) == pytest.approx(truth, abs=0.04)
-        best = plan([2.0] * 3, budget=6.0, objective=Renewal(source, count=3))
+        best = plan([2.0] * 3, budget=6.0, objective=RenewalObjective(source, count=3))
         assert best.period_days == pytest.approx(0.5, rel=1e-6)
         assert best.alpha == pytest.approx(currency(PARETO, 0.5), abs=0.06)
     updates = found.process().sample(2000.0, seed=1)

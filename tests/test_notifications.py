@@ -38,7 +38,7 @@ from observant.notifications import (
     verify,
 )
 from observant.notifications.alarms import Alarms, silences
-from observant.notifications.channels import Answer
+from observant.notifications.channels import SendResult
 from observant.notifications.channels.mail import letter_of
 from observant.notifications.messages import compose
 from observant.notifications.subscriptions import MASK, due_at, quiet_until, wants
@@ -147,7 +147,7 @@ class Scripted:
 
     async def send(self, _channel, _secret, message):
         self.sent.append(message)
-        return self.answers.pop(0) if self.answers else Answer(ok=True)
+        return self.answers.pop(0) if self.answers else SendResult(ok=True)
 
     async def close(self):
         pass
@@ -567,7 +567,7 @@ def test_an_event_is_told_to_those_who_want_it(store):
 
 def test_a_receiver_that_is_down_is_left_alone_longer_and_longer(store):
     async def main():
-        down = Answer(error="no connection", down=True)
+        down = SendResult(error="no connection", down=True)
         clock, channel = Clock(), Scripted(*[down] * 12)
         store.subscriptions.add(subscription(), now=NOW)
         store.outbox.add([event(n) for n in range(5)], now=NOW)
@@ -591,7 +591,7 @@ def test_a_receiver_that_is_down_is_left_alone_longer_and_longer(store):
 
 def test_a_wish_for_rest_is_granted(store):
     async def main():
-        clock, channel = Clock(), Scripted(Answer(error="429", down=True, retry_after=777.0))
+        clock, channel = Clock(), Scripted(SendResult(error="429", down=True, retry_after=777.0))
         store.subscriptions.add(subscription(), now=NOW)
         store.outbox.add([event(1)], now=NOW)
         telling = deliverer(store, channel, clock)
@@ -606,7 +606,7 @@ def test_a_wish_for_rest_is_granted(store):
 
 def test_what_is_refused_again_and_again_becomes_a_dead_letter_and_can_be_retried(store):
     async def main():
-        clock, channel = Clock(), Scripted(*[Answer(error="status 400")] * 3)
+        clock, channel = Clock(), Scripted(*[SendResult(error="status 400")] * 3)
         store.subscriptions.add(subscription(), now=NOW)
         store.outbox.add([event(1)], now=NOW)
         telling = deliverer(store, channel, clock, attempts=3)
@@ -624,7 +624,7 @@ def test_what_is_refused_again_and_again_becomes_a_dead_letter_and_can_be_retrie
 
 def test_one_message_that_is_refused_does_not_hold_up_the_others(store):
     async def main():
-        clock, channel = Clock(), Scripted(Answer(error="status 422"))
+        clock, channel = Clock(), Scripted(SendResult(error="status 422"))
         store.subscriptions.add(subscription(), now=NOW)
         store.outbox.add([event(n) for n in range(3)], now=NOW)
         telling = deliverer(store, channel, clock)
@@ -638,7 +638,7 @@ def test_one_message_that_is_refused_does_not_hold_up_the_others(store):
 def test_what_waits_for_days_for_a_dead_receiver_is_given_up(store):
     async def main():
         clock = Clock()
-        channel = Scripted(*[Answer(error="no connection", down=True)] * 500)
+        channel = Scripted(*[SendResult(error="no connection", down=True)] * 500)
         store.subscriptions.add(subscription(), now=NOW)
         store.outbox.add([event(n) for n in range(50)], now=NOW)
         telling = deliverer(store, channel, clock, give_up="1d")
@@ -654,7 +654,7 @@ def test_what_waits_for_days_for_a_dead_receiver_is_given_up(store):
 def test_a_digest_is_one_message_and_the_same_on_every_attempt(store):
     async def main():
         clock = Clock(at("2027-01-15T10:20:00"))
-        channel = Scripted(Answer(error="down", down=True), Answer(error="down", down=True))
+        channel = Scripted(SendResult(error="down", down=True), SendResult(error="down", down=True))
         store.subscriptions.add(subscription(digest="1h"), now=clock.at)
         telling = deliverer(store, channel, clock)
         for number in range(7):

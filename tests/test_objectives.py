@@ -9,7 +9,13 @@ from scipy.integrate import quad
 from observant.currency import GammaRates, PoissonRates, RateMixture
 from observant.currency import currency as exact_currency
 from observant.errors import InputError
-from observant.planning.objectives import OBJECTIVES, Custom, PosteriorMean, Renewal, objective
+from observant.planning.objectives import (
+    OBJECTIVES,
+    Custom,
+    PosteriorMean,
+    RenewalObjective,
+    objective,
+)
 from observant.processes import Weibull
 
 RATES = np.array([1e-4, 0.03, 0.5, 2.0, 40.0])
@@ -133,7 +139,7 @@ def test_gamma_posterior_in_closed_form_equals_the_grid():
 
 
 def test_renewal_of_poisson_is_poisson():
-    renewal = Renewal(PoissonRates(RATES), 0.5)
+    renewal = RenewalObjective(PoissonRates(RATES), 0.5)
     known = objective("currency", RATES, 0.5)
     assert renewal.index(3.0) == pytest.approx(known.index(3.0), rel=1e-9, abs=1e-14)
     assert renewal.period_at(0.02) == pytest.approx(known.period_at(0.02), rel=1e-7)
@@ -142,7 +148,7 @@ def test_renewal_of_poisson_is_poisson():
 
 
 def test_renewal_of_a_process_stands_for_many():
-    many = Renewal(Weibull(shape=2.0, scale=5.0), 1.0, count=3)
+    many = RenewalObjective(Weibull(shape=2.0, scale=5.0), 1.0, count=3)
     assert many.penalty(4.0).shape == (3,)
     period = many.period_at(np.array([0.5, 1.0, 50.0]))
     assert many.index(period)[:2] == pytest.approx([0.5, 1.0])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from observant import VisitLog, estimate_rates
 from observant.errors import InputError
-from observant.estimation.season import BINS, Clock, Season, seasonal_rates
+from observant.estimation.season import BINS, Season, WallClock, seasonal_rates
 from observant.estimation.season.flatness import flat_p_value, quadratic_tail
 from observant.estimation.season.priors import smooth_priors
 from observant.estimation.season.shape import Likelihood, ObservedWindows
@@ -90,8 +90,8 @@ def test_exposure_of_whole_weeks_is_their_length_and_it_adds_up():
 @settings(max_examples=60, deadline=None)
 def test_bins_are_those_that_the_calendar_shows(seconds, zone):
     local = datetime.fromtimestamp(seconds, ZoneInfo(zone))
-    assert Clock("hour-of-week", zone).bin(seconds / 86400) == 24 * local.weekday() + local.hour
-    assert Clock("weekday", zone).bin(seconds / 86400) == local.weekday()
+    assert WallClock("hour-of-week", zone).bin(seconds / 86400) == 24 * local.weekday() + local.hour
+    assert WallClock("weekday", zone).bin(seconds / 86400) == local.weekday()
 
 
 def test_an_hour_that_the_clock_skips_is_not_there_and_one_that_it_repeats_is_there_twice():
@@ -110,7 +110,7 @@ def test_an_hour_that_the_clock_skips_is_not_there_and_one_that_it_repeats_is_th
 
 
 def brute_log_likelihood(windows, level, log_shape):
-    """Σ log probability of every window, from exposures by `Clock.integral`."""
+    """Σ log probability of every window, from exposures by `WallClock.integral`."""
     theta = np.exp(log_shape)
     clock, evidence = windows.clock, windows.evidence
     rate = np.repeat(level, evidence.counts)
@@ -135,7 +135,7 @@ def test_likelihood_and_gradient_agree_with_brute_force(dated, zone):
     rng = np.random.default_rng(2)
     times = random_times(rng, 3, 60, 2.5)
     log = visited(rng, OFFICE_WEEK, [0.5, 1.0, 0.1], times, dated=dated)
-    windows = ObservedWindows.from_log(log, Clock("hour-of-week", zone))
+    windows = ObservedWindows.from_log(log, WallClock("hour-of-week", zone))
     likelihood = Likelihood(windows)
     shape = 0.5 * rng.normal(size=168)
     found = likelihood.at(shape)
@@ -156,7 +156,7 @@ def test_information_is_the_variance_of_the_score():
     """Over 400 logs; a variance estimated from 400 draws errs by √(2/400) = 7 %, five times that
     is allowed."""
     rng = np.random.default_rng(3)
-    clock = Clock("weekday")
+    clock = WallClock("weekday")
     times = random_times(rng, 1, 80, 1.0)
     flat = Season(np.ones(7), bins="weekday")
     wave = np.cos(2 * np.pi * np.arange(7) / 7)
@@ -266,7 +266,7 @@ def test_groups_have_their_own_seasons():
 def test_p_values_of_flat_sources_are_uniform():
     """300 sources: a share near 5 % has a standard error of 1.3 %, near 50 % one of 2.9 %."""
     rng = np.random.default_rng(9)
-    clock = Clock("hour-of-day")
+    clock = WallClock("hour-of-day")
     priors, flat = smooth_priors(clock), Season(np.ones(24), bins="hour-of-day")
     p = np.array([
         flat_p_value(
@@ -315,7 +315,7 @@ def test_levels_of_sources_are_not_mistaken_for_a_season():
     changed[:, 1::2] = rng.random((24, 100)) < np.where(OFFICE.weights > 1, 0.6, 0.1)[:, None]
     source = np.repeat(np.char.mod("s%02d", np.arange(24)), 200)
     log = VisitLog.from_columns(source, times.ravel(), changed.ravel().tolist(), time_unit="d")
-    windows = ObservedWindows.from_log(log, Clock("hour-of-day"))
+    windows = ObservedWindows.from_log(log, WallClock("hour-of-day"))
     information = [
         np.trace(Likelihood(windows).at(np.zeros(24), profile=p).information) for p in (True, False)
     ]

@@ -24,7 +24,7 @@ from observant.observer.spot_checks import SpotChecks
 from observant.service import charts, studies
 from observant.service.collection import BulkChange, Collection, NewSource, SourceChanges
 from observant.service.collection.entries import web_address
-from observant.service.collection.export import Document
+from observant.service.collection.export import CollectionDocument
 from observant.service.collection.mask import MASK
 from observant.service.collection.reasons import price_of
 from observant.service.measured import current_time, expected_time, measured
@@ -866,7 +866,7 @@ def _described(source):
 def test_a_document_with_unknown_fields_is_refused():
     for bad in ({"source": []}, {"sources": [{"url": "https://a.example/", "x": 1}]}):
         with pytest.raises(msgspec.ValidationError, match="unknown field"):
-            msgspec.convert(bad, Document)
+            msgspec.convert(bad, CollectionDocument)
 
 
 def test_an_import_with_a_key_is_done_once(fresh):

@@ -19,7 +19,7 @@ from observant.planning.schedule import Scheduler, index_tables, siblings
 from observant.planning.schedule.crossing import CODES
 from observant.planning.schedule.learning import Lesson, learn_prior
 from observant.processes import Poisson
-from observant.simulation import Visits, account, named, replay, simulate, world_of
+from observant.simulation import WorldVisits, account, named, replay, simulate, world_of
 from observant.simulation.traces import Trace
 
 SCALE_FREE = ["freshness", "harmonic", "age", "delay", "detected"]
@@ -609,5 +609,5 @@ def test_never_below_uniform(budget, spread):
 
 def test_the_visits_of_a_replay_are_a_policys():
     world = world_of(grouped(np.full(50, 0.1)), budget=5.0, seed=1)
-    assert isinstance(replay(ObservantPolicy(), world), Visits)
+    assert isinstance(replay(ObservantPolicy(), world), WorldVisits)
     assert named("observant") == ObservantPolicy()

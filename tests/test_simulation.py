@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from observant.errors import InputError
 from observant.planning import plan
 from observant.planning.rivals import CHANGED, FAILED, RULES, SAME, UNKNOWN, FixedPeriods
-from observant.planning.rivals.rule import State
+from observant.planning.rivals.rule import RuleState
 from observant.processes import Poisson, Updates
 from observant.simulation import (
     Estimating,
-    Visits,
     World,
+    WorldVisits,
     account,
     named,
     names,
@@ -42,7 +42,7 @@ def world(*lists, start=0.0, end=10.0, **given):
 
 def visits(*lists, failed=None):
     offsets = np.cumsum([0, *(len(times) for times in lists)])
-    return Visits(offsets, np.array([t for times in lists for t in times], float), failed)
+    return WorldVisits(offsets, np.array([t for times in lists for t in times], float), failed)
 
 
 def poisson(rates, horizon=400.0, seed=3):
@@ -314,7 +314,7 @@ class Spy:
 
     def start(self, sources):
         self.told = []
-        return State.fresh(sources, 1.0)
+        return RuleState.fresh(sources, 1.0)
 
     def next_period(self, state, seen, rng=None):
         del rng
@@ -489,9 +489,9 @@ def test_a_world_without_updates_has_no_gap():
 
 def test_visits_of_nobody_are_refused():
     with pytest.raises(InputError, match="numbers from 0"):
-        Visits.from_flat([3], [1.0], sources=2)
+        WorldVisits.from_flat([3], [1.0], sources=2)
     with pytest.raises(InputError, match="finite"):
-        Visits.from_flat([0], [np.nan], sources=2)
+        WorldVisits.from_flat([0], [np.nan], sources=2)
 
 
 def test_estimating_names_its_parts():

@@ -154,11 +154,11 @@ def import_(file: str, store: str | None, config: str | None, as_json: bool) -> 
 
     from observant.cli.console import print_json
     from observant.errors import InputError
-    from observant.service.collection.export import Document
+    from observant.service.collection.export import CollectionDocument
 
     try:
         text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        document = msgspec.json.decode(text, type=Document)
+        document = msgspec.json.decode(text, type=CollectionDocument)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=file) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

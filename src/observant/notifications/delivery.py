@@ -15,7 +15,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import ObservantError
-from observant.notifications.channels import Answer, class_of, way_of
+from observant.notifications.channels import SendResult, class_of, way_of
 from observant.notifications.messages import compose
 from observant.notifications.subscriptions import due_at, masked, quiet_until, wants
 from observant.observer.clock import SteadyClock
@@ -216,20 +216,20 @@ class Deliverer:
 
     async def _send(
         self, identity: str, subscriber: StoredSubscription, events: Sequence[StoredEvent]
-    ) -> Answer:
+    ) -> SendResult:
         try:
             message = compose(identity, subscriber, events)
             channel = self._channel(way_of(subscriber.channel))
             answer = await channel.send(subscriber.channel, subscriber.secret, message)
         except Exception as error:
             log.exception("a channel broke down", extra={"subscription": subscriber.name})
-            answer = Answer(error=f"{type(error).__name__}: {error}", down=True)
+            answer = SendResult(error=f"{type(error).__name__}: {error}", down=True)
         told = _without_secrets(answer.error, subscriber)
         log.debug(
             "told" if answer.ok else "not told",
             extra={"subscription": subscriber.name, "message_id": identity, "reason": told},
         )
-        return Answer(
+        return SendResult(
             ok=answer.ok,
             error=told,
             down=answer.down,
@@ -238,7 +238,7 @@ class Deliverer:
         )
 
     async def _rest(
-        self, subscriber: StoredSubscription, failures: int, answer: Answer, ids: list[int]
+        self, subscriber: StoredSubscription, failures: int, answer: SendResult, ids: list[int]
     ) -> dict[str, Any]:
         """Nobody there: leave the receiver alone for a while, and give up what is too old."""
         now = self.clock.time()
@@ -263,7 +263,7 @@ class Deliverer:
         )
         return {"failures": failures, "error": answer.error, "rests_until": until}
 
-    async def _refused(self, ids: list[int], attempts: int, answer: Answer) -> None:
+    async def _refused(self, ids: list[int], attempts: int, answer: SendResult) -> None:
         """Only this message was not taken: try it again later, or never."""
         dead = answer.final or attempts >= self._notify.attempts
         until = self.clock.time() + self._pause(attempts, answer.retry_after)
@@ -298,7 +298,7 @@ class Deliverer:
 
     # -- trying a channel ---------------------------------------------------------------------
 
-    async def test(self, subscriber: StoredSubscription) -> Answer:
+    async def test(self, subscriber: StoredSubscription) -> SendResult:
         """Send one message that says it is a test, now and once."""
         at = self.clock.time()
         event = _test_event(at)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import msgspec
 
 from observant.errors import BusyError, InputError, LimitError, WorkerError
-from observant.observer.worker import Reply, Request
+from observant.observer.worker import WorkerReply, WorkerRequest
 
 __all__ = ["Pool", "pool"]
 
@@ -247,7 +247,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        self._decode = msgspec.msgpack.Decoder(Reply).decode
+        self._decode = msgspec.msgpack.Decoder(WorkerReply).decode
 
     def ready(self) -> bool:
         """See to it that there is a process; True if it is a new one."""
@@ -277,7 +277,9 @@ class _Worker:
     def _do(self, job: _Job, packed: bytes) -> Any:
         process = self.process
         assert process is not None  # noqa: S101 (`ready` was called)
-        head = msgspec.msgpack.encode(Request(job.task, len(job.packed), job.seconds, job.memory))
+        head = msgspec.msgpack.encode(
+            WorkerRequest(job.task, len(job.packed), job.seconds, job.memory)
+        )
         deadline = _WAIT + 10 * job.seconds
         try:
             _write(process.stdin, len(head).to_bytes(4, "big") + head)
@@ -311,7 +313,7 @@ class _Worker:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
-    def _receive(self, pipe: Any, seconds: float) -> tuple[Reply, bytes]:
+    def _receive(self, pipe: Any, seconds: float) -> tuple[WorkerReply, bytes]:
         waiting = select.poll()
         waiting.register(pipe, select.POLLIN)
         if not waiting.poll(1000 * seconds):

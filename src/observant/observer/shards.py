@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.observer.hours import ActiveHours
     from observant.observer.settings import InForce
-    from observant.observer.sources import Source
+    from observant.observer.sources import SourceKind
     from observant.observer.transport import Transport
     from observant.store import Scheduled, Store, StoredSource
     from observant.store.visit import Visit
@@ -69,7 +69,7 @@ class Watched:
     row: StoredSource
     settings: SourceSettings
     hours: ActiveHours | None
-    source: Source | None = None
+    source: SourceKind | None = None
     noise: int = 0
     """Fields that were known to be noise before the last visit."""
     selection: str = ""
@@ -344,7 +344,7 @@ class Watching:
         self.schedule.remove(name)
         self._watched.pop(name, None)
 
-    def _make(self, watched: Watched) -> Source:
+    def _make(self, watched: Watched) -> SourceKind:
         if watched.refused is not None:
             raise InputError(watched.refused.message, source=watched.row.name)
         row, settings = watched.row, watched.settings

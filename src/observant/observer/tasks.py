@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from observant.observer.sources.results import ResultRules
     from observant.observer.sources.sitemap import Sitemap
 
-__all__ = ["AT_ONCE", "Body", "Part", "Read", "Shown", "Task", "read", "run", "show"]
+__all__ = ["AT_ONCE", "BodyTask", "PackedPart", "Read", "Shown", "Task", "read", "run", "show"]
 
 AT_ONCE = 16 << 10
 """A body and a text before it of so many bytes together are read at once: the worst that can be
@@ -33,7 +33,7 @@ made of them takes less than 0.1 s (benchmarks/attack.py)."""
 Form = Literal["page", "feed", "sitemap", "query"]
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True):
+class BodyTask(msgspec.Struct, frozen=True, kw_only=True):
     """An answer, how it is to be read, and what it is to be compared with."""
 
     form: Form = "page"
@@ -58,7 +58,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     """The results of a standing query."""
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True):
+class PackedPart(msgspec.Struct, frozen=True, array_like=True):
     """A stretch of a difference: equal, or `old` replaced by `new`."""
 
     equal: bool
@@ -72,7 +72,7 @@ class Shown(msgspec.Struct, frozen=True, array_like=True):
     """A difference for people."""
 
     kind: str
-    parts: list[Part]
+    parts: list[PackedPart]
     text: str
 
 
@@ -92,7 +92,7 @@ def run(name: str, given: bytes | bytearray) -> bytes:
 @cache
 def _tasks() -> dict[str, Task]:
     return {
-        "read": Task(_read, Body),
+        "read": Task(_read, BodyTask),
         "show": Task(lambda given: _show(*given), tuple[str, str, str]),
         "sitemap": Task(_sitemap, bytes),
         "robots": Task(lambda given: _for_us(*given), tuple[bytes, str]),
@@ -127,7 +127,7 @@ async def read(
     length = len(fetched.body) + len((previous and previous.text) or "")
     if form == "page" and length <= AT_ONCE and not rules.expressions:
         return _compared(comparer, previous, fetched)
-    body = Body(
+    body = BodyTask(
         form=form,
         rules=msgspec.to_builtins(rules),
         selection_version=comparer.selection_version,
@@ -150,7 +150,7 @@ async def read(
         return Read(comparison=comparer.failed(previous, "content", str(error)))
 
 
-def _read(body: Body) -> Read:
+def _read(body: BodyTask) -> Read:
     from observant.observer.content import Comparer, Rules
 
     comparer = Comparer(msgspec.convert(body.rules, Rules))
@@ -199,7 +199,7 @@ def _show(old: str, new: str, by: str) -> Shown:
     found = diff(old, new, by)
     if isinstance(found, JsonDiff):
         parts = [
-            Part(
+            PackedPart(
                 False,
                 "" if edit.what == "added" else _json(edit.old),
                 "" if edit.what == "removed" else _json(edit.new),
@@ -208,7 +208,7 @@ def _show(old: str, new: str, by: str) -> Shown:
             for edit in found.edits
         ]
     else:
-        parts = [Part(edit.equal, edit.old, edit.new) for edit in found.edits]
+        parts = [PackedPart(edit.equal, edit.old, edit.new) for edit in found.edits]
     return Shown(found.kind, parts, str(found))
 
 

@@ -22,7 +22,7 @@ from observant.errors import InputError, ObservantError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["IDLE", "Reply", "Request", "main"]
+__all__ = ["IDLE", "WorkerReply", "WorkerRequest", "main"]
 
 IDLE = 60.0
 """Seconds without a request after which a worker ends."""
@@ -33,7 +33,7 @@ _LONGEST = 500
 """Characters of an error."""
 
 
-class Request(msgspec.Struct, array_like=True):
+class WorkerRequest(msgspec.Struct, array_like=True):
     """One thing to do, and what it may cost. What it is to be done with follows."""
 
     task: str
@@ -45,7 +45,7 @@ class Request(msgspec.Struct, array_like=True):
     """Bytes beyond what the process has now."""
 
 
-class Reply(msgspec.Struct, array_like=True):
+class WorkerReply(msgspec.Struct, array_like=True):
     """What came of it: a value, which follows, or the words of an error."""
 
     what: Literal["done", "input", "refused", "memory", "broken"]
@@ -55,19 +55,19 @@ class Reply(msgspec.Struct, array_like=True):
 
 def answer(
     task: str, given: bytes | bytearray, run: Callable[[str, Any], bytes]
-) -> tuple[Reply, bytes]:
+) -> tuple[WorkerReply, bytes]:
     """Do it; whatever happens becomes a reply."""
     try:
         value = run(task, given)
     except InputError as error:
-        return Reply("input", message=str(error)[:_LONGEST]), b""
+        return WorkerReply("input", message=str(error)[:_LONGEST]), b""
     except ObservantError as error:
-        return Reply("refused", message=str(error)[:_LONGEST]), b""
+        return WorkerReply("refused", message=str(error)[:_LONGEST]), b""
     except MemoryError:
-        return Reply("memory"), b""
+        return WorkerReply("memory"), b""
     except Exception as error:  # noqa: BLE001 (a reader that stumbles is told like any other)
-        return Reply("broken", message=f"{type(error).__name__}: {error}"[:_LONGEST]), b""
-    return Reply("done", len(value)), value
+        return WorkerReply("broken", message=f"{type(error).__name__}: {error}"[:_LONGEST]), b""
+    return WorkerReply("done", len(value)), value
 
 
 def main() -> None:
@@ -79,7 +79,7 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)  # nobody else writes between the replies
-    decode = msgspec.msgpack.Decoder(Request).decode
+    decode = msgspec.msgpack.Decoder(WorkerRequest).decode
     at_first = _memory_now()
     while True:
         if not select.select([incoming], [], [], IDLE)[0]:

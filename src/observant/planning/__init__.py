@@ -25,7 +25,7 @@ from observant.planning.objectives import (
     Objective,
     OldestMissed,
     PosteriorMean,
-    Renewal,
+    RenewalObjective,
     objective,
 )
 
@@ -43,7 +43,7 @@ __all__ = [
     "OldestMissed",
     "Plan",
     "PosteriorMean",
-    "Renewal",
+    "RenewalObjective",
     "access_importance",
     "count_accesses",
     "objective",

@@ -13,7 +13,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.router import Router
 
 from observant.errors import InputError
-from observant.service.access.check import Guard, check_routes
+from observant.service.access.check import AccessGuard, check_routes
 from observant.service.access.sign_in import login, logout
 from observant.service.api import api_handlers
 from observant.service.forms import form_of
@@ -87,7 +87,7 @@ def _application(
             "prefix": Provide(lambda: prefix, sync_to_thread=False),
             "form": Provide(form_of),
         },
-        middleware=[Guard(access, prefix=prefix)],
+        middleware=[AccessGuard(access, prefix=prefix)],
         before_send=[_secure],
         exception_handlers=handlers(prefix),
         openapi_config=_openapi(),

@@ -29,7 +29,7 @@ from observant.service.collection.collection import STORE_AWAY
 if TYPE_CHECKING:
     from litestar import Request
 
-__all__ = ["Problem", "handlers"]
+__all__ = ["ProblemDetails", "handlers"]
 
 log = logging.getLogger("observant.service")
 
@@ -49,7 +49,7 @@ _TITLES = {
 }
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """RFC 9457."""
 
     title: str
@@ -69,7 +69,7 @@ def handlers(prefix: str) -> dict[Any, Any]:
         inside = request.scope["path"].removeprefix(prefix)
         title = _TITLES.get(status, "this did not work")
         if inside.startswith("/api/"):
-            problem = Problem(
+            problem = ProblemDetails(
                 title=title,
                 status=status,
                 detail=detail,

@@ -74,7 +74,7 @@ async def serve(
     answering = ThreadPoolExecutor(_ANSWERING, thread_name_prefix="observant-answering")
     # Set beside the loop: Litestar fears that answers are under way, and there are none yet.
     await asyncio.to_thread(set_asyncio_executor, answering)
-    server = _Server(
+    server = _WebServer(
         uvicorn.Config(
             app,
             proxy_headers=bool(serving.proxies),
@@ -142,7 +142,7 @@ async def _observe(observer: Observer, stop: asyncio.Event) -> None:
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-class _Server(uvicorn.Server):
+class _WebServer(uvicorn.Server):
     """Signals are ours: the observer has to end with the server."""
 
     @contextlib.contextmanager

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from observant.visits import VisitLog
 
 __all__ = [
-    "Planned",
+    "PlannedPeriods",
     "history",
     "intervals",
     "plan_study",
@@ -46,7 +46,7 @@ _MOST_VISITS = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class Planned:
+class PlannedPeriods:
     """A plan, and what other budgets would buy."""
 
     answer: PlanAnswer
@@ -61,7 +61,7 @@ def plan_study(
     objective: str | None = None,
     importance: Mapping[str, float] | None = None,
     wait: float = QUICK,
-) -> Cached[Planned]:
+) -> Cached[PlannedPeriods]:
     """The plan in force, or with other settings before they are applied.
 
     Whatever is said of a plan (what it promises, its price, what other budgets would buy) is said
@@ -77,9 +77,9 @@ def plan_study(
         "importance": dict(importance or {}),
     }
 
-    def make() -> Planned:
+    def make() -> PlannedPeriods:
         answer = what_if(collection.beliefs(), **wanted)
-        return Planned(answer, answer.curve())
+        return PlannedPeriods(answer, answer.curve())
 
     key = ("plan", *list(wanted.values())[:3], tuple(sorted(wanted["importance"].items())))
     return collection.cache.get(key, make, max_age=600.0, wait=wait, heavy=True)

@@ -2,7 +2,7 @@
 
 `simulate` runs policies over a `Trace` of updates, each seeing exactly what it would have seen in
 the field, and accounts for the truth. `replay` and `account` are its two halves, `World` is what
-they share, and `Visits` is what goes from one to the other.
+they share, and `WorldVisits` is what goes from one to the other.
 
 `observe` visits a trace and gives the visit log; `compare_estimators` says how far the rates that
 estimators make of a log are from the truth.
@@ -13,7 +13,7 @@ from observant.simulation.estimators import EstimatorComparison, compare_estimat
 from observant.simulation.outcomes import Score, account
 from observant.simulation.policies import Clairvoyant, Estimating, UniformPolicy, named, names
 from observant.simulation.replay import replay
-from observant.simulation.world import Visits, World
+from observant.simulation.world import World, WorldVisits
 
 __all__ = [
     "Clairvoyant",
@@ -23,8 +23,8 @@ __all__ = [
     "PolicyResult",
     "Score",
     "UniformPolicy",
-    "Visits",
     "World",
+    "WorldVisits",
     "account",
     "compare_estimators",
     "named",

@@ -16,7 +16,7 @@ from observant.tables import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from observant.simulation.world import Floats, Integers, Visits, World
+    from observant.simulation.world import Floats, Integers, World, WorldVisits
 
 __all__ = ["Score", "account"]
 
@@ -148,7 +148,7 @@ class Score(Table):
 
 
 def account(
-    visits: Visits,
+    visits: WorldVisits,
     world: World,
     *,
     score_from: float | None = None,
@@ -161,7 +161,7 @@ def account(
     With a `latency`, a visit sees the source as it was when the visit began, and its copy is in
     place that many days later.
 
-    >>> from observant.simulation import Visits, World
+    >>> from observant.simulation import WorldVisits, World
     >>> world = World(
     ...     times=np.array([1.0, 6.0]),
     ...     offsets=np.array([0, 2]),
@@ -172,7 +172,7 @@ def account(
     ...     start=0.0,
     ...     end=10.0,
     ... )
-    >>> score = account(Visits(np.array([0, 2]), np.array([2.0, 8.0])), world, graces=[1.5])
+    >>> score = account(WorldVisits(np.array([0, 2]), np.array([2.0, 8.0])), world, graces=[1.5])
     >>> score.freshness, score.currency, score.delay_days  # stale from 1 to 2 and from 6 to 8
     (array([0.7]), array([[0.95]]), array([3.]))
     """

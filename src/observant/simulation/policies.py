@@ -24,7 +24,7 @@ import numpy as np
 from observant.errors import InputError
 from observant.planning.rivals import ALLOCATIONS, RULES
 from observant.simulation.replay import Policy, round_robin
-from observant.simulation.world import Visits
+from observant.simulation.world import WorldVisits
 
 if TYPE_CHECKING:
     from observant.estimation.rates import Own
@@ -50,7 +50,7 @@ class UniformPolicy:
 
     name: str = "uniform"
 
-    def replay(self, world: World) -> Visits:
+    def replay(self, world: World) -> WorldVisits:
         return round_robin(world)
 
 
@@ -87,7 +87,7 @@ class Estimating:
     floor: float = 0.5
     name: str = "estimating"
 
-    def replay(self, world: World) -> Visits:
+    def replay(self, world: World) -> WorldVisits:
         from observant.simulation import kernels
 
         history = _History(world)
@@ -197,11 +197,11 @@ class _History:
         self.exposure += np.bincount(which[useful], gap[useful], minlength=world.sources)
         self._pieces.append((which, at, changed & useful, failed, age))
 
-    def visits(self) -> Visits:
+    def visits(self) -> WorldVisits:
         source, time, _, failed, _ = self._all()
         counts = np.bincount(source, minlength=self.world.sources)
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        return Visits(offsets, time, failed if self.world.failure else None)
+        return WorldVisits(offsets, time, failed if self.world.failure else None)
 
     def rates(self, method: str | Own) -> Floats:
         """Updates a day of each source by itself."""

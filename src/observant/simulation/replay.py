@@ -31,7 +31,7 @@ from observant.planning.rivals.rule import (
     Rule,
     Seen,
 )
-from observant.simulation.world import Visits
+from observant.simulation.world import WorldVisits
 
 if TYPE_CHECKING:
     from observant.simulation.world import Flags, Floats, Integers, World
@@ -49,7 +49,7 @@ class Runner(Protocol):
     """A policy that runs by itself."""
 
     def replay(self, world: World) -> Any:
-        """Its `Visits`, or anything with the columns `source` and `time`."""
+        """Its `WorldVisits`, or anything with the columns `source` and `time`."""
 
 
 @runtime_checkable
@@ -62,33 +62,33 @@ class Periodic(Protocol):
 Policy: TypeAlias = Runner | Rule | Periodic | Plan
 
 
-def replay(policy: Policy, world: World, *, as_asked: bool = False) -> Visits:
+def replay(policy: Policy, world: World, *, as_asked: bool = False) -> WorldVisits:
     """Run a policy over a world. With `as_asked`, a rule spends what it asks, budget or not."""
     if isinstance(policy, Runner):
-        return Visits.of(policy.replay(world), world)
+        return WorldVisits.of(policy.replay(world), world)
     if isinstance(policy, FixedPeriods) and not policy.jitter and not as_asked:
-        return Visits.of(fixed_periods(policy.periods, world), world)
+        return WorldVisits.of(fixed_periods(policy.periods, world), world)
     if isinstance(policy, Rule):
         return run_as_asked(policy, world) if as_asked else run_policy(policy, world)
     if isinstance(policy, Periodic):
-        return Visits.of(fixed_periods(policy.periods(world), world), world)
+        return WorldVisits.of(fixed_periods(policy.periods(world), world), world)
     if isinstance(policy, Plan):
-        return Visits.of(fixed_periods(policy.period_days, world), world)
+        return WorldVisits.of(fixed_periods(policy.period_days, world), world)
     raise InputError(
         f"a {type(policy).__name__} is no policy: it needs the methods start and next_period, or "
         "periods(world), or replay(world)"
     )
 
 
-def round_robin(world: World) -> Visits:
+def round_robin(world: World) -> WorldVisits:
     """All sources alike, in one random order, over and over."""
     from observant.simulation import kernels
 
     rank = world.rng(_ORDER).permutation(world.sources)
-    return Visits(*kernels.carousel(rank, world.slots, world.start, world.budget))
+    return WorldVisits(*kernels.carousel(rank, world.slots, world.start, world.budget))
 
 
-def fixed_periods(periods: Any, world: World) -> Visits:
+def fixed_periods(periods: Any, world: World) -> WorldVisits:
     """Each source with its own period, from a random phase; an infinite period means never.
 
     The periods say in what order and how often relative to each other; the slots say when. Where
@@ -121,9 +121,9 @@ def fixed_periods(periods: Any, world: World) -> Visits:
         order = world.rng(_ORDER).permutation(world.sources)[:first]
         source = np.concatenate([order, source])
         time = np.concatenate([world.slot_time(np.arange(first)), time])
-        return Visits.from_flat(source, time, sources=world.sources)
+        return WorldVisits.from_flat(source, time, sources=world.sources)
     counts = np.bincount(source, minlength=world.sources)
-    return Visits(np.concatenate([[0], np.cumsum(counts)]), time)
+    return WorldVisits(np.concatenate([[0], np.cumsum(counts)]), time)
 
 
 def _time_of_count(phase: Floats, period: Floats, wanted: int) -> float:
@@ -150,7 +150,7 @@ def _time_of_count(phase: Floats, period: Floats, wanted: int) -> float:
 # -- rules that look at every visit ---------------------------------------------------------------
 
 
-def run_policy(policy: Rule, world: World) -> Visits:
+def run_policy(policy: Rule, world: World) -> WorldVisits:
     """Drive a policy slot by slot, a tick at a time: the sources that are due first."""
     rule = _Driven(policy, world)
     n, slots = world.sources, world.slots
@@ -164,12 +164,12 @@ def run_policy(policy: Rule, world: World) -> Visits:
         here = slice(slot, slot + count)
         sources[here], times[here], failed[here] = which, at, rule.visit(which, at)
         slot += count
-    return Visits.from_flat(
+    return WorldVisits.from_flat(
         sources, times, failed if world.failure else None, sources=world.sources
     )
 
 
-def run_as_asked(policy: Rule, world: World) -> Visits:
+def run_as_asked(policy: Rule, world: World) -> WorldVisits:
     """Drive a policy at the times it asks for, whatever that costs."""
     rule = _Driven(policy, world)
     tick = world.mean_period / _TICKS
@@ -181,7 +181,9 @@ def run_as_asked(policy: Rule, world: World) -> Visits:
             pieces.append((which, at, rule.visit(which, at)))
     empty = (np.empty(0, np.int64), np.empty(0), np.empty(0, bool))
     source, time, failed = (np.concatenate(part) for part in zip(empty, *pieces, strict=True))
-    return Visits.from_flat(source, time, failed if world.failure else None, sources=world.sources)
+    return WorldVisits.from_flat(
+        source, time, failed if world.failure else None, sources=world.sources
+    )
 
 
 class _Driven:

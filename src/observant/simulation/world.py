@@ -14,7 +14,7 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["Visits", "World"]
+__all__ = ["World", "WorldVisits"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -112,7 +112,7 @@ class World:
 
 
 @dataclass(frozen=True, eq=False)
-class Visits:
+class WorldVisits:
     """Visits grouped by source, in order of time within each."""
 
     offsets: Integers
@@ -120,9 +120,9 @@ class Visits:
     failed: Flags | None = None
 
     @classmethod
-    def of(cls, given: Any, world: World) -> Visits:
+    def of(cls, given: Any, world: World) -> WorldVisits:
         """Take visits in any form: grouped, or flat with the columns `source` and `time`."""
-        if isinstance(given, Visits):
+        if isinstance(given, WorldVisits):
             return given.with_failures(world)
         source, time = (
             given if isinstance(given, tuple) else (given.source, given.time)
@@ -138,10 +138,10 @@ class Visits:
         failed: ArrayLike | None = None,
         *,
         sources: int,
-    ) -> Visits:
+    ) -> WorldVisits:
         """Group visits that were listed in the order of time, or in any order.
 
-        >>> visits = Visits.from_flat([1, 0, 1], [2.0, 3.0, 1.0], sources=2)
+        >>> visits = WorldVisits.from_flat([1, 0, 1], [2.0, 3.0, 1.0], sources=2)
         >>> visits.offsets, visits.time
         (array([0, 1, 3]), array([3., 1., 2.]))
         """
@@ -170,10 +170,10 @@ class Visits:
         """The source of each visit, as a column beside `time`."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
-    def with_failures(self, world: World) -> Visits:
+    def with_failures(self, world: World) -> WorldVisits:
         """The same visits, with those marked that fail in this world."""
         if self.failed is not None or not world.failure:
             return self
         source = self.source
         number = np.arange(len(self.time)) - self.offsets[source]
-        return Visits(self.offsets, self.time, world.fails(source, number))
+        return WorldVisits(self.offsets, self.time, world.fails(source, number))

@@ -15,7 +15,7 @@ from observant.store.settings import Settings
 from observant.store.snapshots import Snapshots
 from observant.store.sources import Sources
 from observant.store.subscriptions import Subscriptions
-from observant.store.types import Totals
+from observant.store.types import StoreTotals
 from observant.store.visits import Visits
 
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ class Store:
         self.tokens = Tokens(engine)
         self.replies = Replies(engine)
 
-    def totals(self) -> Totals:
+    def totals(self) -> StoreTotals:
         """The whole store in numbers."""
 
-        def work(session: Session) -> Totals:
+        def work(session: Session) -> StoreTotals:
             rows = session.all("counts")
             by_state = {row[0]: row[1] for row in rows if row[0] != "removed"}
             snapshots = session.one("count_snapshots") or (0, 0)
-            return Totals(
+            return StoreTotals(
                 sources=sum(by_state.values()),
                 by_state=by_state,
                 visits=int(sum(row[2] for row in rows)),

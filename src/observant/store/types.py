@@ -33,10 +33,10 @@ __all__ = [
     "SourceColumns",
     "SourceQuery",
     "SpotCheck",
+    "StoreTotals",
     "StoredEvent",
     "StoredSource",
     "Swept",
-    "Totals",
     "Version",
     "shard_of",
 ]
@@ -191,7 +191,7 @@ class Swept(Value, frozen=True, kw_only=True):
     bytes: int = 0
 
 
-class Totals(Value, frozen=True, kw_only=True):
+class StoreTotals(Value, frozen=True, kw_only=True):
     """The whole store in numbers."""
 
     sources: int

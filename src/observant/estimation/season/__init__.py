@@ -5,6 +5,6 @@
 """
 
 from observant.estimation.season.table import Season, Seasons, seasonal_rates
-from observant.estimation.season.wall_clock import BINS, Clock
+from observant.estimation.season.wall_clock import BINS, WallClock
 
-__all__ = ["BINS", "Clock", "Season", "Seasons", "seasonal_rates"]
+__all__ = ["BINS", "Season", "Seasons", "WallClock", "seasonal_rates"]

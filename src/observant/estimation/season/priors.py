@@ -18,7 +18,7 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from observant.estimation.season.wall_clock import Clock
+    from observant.estimation.season.wall_clock import WallClock
 
 __all__ = ["SeasonPrior", "harmonic_priors", "smooth_priors"]
 
@@ -39,7 +39,7 @@ class SeasonPrior:
         return np.asarray(np.linalg.inv(self.covariance))
 
 
-def smooth_priors(clock: Clock) -> list[SeasonPrior]:
+def smooth_priors(clock: WallClock) -> list[SeasonPrior]:
     """Candidates with a free value in every bin."""
     bins = clock.count
     level = np.full((bins, 1), bins**-0.5)
@@ -65,7 +65,7 @@ def smooth_priors(clock: Clock) -> list[SeasonPrior]:
     ]
 
 
-def harmonic_priors(clock: Clock, daily: int, weekly: int) -> list[SeasonPrior]:
+def harmonic_priors(clock: WallClock, daily: int, weekly: int) -> list[SeasonPrior]:
     """Candidates with a few sines and cosines only: `daily` of a day, `weekly` of a week."""
     if clock.bins == "weekday":
         daily = 0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from observant.estimation.season.priors import SeasonPrior
-    from observant.estimation.season.wall_clock import Clock
+    from observant.estimation.season.wall_clock import WallClock
     from observant.visits import VisitLog
 
 __all__ = ["Likelihood", "ObservedWindows", "SeasonFit", "best_fit", "fit_shape"]
@@ -37,14 +37,16 @@ _ENOUGH_TO_CHOOSE = 100_000  # windows
 class ObservedWindows:
     """Comparisons with their place in time: the evidence of a log, and where each window lies."""
 
-    clock: Clock
+    clock: WallClock
     evidence: Evidence
     start: NDArray[np.float64]
     """Days since 1970 UTC."""
     stop: NDArray[np.float64]
 
     @classmethod
-    def from_log(cls, log: VisitLog, clock: Clock, *, use_dates: bool = True) -> ObservedWindows:
+    def from_log(
+        cls, log: VisitLog, clock: WallClock, *, use_dates: bool = True
+    ) -> ObservedWindows:
         evidence = Evidence.from_log(log, use_dates=use_dates)
         rows = np.flatnonzero(log.succeeded)
         owner = np.searchsorted(log.offsets, rows, side="right")

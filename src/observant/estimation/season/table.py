@@ -14,7 +14,7 @@ from observant.estimation.season.flatness import flat_p_value
 from observant.estimation.season.priors import harmonic_priors, smooth_priors
 from observant.estimation.season.shape import Likelihood, ObservedWindows, best_fit
 from observant.estimation.season.visibility import doubts, visible_share
-from observant.estimation.season.wall_clock import BINS, Clock
+from observant.estimation.season.wall_clock import BINS, WallClock
 from observant.tables import Table
 from observant.units import counted
 
@@ -73,9 +73,9 @@ class Season:
         _ = self.clock
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> WallClock:
         """Where a time falls in the cycle."""
-        return Clock(self.bins, self.time_zone)
+        return WallClock(self.bins, self.time_zone)
 
     @property
     def period(self) -> float:
@@ -249,7 +249,7 @@ def seasonal_rates(
     >>> found.season.weights[[3, 12, 22]].round(1)
     array([0. , 1.5, 0. ])
     """
-    clock = Clock(bins, time_zone or "UTC")
+    clock = WallClock(bins, time_zone or "UTC")
     for name, value in (("confidence", confidence), ("significance", significance)):
         if not 0 < value < 1 and not (name == "significance" and value == 1):
             raise InputError(f"{name} lies between 0 and 1, not {value}")
@@ -295,7 +295,7 @@ def seasonal_rates(
 
 def _season(
     windows: ObservedWindows,
-    clock: Clock,
+    clock: WallClock,
     name: str,
     priors: list[Any],
     confidence: float,

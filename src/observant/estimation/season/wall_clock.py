@@ -15,7 +15,7 @@ from observant.times import DAY, zone_of
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["BINS", "Clock"]
+__all__ = ["BINS", "WallClock"]
 
 BINS = {"hour-of-week": (168, 7.0), "hour-of-day": (24, 1.0), "weekday": (7, 7.0)}
 """How a cycle can be divided: the number of bins, and the days in a cycle."""
@@ -26,10 +26,10 @@ _ROUNDING = 1e-8  # of a bin
 
 
 @dataclass(frozen=True)
-class Clock:
+class WallClock:
     """Bins of a day or a week in a time zone; weeks begin on Monday.
 
-    >>> clock = Clock("hour-of-week", "Europe/Berlin")
+    >>> clock = WallClock("hour-of-week", "Europe/Berlin")
     >>> clock.bin([19723.0, 19905.0])  # midnight UTC of two Mondays: 01:00 and 02:00 in Berlin
     array([1, 2])
     """

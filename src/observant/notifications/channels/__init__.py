@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WAYS",
-    "Answer",
     "Channel",
+    "SendResult",
     "Way",
     "check_channel",
     "class_of",
@@ -48,7 +48,7 @@ LONGEST = 4000
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class SendResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of an attempt."""
 
     ok: bool = False
@@ -64,7 +64,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Channel(Protocol):
     """Something that carries messages."""
 
-    async def send(self, channel: str, secret: str, message: Message) -> Answer:
+    async def send(self, channel: str, secret: str, message: Message) -> SendResult:
         """Try once. What the world does is an answer, never an exception."""
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from observant.errors import InputError
-from observant.notifications.channels import Answer
+from observant.notifications.channels import SendResult
 
 if TYPE_CHECKING:
     from observant.notifications.messages import Message
@@ -75,12 +75,12 @@ class Apprise:
         del clock, config
         return cls(guard)
 
-    async def send(self, channel: str, secret: str, message: Message) -> Answer:
+    async def send(self, channel: str, secret: str, message: Message) -> SendResult:
         del secret
         try:
             check_apprise(channel)
         except InputError as error:
-            return Answer(error=str(error), down=True)
+            return SendResult(error=str(error), down=True)
         task = msgspec.json.encode(
             {
                 "channel": channel,
@@ -101,7 +101,7 @@ class Apprise:
             async with asyncio.timeout(_SECONDS):
                 told, _ = await process.communicate(task)
         except TimeoutError:
-            return Answer(error=f"Apprise took longer than {_SECONDS:g} s", down=True)
+            return SendResult(error=f"Apprise took longer than {_SECONDS:g} s", down=True)
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -113,11 +113,11 @@ class Apprise:
         """Each message has a process of its own."""
 
 
-def _answer(told: bytes) -> Answer:
+def _answer(told: bytes) -> SendResult:
     try:
         found: dict[str, object] = msgspec.json.decode(told, type=dict[str, object])
     except msgspec.MsgspecError:
-        return Answer(error="Apprise broke down", down=True)
+        return SendResult(error="Apprise broke down", down=True)
     if found.get("ok") is True:
-        return Answer(ok=True)
-    return Answer(error=str(found.get("error"))[:300], down=True)
+        return SendResult(ok=True)
+    return SendResult(error=str(found.get("error"))[:300], down=True)

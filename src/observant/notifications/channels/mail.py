@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from observant.errors import InputError
-from observant.notifications.channels import Answer
+from observant.notifications.channels import SendResult
 
 if TYPE_CHECKING:
     from observant.notifications.messages import Message
@@ -84,7 +84,7 @@ class Mail:
         """The channel as the deliverer uses it."""
         return cls(guard, clock, config.notify)
 
-    async def send(self, channel: str, secret: str, message: Message) -> Answer:
+    async def send(self, channel: str, secret: str, message: Message) -> SendResult:
         del secret
         try:
             server = _server(self._notify.mail)
@@ -92,23 +92,23 @@ class Mail:
             _check_address(sender, "notify.sender")
             letter = letter_of(message, sender, recipients_of(channel), self._clock.time())
         except InputError as error:
-            return Answer(error=str(error), down=True)
+            return SendResult(error=str(error), down=True)
         return await asyncio.to_thread(self._send, server, letter)
 
     async def close(self) -> None:
         """Nothing is kept open between letters."""
 
-    def _send(self, server: _Server, letter: EmailMessage) -> Answer:
+    def _send(self, server: _MailServer, letter: EmailMessage) -> SendResult:
         connection: smtplib.SMTP | None = None
         try:
             connection = _connected(server, self._guard)
             refused = connection.send_message(letter)
         except smtplib.SMTPRecipientsRefused as error:
-            return Answer(error=_told(error), final=_all_final(error))
+            return SendResult(error=_told(error), final=_all_final(error))
         except (smtplib.SMTPDataError, smtplib.SMTPSenderRefused) as error:
-            return Answer(error=_told(error), down=error.smtp_code < 500)
+            return SendResult(error=_told(error), down=error.smtp_code < 500)
         except (smtplib.SMTPException, OSError, ValueError) as error:
-            return Answer(error=_told(error), down=True)
+            return SendResult(error=_told(error), down=True)
         finally:
             if connection is not None:
                 with suppress(smtplib.SMTPException, OSError):
@@ -116,11 +116,11 @@ class Mail:
         if refused:
             # The others have it: another attempt would bring it to them again.
             names = ", ".join(sorted(refused))
-            return Answer(ok=True, error=f"refused for {names}")
-        return Answer(ok=True)
+            return SendResult(ok=True, error=f"refused for {names}")
+        return SendResult(ok=True)
 
 
-class _Server:
+class _MailServer:
     """Where letters are handed in."""
 
     def __init__(self, scheme: str, host: str, port: int, user: str, password: str) -> None:
@@ -131,7 +131,7 @@ class _Server:
 _PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
 
 
-def _server(url: str) -> _Server:
+def _server(url: str) -> _MailServer:
     if not url:
         raise InputError("no server for e-mail is set: notify.mail = smtp://user:password@host")
     try:
@@ -141,7 +141,7 @@ def _server(url: str) -> _Server:
         parts, port = urlsplit("//"), None
     if parts.scheme not in _PORTS or not parts.hostname:
         raise InputError("notify.mail must be smtp://host, smtps://host or smtp+plain://host")
-    return _Server(
+    return _MailServer(
         parts.scheme,
         parts.hostname,
         port or _PORTS[parts.scheme],
@@ -150,7 +150,7 @@ def _server(url: str) -> _Server:
     )
 
 
-def _connected(server: _Server, guard: Guard) -> smtplib.SMTP:
+def _connected(server: _MailServer, guard: Guard) -> smtplib.SMTP:
     context = ssl.create_default_context()
     connection: smtplib.SMTP
     if server.scheme == "smtps":

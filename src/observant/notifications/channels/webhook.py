@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from observant.errors import BadURL, InputError
-from observant.notifications.channels import Answer
+from observant.notifications.channels import SendResult
 from observant.notifications.signature import sign
 from observant.observer.transport import Limits, Politeness, Transport
 from observant.observer.transport.responses import retry_after
@@ -76,7 +76,7 @@ class Webhook:
         """The channel as the deliverer uses it."""
         return cls(guard, clock, contact=config.contact or None)
 
-    async def send(self, channel: str, secret: str, message: Message) -> Answer:
+    async def send(self, channel: str, secret: str, message: Message) -> SendResult:
         body = body_of(message)
         timestamp = int(self._clock.time())
         headers = [
@@ -91,13 +91,13 @@ class Webhook:
         )
         status = fetched.status
         if 200 <= status < 300:
-            return Answer(ok=True)
+            return SendResult(ok=True)
         if status == 0 or fetched.error not in {None, "http", "protocol"}:
-            return Answer(error=fetched.message or str(fetched.error), down=True)
+            return SendResult(error=fetched.message or str(fetched.error), down=True)
         if 300 <= status < 400:
-            return Answer(error=f"status {status}: redirects are not followed", down=True)
+            return SendResult(error=f"status {status}: redirects are not followed", down=True)
         wish = retry_after(fetched.header("retry-after"), self._clock.time())
-        return Answer(
+        return SendResult(
             error=f"status {status}",
             down=status in _LATER,
             final=status in _NEVER,

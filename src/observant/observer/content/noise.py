@@ -20,7 +20,7 @@ The state is a small JSON value. `describe` shows it, `Rules.keep` overrules it.
 __all__ = [
     "MASK",
     "Field",
-    "Learned",
+    "LearnedNoise",
     "describe",
     "known_noise",
     "learn",
@@ -101,7 +101,7 @@ _CLOCK_WORDS = frozenset(
 _EDGES = ".,;:!?()[]{}<>\"'"
 
 
-class Learned(NamedTuple):
+class LearnedNoise(NamedTuple):
     """What noise learning makes of a visit."""
 
     lines: list[str]
@@ -121,7 +121,7 @@ def learn(
     state: State,
     *,
     keep: tuple[str, ...] = (),
-) -> Learned:
+) -> LearnedNoise:
     """Follow every candidate one visit further, and mask what is noise.
 
     >>> news = "A long story, with many words that stay as they are."
@@ -442,7 +442,7 @@ def _mask(
     state: State,
     before: dict[str, str | None],
     settled: list[str],
-) -> Learned:
+) -> LearnedNoise:
     lines: list[str] = []
     ignored: list[str] = []
     old = list(old_lines)
@@ -479,7 +479,7 @@ def _mask(
         if place is not None:
             old[place : place + 1] = [masked] if masked else []
             digests = None
-    return Learned(lines, old, state, ignored, settled)
+    return LearnedNoise(lines, old, state, ignored, settled)
 
 
 _JSON_LINE = re.compile(r'(\s*(?:"(?:[^"\\]|\\.)*": )?)(.*?)(,?)', re.DOTALL)

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
-from observant.observer.sources.base import Source, Surroundings, host_of
+from observant.observer.sources.base import SourceKind, Surroundings, host_of
 from observant.observer.sources.function import ReadSource
 from observant.plugins import added, load
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "ReadSource",
-    "Source",
+    "SourceKind",
     "Surroundings",
     "add_kind",
     "host_of",
@@ -44,10 +44,10 @@ KINDS = {
 }
 """The kinds that are built in, and the class of each."""
 GROUP = "observant.sources"
-_ADDED: dict[str, Callable[..., Source]] = {}
+_ADDED: dict[str, Callable[..., SourceKind]] = {}
 
 
-def add_kind(kind: str, maker: Callable[..., Source]) -> None:
+def add_kind(kind: str, maker: Callable[..., SourceKind]) -> None:
     """Let this program have a kind of source of its own; again under the same name replaces it.
 
     >>> class Even(ReadSource):
@@ -83,7 +83,7 @@ def make_source(
     settings: SourceSettings,
     comparer: Comparer,
     around: Surroundings,
-) -> Source:
+) -> SourceKind:
     """The source that this is, ready to be visited."""
     try:
         maker = kinds()[kind]
@@ -94,5 +94,5 @@ def make_source(
         ) from None
     if isinstance(maker, str):
         maker = load(maker)
-    source: Source = maker(name, url, settings, comparer, around)
+    source: SourceKind = maker(name, url, settings, comparer, around)
     return source

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ON_THE_WEB",
     "Compared",
-    "Source",
+    "SourceKind",
     "Surroundings",
     "file_path",
     "host_of",
@@ -33,7 +33,7 @@ ON_THE_WEB = frozenset({"http", "feed", "sitemap", "query"})
 """Kinds whose sources are addresses on the web; all others need `observer.permission`."""
 
 
-class Source(Protocol):
+class SourceKind(Protocol):
     """Anything that can be visited and compared."""
 
     name: str

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from observant.observer.synthetic.web import DemoWorld, WorldAnswer
 
-__all__ = ["DemoServer", "Serving", "locate", "serving"]
+__all__ = ["DemoServer", "ServedWeb", "locate", "serving"]
 
 _REASONS = {200: "OK", 304: "Not Modified", 404: "Not Found", 500: "Error", 503: "Unavailable"}
 _LARGEST_REQUEST = 16_384
@@ -110,7 +110,7 @@ class _Connection(asyncio.Protocol):
         self._transport.write(head + body)
 
 
-class Serving:
+class ServedWeb:
     """A server in a process of its own. Time stands still there until `begin`."""
 
     def __init__(self, port: int, pipe: Any) -> None:
@@ -121,7 +121,7 @@ class Serving:
 
 
 @contextmanager
-def serving(world: DemoWorld) -> Iterator[Serving]:
+def serving(world: DemoWorld) -> Iterator[ServedWeb]:
     """Serve from a process of its own, for as long as the ``with`` lasts."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -129,7 +129,7 @@ def serving(world: DemoWorld) -> Iterator[Serving]:
     process.start()
     theirs.close()
     try:
-        yield Serving(int(ours.recv()), ours)
+        yield ServedWeb(int(ours.recv()), ours)
     finally:
         ours.close()
         process.join(5)

@@ -20,7 +20,7 @@ from observant.observer.program import describe, run_observer
 from observant.observer.schedule import warm_up
 from observant.observer.synthetic.server import locate, serving
 from observant.observer.transport import Guard, Politeness, Transport
-from observant.simulation import Visits, World, account, replay
+from observant.simulation import World, WorldVisits, account, replay
 from observant.simulation.policies import Clairvoyant, UniformPolicy
 from observant.store import open_store
 from observant.times import DAY
@@ -173,7 +173,7 @@ def judge(
         known=False,
     )
     begin = _LEARNING * world.days
-    visits = Visits.from_flat(page, day, blind, sources=world.pages)
+    visits = WorldVisits.from_flat(page, day, blind, sources=world.pages)
     score = account(visits, truth, score_from=begin)
     even = account(replay(UniformPolicy(), truth), truth, score_from=begin)
     best = account(replay(Clairvoyant(), truth), truth, score_from=begin)

@@ -1,6 +1,6 @@
 """libcurl on asyncio: sockets and timers are watched by the event loop, transfers run in C.
 
-One `Engine` is one pool of connections. `perform` runs one request, follows nothing, and never
+One `CurlEngine` is one pool of connections. `perform` runs one request, follows nothing, and never
 raises for what the other side does: the `Reply` says what happened. The guard is asked for every
 socket that is opened.
 """
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from observant.observer.transport.guard import Guard
-    from observant.observer.transport.politeness import Clock
+    from observant.observer.transport.politeness import PoliteClock
     from observant.observer.transport.transfer import Reply, Request
 
-__all__ = ["Engine"]
+__all__ = ["CurlEngine"]
 
 _SWEEP = 0.1
 _GRACE = 1.0
@@ -34,10 +34,10 @@ _IDLE_HANDLES = 256
 _IDLE_CONNECTIONS = 512
 
 
-class Engine:
+class CurlEngine:
     """A pool of connections, driven by the event loop it is first used in."""
 
-    def __init__(self, guard: Guard, clock: Clock, user_agent: str) -> None:
+    def __init__(self, guard: Guard, clock: PoliteClock, user_agent: str) -> None:
         self.guard, self.clock, self.user_agent = guard, clock, user_agent
         self.cafile, self.capath = _certificates()
         self._idle: list[Transfer] = []

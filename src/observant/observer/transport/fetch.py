@@ -18,7 +18,7 @@ from observant.errors import BadURL, InputError
 from observant.observer.fetched import Fetched
 from observant.observer.transport.bodies import ACCEPT_ENCODING
 from observant.observer.transport.conditional import conditions
-from observant.observer.transport.curl import Engine
+from observant.observer.transport.curl import CurlEngine
 from observant.observer.transport.guard import Guard
 from observant.observer.transport.headers import (
     HARMLESS,
@@ -27,7 +27,7 @@ from observant.observer.transport.headers import (
     checked_value,
 )
 from observant.observer.transport.limits import Limits
-from observant.observer.transport.politeness import Clock, Host, Hosts, Politeness
+from observant.observer.transport.politeness import Host, Hosts, PoliteClock, Politeness
 from observant.observer.transport.proxies import Proxies, refusal_behind_proxy
 from observant.observer.transport.responses import (
     charset_of,
@@ -103,7 +103,7 @@ class Transport:
         robots: bool = True,
         proxies: Mapping[str, str] | None = None,
         locate: Callable[[str, int], tuple[str, int] | None] | None = None,
-        clock: Clock | None = None,
+        clock: PoliteClock | None = None,
     ) -> None:
         product = _PRODUCT.match(user_agent)
         if product is None:
@@ -116,11 +116,11 @@ class Transport:
         self.limits = limits or Limits()
         self.guard = guard or Guard()
         self.counts = Counts()
-        self._clock: Clock = clock or _Clock()
+        self._clock: PoliteClock = clock or _Clock()
         self._locate = locate
         self.proxies = Proxies(proxies)
         self._obey = robots
-        self._engine: Engine | None = None
+        self._engine: CurlEngine | None = None
         self.hosts = Hosts(politeness or Politeness(), self._clock)
         self.robots = Robots(self.product, self._robots_txt, self._clock)
 
@@ -242,7 +242,7 @@ class Transport:
         began, really_began = clock.monotonic(), time.perf_counter()
         try:
             if self._engine is None:
-                self._engine = Engine(self.guard, clock, self.user_agent)
+                self._engine = CurlEngine(self.guard, clock, self.user_agent)
             reply = await self._engine.perform(self._request(journey, proxy))
         except BaseException:
             self.hosts.abandon(host)

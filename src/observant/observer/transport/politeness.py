@@ -19,10 +19,10 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Clock", "Host", "Hosts", "Politeness"]
+__all__ = ["Host", "Hosts", "PoliteClock", "Politeness"]
 
 
-class Clock(Protocol):
+class PoliteClock(Protocol):
     """What politeness asks of a clock. All in seconds; `time` since 1970."""
 
     def time(self) -> float: ...
@@ -144,7 +144,7 @@ class Host:
 class Hosts:
     """All hosts we have spoken to. `enter` waits for the host's turn, `leave` ends it."""
 
-    def __init__(self, rules: Politeness, clock: Clock) -> None:
+    def __init__(self, rules: Politeness, clock: PoliteClock) -> None:
         self.rules, self._clock = rules, clock
         self._table: dict[str, Host] = {}
         self._enough = _ENOUGH

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from observant.observer.transport.guard import Guard
     from observant.observer.transport.limits import Limits
-    from observant.observer.transport.politeness import Clock
+    from observant.observer.transport.politeness import PoliteClock
     from observant.store.visit import Error
 
 __all__ = ["Reply", "Request", "Transfer"]
@@ -60,7 +60,7 @@ class TransferContext(Protocol):
     """What a transfer needs of the engine it runs in."""
 
     guard: Guard
-    clock: Clock
+    clock: PoliteClock
     user_agent: str
     cafile: str | None
     capath: str | None

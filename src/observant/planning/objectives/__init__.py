@@ -18,8 +18,8 @@ all (`frontier` of the field: Cho's optimum, Olston and Pandey's utility, Whittl
 | `detected`  | λ(1 − e⁻ˣ), updates that stay unseen     | 1 − (1 + x)e⁻ˣ                    |
 
 An objective holds many sources at once, one entry of its arrays each. `PosteriorMean` averages any
-of them over what is known of the rates; `Renewal` takes sources that are not Poisson, or Gamma
-posteriors; `Custom` takes any penalty.
+of them over what is known of the rates; `RenewalObjective` takes sources that are not Poisson, or
+Gamma posteriors; `Custom` takes any penalty.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 
 from observant.currency import GammaRates, RateMixture
 from observant.errors import InputError
-from observant.planning.objectives.averaged import Custom, PosteriorMean, Renewal
+from observant.planning.objectives.averaged import Custom, PosteriorMean, RenewalObjective
 from observant.planning.objectives.closed_forms import (
     POISSON,
     Currency,
@@ -56,7 +56,7 @@ __all__ = [
     "Objective",
     "OldestMissed",
     "PosteriorMean",
-    "Renewal",
+    "RenewalObjective",
     "objective",
 ]
 
@@ -86,7 +86,7 @@ def objective(
                 f"Gamma posteriors have closed forms for freshness and currency, not for {name}: "
                 "give the posterior on a grid of rates"
             )
-        return Renewal(rates, grace if kind is Currency else 0.0)
+        return RenewalObjective(rates, grace if kind is Currency else 0.0)
     if isinstance(rates, RateMixture):
         grid = np.atleast_2d(rates.rates)
         alike = not np.any(grid != grid[0])

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = ["Custom", "PosteriorMean", "Renewal"]
+__all__ = ["Custom", "PosteriorMean", "RenewalObjective"]
 
 _ROWS = 8_192
 
 
-class Renewal(Objective):
+class RenewalObjective(Objective):
     """Sources that need not be Poisson, through the age distribution G: c(s) = G((s − β)⁺).
 
     `source` is a process, a posterior `GammaRates`, a `RateMixture`, a measured `AgeTable` or G
     itself. One without arrays stands for `count` sources alike.
 
     >>> from observant.currency import GammaRates
-    >>> known = Renewal(GammaRates(shape=[2.0, 2.0], exposure=[10.0, 20.0]))
+    >>> known = RenewalObjective(GammaRates(shape=[2.0, 2.0], exposure=[10.0, 20.0]))
     >>> print(known.limit.round(3), known.period_at(4.0).round(3))
     [10. 20.] [17.208 16.18 ]
     """
@@ -79,7 +79,7 @@ class Renewal(Objective):
     def select(self, which: Choice) -> Objective:
         positions = np.arange(self._count)[which]
         grace = self.grace if self.grace.ndim == 0 else self.grace[which]
-        return Renewal(
+        return RenewalObjective(
             self.model if self._alike else _part_of(self.model, which), grace, len(positions)
         )
 

@@ -15,9 +15,9 @@ A **rule** knows nothing beforehand. It looks at the outcome of each visit and s
 
 `RULES` holds them by name: nutch, nutch_adaptive, nutch_adaptive_code, stormcrawler, news_crawl,
 heritrix, changedetection, http_heuristic, miniflux, commafeed. Everything is one array entry a
-source, and a rule is a frozen value: all that changes is in the `State`. Only some of the sources
-are visited at a time, so `state.take(which)` and `state.put(which, part)` cut a part out and put it
-back. A rule cannot be steered to a budget; it spends what it spends.
+source, and a rule is a frozen value: all that changes is in the `RuleState`. Only some of the
+sources are visited at a time, so `state.take(which)` and `state.put(which, part)` cut a part out
+and put it back. A rule cannot be steered to a budget; it spends what it spends.
 
 `FixedPeriods` makes a rule of an allocation (ours or another's), so that a simulator drives both
 kinds the same way, the **policy** interface:
@@ -64,8 +64,8 @@ from observant.planning.rivals.rule import (
     UNKNOWN,
     FixedPeriods,
     Rule,
+    RuleState,
     Seen,
-    State,
 )
 
 __all__ = [
@@ -85,8 +85,8 @@ __all__ = [
     "NutchAdaptive",
     "NutchDefault",
     "Rule",
+    "RuleState",
     "Seen",
-    "State",
     "StormCrawler",
     "azar",
     "cho_policy",

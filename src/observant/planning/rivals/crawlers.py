@@ -19,8 +19,8 @@ from observant.planning.rivals.rule import (
     SAME,
     UNKNOWN,
     Adaptive,
+    RuleState,
     Seen,
-    State,
 )
 from observant.times import DAY
 
@@ -49,7 +49,7 @@ class NutchDefault(Adaptive):
     def first_period(self) -> float:
         return self.interval
 
-    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
+    def after(self, state: RuleState, seen: Seen) -> tuple[Floats, RuleState]:
         return _nutch_failures(self, state, seen, state.period, state.period)
 
 
@@ -90,7 +90,7 @@ class NutchAdaptive(Adaptive):
     def first_period(self) -> float:
         return self.interval
 
-    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
+    def after(self, state: RuleState, seen: Seen) -> tuple[Floats, RuleState]:
         time = np.asarray(seen.time)
         outcome = np.where(
             state.known | (np.asarray(seen.outcome) > UNKNOWN), seen.outcome, UNKNOWN
@@ -124,8 +124,8 @@ class NutchAdaptive(Adaptive):
 
 
 def _nutch_failures(
-    rule: NutchDefault | NutchAdaptive, state: State, seen: Seen, period: Floats, wait: Floats
-) -> tuple[Floats, State]:
+    rule: NutchDefault | NutchAdaptive, state: RuleState, seen: Seen, period: Floats, wait: Floats
+) -> tuple[Floats, RuleState]:
     outcome = np.asarray(seen.outcome)
     gone = (outcome == GONE) | ((outcome == FAILED) & (state.failures + 1 >= rule.retries))
     later = np.where(state.period < rule.longest, 1.5 * state.period, 0.9 * rule.longest)
@@ -182,7 +182,7 @@ class StormCrawler(Adaptive):
     def first_period(self) -> float:
         return self.first / _MINUTES
 
-    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
+    def after(self, state: RuleState, seen: Seen) -> tuple[Floats, RuleState]:
         outcome = np.asarray(seen.outcome)
         minutes = np.round(state.period * _MINUTES)
         shorter = np.floor((1.0 - self.down) * minutes + self.down * self.shortest + 1e-9)
@@ -219,7 +219,7 @@ class Heritrix(Adaptive):
     def first_period(self) -> float:
         return self.interval
 
-    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
+    def after(self, state: RuleState, seen: Seen) -> tuple[Floats, RuleState]:
         outcome, wait = np.asarray(seen.outcome), state.period
         if self.overdue:
             wait = wait + np.nan_to_num(np.maximum(np.asarray(seen.time) - state.due, 0.0))

@@ -9,7 +9,7 @@ import numpy as np
 
 from observant.currency import heuristic_time_to_live
 from observant.errors import InputError
-from observant.planning.rivals.rule import CHANGED, FAILED, UNKNOWN, Adaptive, Seen, State
+from observant.planning.rivals.rule import CHANGED, FAILED, UNKNOWN, Adaptive, RuleState, Seen
 from observant.times import SECOND
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ class ChangeDetection:
     shortest: float = 3.0 * SECOND
     name: str = "changedetection"
 
-    def start(self, sources: int) -> State:
-        return State.fresh(sources, self.interval)
+    def start(self, sources: int) -> RuleState:
+        return RuleState.fresh(sources, self.interval)
 
     def next_period(
-        self, state: State, seen: Seen, rng: np.random.Generator | None = None
-    ) -> tuple[Floats, State]:
+        self, state: RuleState, seen: Seen, rng: np.random.Generator | None = None
+    ) -> tuple[Floats, RuleState]:
         wait = state.period
         if rng is not None and self.jitter:
             wait = wait + rng.uniform(-self.jitter, self.jitter, wait.shape)
@@ -63,7 +63,7 @@ class HttpHeuristic(Adaptive):
     def first_period(self) -> float:
         return self.shortest
 
-    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
+    def after(self, state: RuleState, seen: Seen) -> tuple[Floats, RuleState]:
         time, outcome = np.asarray(seen.time), np.asarray(seen.outcome)
         last = np.where(np.isnan(state.changed) | (outcome == CHANGED), time, state.changed)
         age = np.where(np.isnan(seen.age), time - last, seen.age)
@@ -96,7 +96,7 @@ class Miniflux(Adaptive):
     def first_period(self) -> float:
         return self.longest
 
-    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
+    def after(self, state: RuleState, seen: Seen) -> tuple[Floats, RuleState]:
         gap = np.asarray(seen.entry_gap)
         some = gap > 0.0
         a_week = np.ceil(7.0 / np.where(some, gap, 1.0) - 1e-9)
@@ -126,7 +126,7 @@ class CommaFeed(Adaptive):
     def first_period(self) -> float:
         return self.longest
 
-    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
+    def after(self, state: RuleState, seen: Seen) -> tuple[Floats, RuleState]:
         age, gap = np.asarray(seen.entry_age), np.asarray(seen.entry_gap)
         lively = np.clip(gap / 2.0, self.shortest, _HOUR)
         wait = np.select(

@@ -23,8 +23,8 @@ __all__ = [
     "Adaptive",
     "FixedPeriods",
     "Rule",
+    "RuleState",
     "Seen",
-    "State",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -76,7 +76,7 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class RuleState:
     """What a rule remembers of each source."""
 
     period: Floats
@@ -91,7 +91,7 @@ class State:
     """Failed visits in a row."""
 
     @classmethod
-    def fresh(cls, sources: int, period: ArrayLike) -> State:
+    def fresh(cls, sources: int, period: ArrayLike) -> RuleState:
         if sources < 1:
             raise InputError(f"a policy needs at least one source, not {sources!r}")
         never = np.full(sources, np.nan)
@@ -103,19 +103,19 @@ class State:
     def __len__(self) -> int:
         return len(self.period)
 
-    def take(self, which: Any) -> State:
+    def take(self, which: Any) -> RuleState:
         """The state of some sources, by indices or mask."""
-        return State(*(np.atleast_1d(getattr(self, part.name)[which]) for part in fields(self)))
+        return RuleState(*(np.atleast_1d(getattr(self, part.name)[which]) for part in fields(self)))
 
-    def put(self, which: Any, part: State) -> State:
+    def put(self, which: Any, part: RuleState) -> RuleState:
         """The same state with those sources replaced."""
         columns = {}
         for column in fields(self):
             columns[column.name] = getattr(self, column.name).copy()
             columns[column.name][which] = getattr(part, column.name)
-        return State(**columns)
+        return RuleState(**columns)
 
-    def after(self, seen: Seen, period: Floats, wait: Floats, **changes: Any) -> State:
+    def after(self, seen: Seen, period: Floats, wait: Floats, **changes: Any) -> RuleState:
         """The state after a visit that leaves this interval and this wait until the next."""
         outcome = np.asarray(seen.outcome)
         succeeded = outcome <= UNKNOWN
@@ -134,27 +134,27 @@ class Rule(Protocol):
     @property
     def name(self) -> str: ...
 
-    def start(self, sources: int) -> State:
+    def start(self, sources: int) -> RuleState:
         """The state before any visit. All sources are due at once."""
 
     def next_period(
-        self, state: State, seen: Seen, rng: np.random.Generator | None = None
-    ) -> tuple[Floats, State]:
+        self, state: RuleState, seen: Seen, rng: np.random.Generator | None = None
+    ) -> tuple[Floats, RuleState]:
         """Days from this visit to the next, and the state after it; infinite means never again."""
 
 
 class Adaptive(ABC):
     """A rule whose next visit follows from this one and from what it remembers, not from chance."""
 
-    def start(self, sources: int) -> State:
-        return State.fresh(sources, self.first_period())
+    def start(self, sources: int) -> RuleState:
+        return RuleState.fresh(sources, self.first_period())
 
     def next_period(
         self,
-        state: State,
+        state: RuleState,
         seen: Seen,
         rng: np.random.Generator | None = None,  # noqa: ARG002
-    ) -> tuple[Floats, State]:
+    ) -> tuple[Floats, RuleState]:
         return self.after(state, seen)
 
     @abstractmethod
@@ -162,7 +162,7 @@ class Adaptive(ABC):
         """Days that a source counts as waiting for before its first visit."""
 
     @abstractmethod
-    def after(self, state: State, seen: Seen) -> tuple[Floats, State]:
+    def after(self, state: RuleState, seen: Seen) -> tuple[Floats, RuleState]:
         """As `next_period`."""
 
 
@@ -194,12 +194,12 @@ class FixedPeriods:
         periods = np.divide(1.0, visits, out=np.full(visits.shape, np.inf), where=visits > 0)
         return cls(periods, jitter, name)
 
-    def start(self, sources: int) -> State:
-        return State.fresh(sources, self.periods)
+    def start(self, sources: int) -> RuleState:
+        return RuleState.fresh(sources, self.periods)
 
     def next_period(
-        self, state: State, seen: Seen, rng: np.random.Generator | None = None
-    ) -> tuple[Floats, State]:
+        self, state: RuleState, seen: Seen, rng: np.random.Generator | None = None
+    ) -> tuple[Floats, RuleState]:
         wait = state.period
         if rng is not None and self.jitter:
             wait = wait * (1.0 + self.jitter * rng.uniform(-1.0, 1.0, wait.shape))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from observant.service.access.identity import Access
 
-__all__ = ["COOKIE", "CSRF_FIELD", "CSRF_HEADER", "Guard", "check_routes", "identity_of"]
+__all__ = ["COOKIE", "CSRF_FIELD", "CSRF_HEADER", "AccessGuard", "check_routes", "identity_of"]
 
 COOKIE = "observant_session"
 CSRF_HEADER = "x-csrf-token"
@@ -66,7 +66,7 @@ def _shows_something(scope: HTTPScope) -> bool:
     )
 
 
-class Guard(ASGIMiddleware):
+class AccessGuard(ASGIMiddleware):
     """Stands before every handler."""
 
     scopes = (ScopeType.HTTP, ScopeType.WEBSOCKET, ScopeType.ASGI)

@@ -12,7 +12,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
 from observant.service.access.rights import RULES, rule
-from observant.service.problems import Problem
+from observant.service.problems import ProblemDetails
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,7 @@ def spec(operation: str, *, topic: str = "", **more: Any) -> dict[str, Any]:
     need = RULES[operation]
     responses = {
         status: ResponseSpec(
-            Problem,
+            ProblemDetails,
             description=text,
             media_type="application/problem+json",
             generate_examples=False,

@@ -12,7 +12,7 @@ from observant.observer.settings import SettingsChanges
 from observant.service.access.check import identity_of
 from observant.service.answers import Imported, SettingsView
 from observant.service.api.routes import LARGEST_IMPORT, IdempotencyKey, once, spec
-from observant.service.collection.export import Document
+from observant.service.collection.export import CollectionDocument
 from observant.service.given import GivenCollection
 
 
@@ -31,7 +31,7 @@ def change_settings(collection: GivenCollection, data: JSONBody[SettingsChanges]
 @get("/export", **spec("export", topic="settings"))
 def export(
     request: Request[Any, Any, Any], collection: GivenCollection, secrets: FromQuery[bool] = False
-) -> Document:
+) -> CollectionDocument:
     """Everything that was entered: sources, subscriptions, settings. Secrets need admin."""
     return collection.document.export(secrets=secrets, who=identity_of(request))
 
@@ -44,7 +44,7 @@ def export(
 def import_document(
     request: Request[Any, Any, Any],
     collection: GivenCollection,
-    data: JSONBody[Document],
+    data: JSONBody[CollectionDocument],
     idempotency_key: IdempotencyKey = None,
 ) -> Imported:
     """Take in what was exported. New sources are added, known ones described anew."""

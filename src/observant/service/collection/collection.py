@@ -11,11 +11,11 @@ from observant.observer.settings import settings_of
 from observant.service.answers import Health
 from observant.service.collection.activity import Activity
 from observant.service.collection.context import Context
-from observant.service.collection.currency import Currency
-from observant.service.collection.export import Transfer
-from observant.service.collection.settings import Settings
-from observant.service.collection.sources import Sources
-from observant.service.collection.subscriptions import Subscriptions
+from observant.service.collection.currency import CollectionCurrency
+from observant.service.collection.export import CollectionTransfer
+from observant.service.collection.settings import CollectionSettings
+from observant.service.collection.sources import CollectionSources
+from observant.service.collection.subscriptions import CollectionSubscriptions
 from observant.service.summaries import Overview
 from observant.store import StoreAwayError
 from observant.times import utc
@@ -43,12 +43,12 @@ class Collection(Context):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.sources = Sources(self)
-        self.subscriptions = Subscriptions(self)
-        self.currency = Currency(self)
+        self.sources = CollectionSources(self)
+        self.subscriptions = CollectionSubscriptions(self)
+        self.currency = CollectionCurrency(self)
         self.activity = Activity(self)
-        self.settings = Settings(self)
-        self.document = Transfer(self)
+        self.settings = CollectionSettings(self)
+        self.document = CollectionTransfer(self)
 
     def overview(self, grace_days: float | None = None, *, patience: float = 0.2) -> Overview:
         """The collection at any grace; unless given, that of each source.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from observant.observer.metrics import Status
     from observant.service.cache import Cached
     from observant.service.posteriors import ActiveSources
-    from observant.store import Store, StoredSource, Totals
+    from observant.store import Store, StoredSource, StoreTotals
 
 __all__ = ["Context", "some"]
 
@@ -73,7 +73,7 @@ class Context:
 
         return self.cache.get("beliefs", read, max_age=max_age, wait=wait)
 
-    def totals(self) -> Totals:
+    def totals(self) -> StoreTotals:
         """The whole store in numbers, a few seconds old at most."""
         found = self.cache.get(
             "totals", self.store.totals, max_age=_FRESH_SECONDS / 3, wait=_PATIENCE_SECONDS

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from observant.service.collection.context import Context
     from observant.store import Source, StoredSource
 
-__all__ = ["Document", "Transfer"]
+__all__ = ["CollectionDocument", "CollectionTransfer"]
 
 
-class Document(Entered, frozen=True, kw_only=True):
+class CollectionDocument(Entered, frozen=True, kw_only=True):
     """What was entered into a collection."""
 
     observant: Literal[1] = 1
@@ -38,19 +38,19 @@ class Document(Entered, frozen=True, kw_only=True):
     settings: SettingsChanges = SettingsChanges()
 
 
-class Transfer:
+class CollectionTransfer:
     """What is carried from one collection to another."""
 
     def __init__(self, context: Context) -> None:
         self._in = context
 
-    def export(self, *, secrets: bool = False, who: Identity = OPERATOR) -> Document:
+    def export(self, *, secrets: bool = False, who: Identity = OPERATOR) -> CollectionDocument:
         """All that was entered; passwords and headers masked unless `secrets`, which are for those
         who administer.
         """
         if secrets:
             who.must("admin", "secrets are for those who may administer")
-        return Document(
+        return CollectionDocument(
             sources=tuple(_entry(one, secrets=secrets) for one in self._in.store.sources.each()),
             subscriptions=tuple(
                 _subscription(found if secrets else shown(found))
@@ -59,7 +59,7 @@ class Transfer:
             settings=kept_settings(self._in.store, self._in.given),
         )
 
-    def import_(self, document: Document, *, trusted: bool = False) -> Imported:
+    def import_(self, document: CollectionDocument, *, trusted: bool = False) -> Imported:
         """Take in a document: new sources are added, known ones get its description.
 
         Doing it twice is the same as doing it once.
@@ -93,7 +93,7 @@ class Transfer:
             refused=refused,
         )
 
-    def _subscribe(self, document: Document, refused: list[Refused]) -> Counter[str]:
+    def _subscribe(self, document: CollectionDocument, refused: list[Refused]) -> Counter[str]:
         told: Counter[str] = Counter()
         there = {found.name: found for found in self._in.store.subscriptions.list()}
         for row, entry in enumerate(document.subscriptions, 1):

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.service.collection.context import Context
 
-__all__ = ["Settings"]
+__all__ = ["CollectionSettings"]
 
 
-class Settings:
+class CollectionSettings:
     """The settings in force."""
 
     def __init__(self, context: Context) -> None:

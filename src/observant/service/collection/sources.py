@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from observant.service.collection.context import Context
     from observant.store import Source, StoredSource, Version, Visit
 
-__all__ = ["FILTERS", "Sources", "searchable"]
+__all__ = ["FILTERS", "CollectionSources", "searchable"]
 
 Rows: TypeAlias = list[SourceRow]
 
@@ -74,7 +74,7 @@ def searchable(text: str | None, what: str) -> str | None:
     return text
 
 
-class Sources:
+class CollectionSources:
     """The sources of a collection."""
 
     def __init__(self, context: Context) -> None:

@@ -24,7 +24,7 @@ from observant.times import utc
 if TYPE_CHECKING:
     from observant.service.collection.context import Context
 
-__all__ = ["SubscriptionChanges", "Subscriptions"]
+__all__ = ["CollectionSubscriptions", "SubscriptionChanges"]
 
 
 class SubscriptionChanges(Entered, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class SubscriptionChanges(Entered, frozen=True, kw_only=True):
     enabled: bool | UnsetType = UNSET
 
 
-class Subscriptions:
+class CollectionSubscriptions:
     """Who is told of what, and what was delivered."""
 
     def __init__(self, context: Context) -> None:

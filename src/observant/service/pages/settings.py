@@ -18,7 +18,7 @@ from observant.service.access.secrets import SHORTEST
 from observant.service.access.sign_in import client_address
 from observant.service.answers import AccountItem, TokenItem
 from observant.service.collection import Collection
-from observant.service.collection.export import Document
+from observant.service.collection.export import CollectionDocument
 from observant.service.forms import Form, number_in
 from observant.service.given import GivenAccess, GivenCollection, GivenForm
 from observant.service.pages.render import back_to, page
@@ -48,7 +48,7 @@ def take_in(request: Asked, collection: GivenCollection, form: GivenForm) -> Res
     sent = form.files.get("document")
     try:
         text = b"" if sent is None else sent.file.read()
-        found = collection.document.import_(msgspec.json.decode(text, type=Document))
+        found = collection.document.import_(msgspec.json.decode(text, type=CollectionDocument))
     except CANNOT as error:
         return _page(request, collection, problem=f"this was not imported: {error}")
     if found.refused:

@@ -117,7 +117,7 @@ def _verdict(collection: Collection, number: int) -> str:
     return found.error or "Whether it is Poisson is being computed"
 
 
-class Part(NamedTuple):
+class ShownPart(NamedTuple):
     """A stretch of a difference for the page."""
 
     kind: str
@@ -127,11 +127,11 @@ class Part(NamedTuple):
     skipped: int = 0
 
 
-def _shortened(difference: DiffAnswer | None) -> list[Part]:
+def _shortened(difference: DiffAnswer | None) -> list[ShownPart]:
     """The difference with long equal stretches cut down to what is around the changes."""
     if difference is None:
         return []
-    parts: list[Part] = []
+    parts: list[ShownPart] = []
     last = len(difference.parts) - 1
     for place, part in enumerate(difference.parts):
         if part.kind != "equal" or len(part.new) <= 3 * _AROUND:
@@ -139,14 +139,14 @@ def _shortened(difference: DiffAnswer | None) -> list[Part]:
             continue
         head = part.new[:_AROUND] if place else ""
         tail = part.new[-_AROUND:] if place != last else ""
-        parts.append(Part("equal", "", head))
-        parts.append(Part("equal", "", "", skipped=len(part.new) - len(head) - len(tail)))
-        parts.append(Part("equal", "", tail))
+        parts.append(ShownPart("equal", "", head))
+        parts.append(ShownPart("equal", "", "", skipped=len(part.new) - len(head) - len(tail)))
+        parts.append(ShownPart("equal", "", tail))
     return parts
 
 
-def _part(part: DiffPart) -> Part:
-    return Part(part.kind, part.old, part.new, part.path)
+def _part(part: DiffPart) -> ShownPart:
+    return ShownPart(part.kind, part.old, part.new, part.path)
 
 
 def _own(detail: SourceDetail) -> dict[str, str]:
