@@ -361,13 +361,14 @@ READING = {
     "add": ("add", "--file"),
     "restore": ("restore", "--store", "made.db"),
     "settings import": ("settings", "import"),
+    "settings importance": ("settings", "importance"),
 }
 """Commands that read a file, which comes last."""
 
 
 def test_all_commands_that_read_a_file_are_tried():
     """Which ones do follows from their arguments."""
-    reading = {"VISITS", "RATES", "CLAIMS", "TRACE", "FILE", "FILES", "PATH", "VISITS..."}
+    reading = {"VISITS", "RATES", "CLAIMS", "TRACE", "FILE", "FILES", "PATH", "VISITS...", "LOG"}
     writing = {"export", "backup", "settings export"}
     found = set()
     for words, command in commands().items():

@@ -232,3 +232,13 @@ def test_every_source_may_have_its_own_grace(tmp_path, monkeypatch):
         run("bad.csv", "--budget", "1/day")
     with pytest.raises(InputError, match="graces of sources need the plan in memory"):
         run("r.csv", "--budget", "1/day", "--engine", "disk")
+
+
+def test_importance_may_come_from_an_access_log(rates):
+    request = '192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET {} HTTP/1.1" 200 9\n'
+    urls = ["http://a.example/1"] * 20 + ["http://b.example/5"]
+    (rates / "access.log").write_text("".join(request.format(url) for url in urls))
+    plain = json.loads(run("rates.csv", "--budget", "5/day", "--json"))["sources"]
+    asked = ["--accesses", "access.log"]
+    weighed = json.loads(run("rates.csv", "--budget", "5/day", "--json", *asked))["sources"]
+    assert weighed[0]["visits_per_day"] > 2 * plain[0]["visits_per_day"]

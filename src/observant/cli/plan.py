@@ -63,6 +63,12 @@ _SEEN = "planned on all that the visits tell of each rate, not on one number"
     metavar="COLUMN",
     help="The column that weighs the sources.  [default: importance, if there is one]",
 )
+@click.option(
+    "--accesses",
+    multiple=True,
+    metavar="LOG",
+    help="Weigh the sources by how often this access log asks for them; may be given again.",
+)
 @click.option("--host-cap", type=BUDGET, help="The most visits to any one host: 100/day.")
 @min_period_option
 @max_period_option
@@ -185,6 +191,7 @@ def _solve(
     objective: str | None,
     grace: float,
     importance: str | None,
+    accesses: tuple[str, ...],
     host_cap: str | None,
     min_period: str | None,
     max_period: str | None,
@@ -202,6 +209,9 @@ def _solve(
     else:
         table = read_rates(rates, importance, format_)
         notes = table["notes"]
+    weights = table.get(importance or "importance")
+    if accesses:
+        weights = _asked_for(table["source"], accesses)
     graces: Any = grace
     if "grace" in table:
         graces = np.where(np.isnan(table["grace"]), grace, table["grace"])
@@ -214,7 +224,7 @@ def _solve(
         target=target,
         objective=objective or ("currency" if np.any(graces) else "freshness"),
         grace=graces,
-        importance=table.get(importance or "importance"),
+        importance=weights,
         cost=table.get("cost"),
         hosts=hosts,
         host_caps=None if host_cap is None else parse_budget(host_cap),
@@ -223,6 +233,20 @@ def _solve(
         source=table["source"],
     )
     return replace(answer, notes=(*answer.notes, *notes))
+
+
+def _asked_for(sources: list[str], logs: tuple[str, ...]) -> Any:
+    """Accesses a day of each source; what the logs are not of counts as one that is seldom read."""
+    import numpy as np
+
+    from observant.formats.accesses import Accesses
+
+    accesses = Accesses(sources)
+    accesses.read(logs)
+    ours, table = accesses.importance()
+    weights = np.full(len(sources), table.importance.min())
+    weights[ours] = table.importance
+    return weights
 
 
 def _seen(file: str, importance: str | None, format_: str | None) -> RateTable | None:
@@ -254,6 +278,7 @@ def _solve_on_disk(
     objective: str | None,
     grace: float,
     importance: str | None,
+    accesses: tuple[str, ...],
     host_cap: str | None,
     min_period: str | None,
     max_period: str | None,
@@ -262,8 +287,9 @@ def _solve_on_disk(
     from observant.batch import plan as optimal
 
     _refuse_neither(budget, target)
-    if host_cap is not None:
-        raise InputError("--host-cap needs the plan in memory: --engine memory")
+    if host_cap is not None or accesses:
+        name = "--host-cap" if host_cap is not None else "--accesses"
+        raise InputError(f"{name} needs the plan in memory: --engine memory")
     named_format([rates], format_)
     return optimal(
         sys.stdin.buffer if rates == "-" else rates,

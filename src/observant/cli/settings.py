@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from observant.cli.groups import Group
-from observant.cli.options import budget_option, grace_option, objective_option
+from observant.cli.options import budget_option, grace_option, objective_option, rows_option
 from observant.cli.store_options import collected, store_options, tell_disabled
+from observant.cli.values import DURATION
+from observant.times import DAY
+
+if TYPE_CHECKING:
+    from observant.formats.accesses import Accesses
+    from observant.service.collection import Collection
 
 __all__ = ["settings"]
 
@@ -26,6 +34,7 @@ def settings() -> None:
     \b
     Examples:
       observant settings change --budget 5000/day
+      observant settings importance access.log
       observant settings export mine.json
     """
 
@@ -55,7 +64,7 @@ def show(store: str | None, config: str | None, as_json: bool) -> None:
         click.echo(f"the {name} that is kept cannot be used: {reason}", err=True)
 
 
-@settings.command("change")
+@settings.command("change", short_help="Change settings, with effect on running observers.")
 @budget_option()
 @objective_option()
 @grace_option(text=True)
@@ -94,6 +103,107 @@ def change(
         print_json(msgspec.to_builtins(view))
     else:
         click.echo(f"budget {view.budget}, objective {view.objective}, grace {view.grace}")
+
+
+@settings.command("importance", short_help="Weigh sources by how often people ask for them.")
+@click.argument("files", nargs=-1, required=True, metavar="LOG...")
+@click.option("--site", metavar="HOST", default="", help="Whose log it is, if it names no hosts.")
+@click.option("--robots", is_flag=True, help="Count clients that call themselves robots too.")
+@click.option("--follow", is_flag=True, help="Go on with the lines that are added, until stopped.")
+@click.option(
+    "--every",
+    type=DURATION.above_zero(),
+    default="5min",
+    show_default=True,
+    help="With --follow: how often the sources are weighed anew.",
+)
+@click.option(
+    "--half-life",
+    type=DURATION.above_zero(),
+    default="30d",
+    show_default=True,
+    help="With --follow: after this long an access weighs half.",
+)
+@click.option("--dry-run", is_flag=True, help="Read everything, write nothing, report.")
+@rows_option
+@store_options
+def importance(
+    files: tuple[str, ...],
+    site: str,
+    robots: bool,
+    follow: bool,
+    every: float,
+    half_life: float,
+    dry_run: bool,
+    rows: int,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """Weigh the watched sources by how often people ask for them, as access LOGs tell.
+
+    A LOG is in the common or the combined format (Apache, nginx), or has a JSON object a line
+    (nginx, Caddy, Traefik); .gz, .zst and .bz2 are read, - is standard input. An access is an
+    answered GET of somebody who is no robot. Rates of access are pooled, so a source that nobody
+    asked for is worth a little. The mean importance of the site's sources becomes 1.
+
+    \b
+    Examples:
+      observant settings importance /var/log/nginx/access.log*
+      observant settings importance access.log --site example.org --follow
+    """
+    from observant.cli.console import print_json, print_table
+
+    with collected(store, config) as collection:
+        accesses = collection.sources.accesses(site, robots=robots)
+        if follow:
+            _follow(collection, accesses, files, every, half_life)
+            return
+        accesses.read(files)
+        weights = collection.sources.weigh(accesses, dry_run=dry_run)
+    counted_ = dict(zip(accesses.sources, accesses.counts.tolist(), strict=True))
+    told = {
+        "lines": accesses.lines,
+        "accesses": int(accesses.counts.sum()),
+        "elsewhere": accesses.elsewhere,
+        "robots": accesses.robots,
+        "refused": accesses.refused,
+        "malformed": accesses.malformed,
+        "days": accesses.days,
+    }
+    most = sorted(weights.items(), key=lambda item: -item[1])
+    if as_json:
+        print_json({**told, "sources": [{"source": n, "importance": w} for n, w in most]})
+        return
+    shown = [(n, f"{counted_.get(n, 0.0):,.0f}", f"{w:.4g}") for n, w in most[:rows]]
+    print_table(("source", "accesses", "importance"), shown)
+    if len(most) > rows:
+        click.echo(f"… and {len(most) - rows:,} more (--rows)")
+    click.echo(
+        f"{told['accesses']:,} accesses in {accesses.days:.3g} days, of {accesses.lines:,} lines; "
+        f"left out: {accesses.robots:,} of robots, {accesses.refused:,} not answered, "
+        f"{accesses.elsewhere:,} of other pages, {accesses.malformed:,} that cannot be read"
+    )
+    if dry_run:
+        click.echo("nothing was set")
+
+
+def _follow(
+    collection: Collection, accesses: Accesses, logs: tuple[str, ...], every: float, half: float
+) -> None:
+    """Weigh the sources anew from time to time, until somebody stops it."""
+    from observant.formats.accesses import LogEnd
+
+    ends = [LogEnd(Path(log)) for log in logs]
+    while True:
+        for end in ends:
+            for block in end.news():
+                accesses.add_block(block)
+        if accesses.counts.any():
+            weights = collection.sources.weigh(accesses)
+            click.echo(f"{accesses.lines:,} lines so far; {len(weights):,} sources weighed")
+        time.sleep(every * DAY)
+        accesses.fade(0.5 ** (every / half))
 
 
 @settings.command("export", short_help="Write everything that was entered to one JSON file.")

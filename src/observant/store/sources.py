@@ -20,7 +20,7 @@ from observant.store.types import (
     SourceQuery,
     StoredSource,
 )
-from observant.store.validation import checked_source, instant
+from observant.store.validation import checked_importance, checked_source, instant
 from observant.store.visit import Previous, Validators
 from observant.times import micros
 
@@ -213,6 +213,20 @@ class Sources:
         ]
         self._engine.write(lambda session: session.many("set_rate", rows))
 
+    def addresses(self) -> list[tuple[str, str, float]]:
+        """Name, address and importance of every active source."""
+        return [tuple(row) for row in self._engine.read(lambda session: session.all("addresses"))]
+
+    def set_importance(self, importance: Mapping[str, float], *, now: float | None = None) -> None:
+        """Weigh many sources anew, some hundreds in a transaction."""
+        at = micros(self._engine.now(now))
+        for names in chunks(sorted(importance)):
+            rows = [
+                {"name": name, "importance": checked_importance(importance[name], name), "now": at}
+                for name in names
+            ]
+            self._engine.write(partial(_weigh, rows=rows))
+
     def previous(self, name: str, *, text: bool = True) -> Previous:
         """What the next visit needs to know; without `text` the snapshot is not read."""
         try:
@@ -334,6 +348,10 @@ def _describe(
 
 def _kept_likelihoods(session: Session, ids: Sequence[int]) -> dict[int, bytes]:
     return dict(session.all("posteriors", sources=list(ids)))
+
+
+def _weigh(session: Session, rows: list[dict[str, Any]]) -> None:
+    session.many("set_importance", rows)
 
 
 _OF_A_SOURCE = ("comparisons", "versions", "posteriors", "memories", "members", "events", "visits")

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from observant.errors import BusyError, InputError, MissingError, ObservantError
+from observant.formats.accesses import Accesses
 from observant.names import DIFFS
 from observant.observer.config import SourceSettings
 from observant.observer.query_members import retire_members
@@ -267,6 +268,28 @@ class CollectionSources:
             self._in.changed()
         return BulkAnswer(sources=len(chosen))
 
+    def accesses(self, site: str = "", *, robots: bool = False) -> Accesses:
+        """What counts the lines of access logs for the sources here; then `weigh`."""
+        addresses = [url for _, url, _ in self._in.store.sources.addresses()]
+        return Accesses(addresses, site, robots=robots)
+
+    def weigh(self, accesses: Accesses, *, dry_run: bool = False) -> dict[str, float]:
+        """Weigh sources by how often they were asked for; returns the importance of each.
+
+        The mean of those that the log is of becomes 1, which is what a new source has. What has
+        hardly moved is left as it is.
+        """
+        ours, table = accesses.importance()
+        weights = table.importance / table.importance.mean()
+        asked = [url for url, own in zip(accesses.sources, ours, strict=True) if own]
+        by_address = dict(zip(asked, weights.tolist(), strict=True))
+        rows = [(n, old, by_address.get(url)) for n, url, old in self._in.store.sources.addresses()]
+        moved = {n: w for n, old, w in rows if w is not None and abs(w - old) > _MOVED * w}
+        if moved and not dry_run:
+            self._in.store.sources.set_importance(moved, now=self._in.now())
+            self._in.changed()
+        return {name: weight for name, _, weight in rows if weight is not None}
+
     def check(self, source: int | str) -> CheckAnswer:
         """Visit a source now, due or not, and wait for what it finds."""
         found = self._in.find(source)
@@ -345,6 +368,10 @@ class CollectionSources:
             next=page.next,
             total=count() if total is None else total,
         )
+
+
+_MOVED = 0.05
+"""By which share an importance must have moved to be written down."""
 
 
 def _fields(change: BulkChange, tags: tuple[str, ...]) -> dict[str, Any]:

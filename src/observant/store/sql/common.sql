@@ -74,6 +74,14 @@ UPDATE sources SET due_at = :due_at WHERE name = :name AND state <> 'removed';
 UPDATE sources SET rate = :rate, rate_low = :rate_low, rate_high = :rate_high
 WHERE name = :name AND state <> 'removed';
 
+-- name: addresses
+SELECT name, CASE WHEN url = '' THEN name ELSE url END, importance FROM sources
+WHERE state = 'active' ORDER BY id;
+
+-- name: set_importance
+UPDATE sources SET importance = :importance, updated_at = :now
+WHERE name = :name AND state <> 'removed';
+
 -- name: begin_anew
 UPDATE visits SET changed = NULL
 WHERE source = :source AND started_at < :started_at AND changed IS NOT NULL;
