@@ -18,7 +18,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.formats.imports.blocks import BLOCK, blocks_of
-from observant.formats.imports.opening import ImportFile
+from observant.formats.imports.files import ImportFile
 from observant.planning.importance import AccessTable, access_importance
 from observant.times import DAY, from_iso
 
