@@ -7,12 +7,12 @@ import tracemalloc
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from observant.observer.running import describe
 
 from observant.cli.settings import settings
 from observant.errors import InputError
 from observant.formats.accesses import Accesses, LogEnd
 from observant.observer.config import Config
+from observant.observer.program import describe
 from observant.planning import access_importance
 from observant.service.collection import Collection
 from observant.store import open_store
