@@ -12,7 +12,7 @@ import re
 import time
 from pathlib import Path
 
-from observant.cli.reproduce import MARKS, number
+from observant.cli.reproduce import MARKS, compared_with, number, score
 from observant.figures import save
 from observant.papers import Options, choose
 from observant.papers.pictures import reproduction_figure
@@ -39,6 +39,7 @@ PICTURES = [
     "brewington-figure-4.9",
     "brewington-section-4.3",
     "li-figure-16",
+    "li-figure-18",
 ]
 TABLES = ["cho-figure-18", "cho-table-1", "brewington-section-4.3"]
 """Shown in full; the others are one command away."""
@@ -51,7 +52,7 @@ def main(names: list[str], traces: Path | None) -> None:
         start = time.perf_counter()
         found = experiment.run(Options(traces=traces if experiment.uses_traces else None))
         results[experiment.name.split("-")[0]].append((experiment, found))
-        print(f"{experiment.name:<26} {time.perf_counter() - start:5.1f} s  {MARKS[found.agrees]}")
+        print(f"{experiment.name:<26} {time.perf_counter() - start:5.1f} s  {MARKS[found.mark]}")
         if found.name in PICTURES:
             IMAGES.mkdir(parents=True, exist_ok=True)
             chart = reproduction_figure(found, experiment.title)
@@ -67,12 +68,13 @@ def main(names: list[str], traces: Path | None) -> None:
 
 def section(paper, results):
     """A row for each experiment, then the tables shown in full, and the pictures."""
-    checks = [check.agrees for _, found in results for check in found.checks]
-    score = f"{checks.count(True)} values agree, {checks.count(False)} do not, "
+    counts = score(check for _, found in results for check in found.checks)
     lines = [
-        f"{PAPERS[paper]}: {score}{checks.count(None)} have nothing to compare with.",
+        f"{PAPERS[paper]}:",
         "",
-        "| experiment | for instance | published | ours | agree | where not, and why |",
+        *(f"- {line}" for line in counts),
+        "",
+        "| experiment | for instance | compared with | ours | agree | where not, and why |",
         "|---|---|---:|---:|---|---|",
     ]
     lines += [row(found) for _, found in results]
@@ -87,16 +89,20 @@ def section(paper, results):
 
 
 def row(found):
-    known = [check for check in found.checks if check.published is not None]
+    known = [check for check in found.checks if check.mark]
     first = (known or found.checks or [None])[0]
     told = ("", "", "") if first is None else _told(first)
     right = sum(bool(check.agrees) for check in known)
-    score = f"{MARKS[found.agrees]} {right} of {len(known)}" if known else MARKS[None]
+    mark = f"{MARKS[found.mark]} {right} of {len(known)}" if known else MARKS[None]
     wrong = [check for check in known if not check.agrees]
-    why = "; ".join(f"{c.quantity}: {_told(c)[1]} printed, {_told(c)[2]} ours" for c in wrong)
+    words = "; ".join(
+        f"{MARKS[c.mark]} {c.quantity}: {_told(c)[1]}, {_told(c)[2]} ours"
+        + (f" ({c.ratio:.2f})" if c.mark == "near" else "")
+        for c in wrong
+    )
     reasons = list(dict.fromkeys(check.why for check in wrong if check.why))
-    words = f"{why}. {'. '.join(map(sentence, reasons))}" if wrong else ""
-    cells = [f"`{found.name}`", *told, score, words]
+    words += f". {'. '.join(map(sentence, reasons))}" if reasons else ""
+    cells = [f"`{found.name}`", *told, mark, words]
     return "| " + " | ".join(_cell(text) for text in cells) + " |"
 
 
@@ -113,7 +119,7 @@ def sentence(text):
 
 
 def _told(check):
-    return check.quantity, number(check.published), number(check.ours)
+    return check.quantity, compared_with(check), number(check.ours)
 
 
 def _cell(text):

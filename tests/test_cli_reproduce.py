@@ -20,19 +20,20 @@ def run(*arguments):
 
 def test_the_list():
     lines = run("--list").splitlines()
-    assert lines[0].startswith("cho-figure-3 ")
+    assert lines[0].startswith("cho-figure-1 ")
     assert "and on real traces" in next(line for line in lines if line.startswith("cho-table-1 "))
     told = json.loads(run("--list", "--json", "cho-*"))
-    assert told[0]["name"] == "cho-figure-3"
-    assert len(told) == 13
+    assert told[0]["name"] == "cho-figure-1"
+    assert len(told) == 15
 
 
 def test_published_ours_and_whether_they_agree():
     """A disagreement is a result: the command ends well, and counts it."""
     output = run("cho-figure-7")
     assert re.search(r"✓ +σ/r at r = 1.5, n = 10 +0.4 +0.4024", output)
-    assert re.search(r"✗ +largest bias for r < 2, n = 20 +0.001 +0.001725 +0.17 %", output)
-    assert "1 experiment: 6 values agree, 2 do not, 0 have nothing to compare with" in output
+    assert re.search(r"✗ +largest bias for r < 2, n = 20 +< 0.001 +0.001725 +0.17 %", output)
+    assert re.search(r"≈ 0.96 +r of least σ/r, n = 40: 'about 1.5' +1.5 +1.442 +1.35 at", output)
+    assert "1 experiment\n  printed: 5 agree, 1 near, 2 differ\n" in output
     assert "– " in run("cho-figure-5")
     assert "E[r̂]/r at r = 2" in run("cho-figure-3")  # brackets are not taken for colours
 
@@ -40,18 +41,57 @@ def test_published_ours_and_whether_they_agree():
 def test_for_machines():
     (told,) = json.loads(run("brewington-table-4.1", "--json"))
     assert told["name"] == "brewington-table-4.1"
-    assert told["agrees"] is True
+    assert told["mark"] == "agrees"
     assert told["checks"][0] == {
         "quantity": "cost of AB",
-        "published": 1.05,
-        "ours": 1.05,
-        "within": 1e-9,
+        "published": "1.05",
+        "ours": pytest.approx(1.05),
+        "within": 0.0,
         "why": "",
-        "agrees": True,
+        "kind": "print",
+        "mark": "agrees",
+        "ratio": pytest.approx(1.0),
     }
     assert told["table"][1] == {"sequence": "BA", "published": 0.9, "ours": 0.9}
     (told,) = json.loads(run("cho-figure-14", "--json"))
     assert len(told["pictures"][0]["curves"][0]["x"]) == 61
+
+
+def test_values_that_no_paper_prints_are_not_called_published():
+    output = run("cho-figure-14")
+    assert re.search(r"compared with +ours", output)
+    assert "1 (formula)" in output
+    assert "of formulas, not printed: 5 agree, 0 near, 0 differ" in output
+    assert "printed: 5" not in output.replace("not printed: 5", "")
+
+
+def test_any_long_trace_of_ones_own(tmp_path):
+    """Tables IV to VI of Li; and what cannot be run does not lose the others of the same call."""
+    import numpy as np
+
+    from observant.processes import Pareto
+
+    day = Pareto(1.4, 0.93 / 24).sample(90.0, seed=1).times
+    slow = Pareto(3.0, 10.0).sample(3000.0, seed=2).times
+    rows = [f"news,{time * 86_400:.0f}" for time in day]
+    rows += [f"slow,{time * 86_400:.0f}" for time in slow]
+    (tmp_path / "mine.csv").write_text("source,t\n" + "\n".join(rows))
+    (told,) = json.loads(run("li-table-5", "--json", "--traces", tmp_path / "mine.csv"))
+    assert [row["trace"] for row in told["table"][:2]] == ["mine: news", "mine: slow"]
+    assert all(np.isfinite(row["M2 C"]) for row in told["table"][:2])
+    assert all(row["M2 C"] < 12 for row in told["table"][:2])
+    short = tmp_path / "short"
+    short.mkdir()
+    (short / "few.csv").write_text("source,t\n" + "\n".join(rows[:50]))
+    (short / "other.csv").write_text("name,size\na,1\n")
+    with pytest.raises(InputError, match="500 updates or more; the longest here has 50"):
+        run("li-table-5", "--traces", short)
+    both = json.loads(run("cho-figure-3", "li-table-5", "--json", "--traces", short))
+    assert both[0]["mark"] == "agrees"
+    assert "not run" in both[1]["notes"][0]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="there is no trace here"):
+        run("li-table-5", "--traces", tmp_path / "empty")
 
 
 def test_tables_are_printed_with_dashes_for_nothing():

@@ -8,8 +8,21 @@ import numpy as np
 import pytest
 
 from observant.errors import InputError
-from observant.papers import EXPERIMENTS, Check, Options, choose, experiments, reproduce
-from observant.papers.brewington import ages, informant, lifetimes, models
+from observant.papers import (
+    EXPERIMENTS,
+    Check,
+    Options,
+    choose,
+    count_marks,
+    experiments,
+    reproduce,
+)
+from observant.papers.brewington import (
+    ages,
+    informant,
+    lifetimes,
+    models,
+)
 from observant.papers.brewington import index_currency as currency
 from observant.papers.brewington import web_partition as partition
 from observant.papers.cho import crawl as crawlers
@@ -52,7 +65,7 @@ def test_the_list_is_in_order_and_complete():
     names = [experiment.name for experiment in experiments()]
     assert names.index("cho-figure-7") < names.index("cho-figure-11") < names.index("cho-table-1")
     assert names.index("brewington-figure-3.8") < names.index("brewington-figure-3.16")
-    cho = {f"cho-figure-{n}" for n in (3, 4, 5, 6, 7, 11, 12, 14, 15, 16, 17, 18)}
+    cho = {f"cho-figure-{n}" for n in (1, 3, 4, 5, 6, 7, 11, 12, *range(14, 20))}
     thesis = ["2.2", "2.4", "3.6", "3.7", "3.8", *(f"3.{n}" for n in range(16, 25)), "3.26", "4.5"]
     thesis += [f"4.{n}" for n in range(7, 14)]
     brewington = {f"brewington-figure-{n}" for n in thesis}
@@ -87,7 +100,8 @@ def test_it_agrees_or_says_why(name):
     assert found.notes
     for check in found.checks:
         assert np.isfinite(check.ours), check.quantity
-        assert check.agrees is not False or check.why, f"{check.quantity}: {check.ours}"
+        assert check.mark != "differs" or check.why, f"{check.quantity}: {check.ours}"
+        assert check.kind != "print" or not isinstance(check.published, float), check.quantity
     if "table" not in name:
         assert found.pictures
     for picture in found.pictures:
@@ -192,7 +206,7 @@ def test_real_traces_are_read(tmp_path):
     table = {"source_id": names, "t": pages.times * 86_400}
     pq.write_table(pa.table(table), tmp_path / "some.parquet")
     pq.write_table(pa.table({"collection": ["c"]}), tmp_path / "sources.parquet")
-    (name, trace), *more = crawlers.real_traces(Options(traces=tmp_path), 91.0)
+    (name, trace), *more = crawlers.latest_days(Options(traces=tmp_path), 91.0)
     assert (name, more) == ("some", [])
     assert trace.end == pytest.approx(pages.times.max())
     assert trace.span == pytest.approx(91)
@@ -215,5 +229,75 @@ def test_every_experiment_is_on_the_page():
         assert file.stat().st_size < 60_000
 
 
-def test_a_check_of_nothing_printed_is_no_agreement():
-    assert Check("x", None, 1.0, 0.0).agrees is None
+def test_every_table_and_figure_is_listed():
+    """With the command that rebuilds it, or the reason why none can."""
+    page = (ROOT / "docs" / "papers.md").read_text("utf-8")
+    rows = re.findall(r"^\| ((?:figure|table|section) \S+) \| (.+) \| (.+) \|$", page, re.MULTILINE)
+    assert all(shown and how for _, shown, how in rows)
+    named = re.findall(r"`observant reproduce ([\w.-]+)`", page)
+    assert sorted(named) == sorted(EXPERIMENTS)
+    parts = dict(re.findall(r"^## (\w+)[^\n]*\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    for paper, figures, tables in (
+        ("Cho", range(1, 20), "I"),
+        ("Singh", range(1, 2), "1 2 3 4"),
+        ("Li", range(1, 23), "I II III IV V VI"),
+    ):
+        wanted = [f"figure {n}" for n in figures] + [f"table {n}" for n in tables.split()]
+        assert [what for what in wanted if f"| {what} |" not in parts[paper]] == []
+
+
+def test_errata_that_are_cited_are_listed():
+    listed = set(
+        re.findall(r"\*\*([CSBL]-\d+)\*\*", (ROOT / "docs" / "errata.md").read_text("utf-8"))
+    )
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "src").rglob("*.py")]
+    cited = {
+        name
+        for page in pages
+        for name in re.findall(r"\b([CSBL]-\d{1,2})\b", page.read_text("utf-8"))
+    }
+    assert cited <= listed, sorted(cited - listed)
+
+
+# -- the marks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("published", "ours", "within", "mark"),
+    [
+        ("0.43", 0.4323, 0.0, "agrees"),  # it rounds to what is printed
+        ("0.43", 0.4351, 0.0, "near"),
+        ("0.43", 0.4351, 0.001, "agrees"),  # with the sampling error of ours
+        ("1.63", 1.645, 0.0, "near"),
+        ("0.75", 0.5314, 0.0, "differs"),
+        ("3.48", 4.9, 0.2, "differs"),  # a factor of 1.4 was once good enough
+        ("< 0.05", 0.0287, 0.0, "agrees"),
+        ("< 0.05", 0.055, 0.0, "near"),
+        ("> 0.35", 0.3, 0.0, "near"),
+        ("> 0.35", 0.17, 0.01, "differs"),
+        ("390", 393.8, 0.0, "near"),
+        (0, 3, 0, "differs"),  # no ratio to nothing
+        (None, 1.0, 0.0, None),
+    ],
+)
+def test_a_mark_is_what_the_rule_says(published, ours, within, mark):
+    assert Check("x", published, ours, within).mark == mark
+
+
+def test_marks_are_counted_by_what_is_compared():
+    """Goals of our own and values that no paper prints are no agreement with a paper."""
+    checks = [
+        Check("a", "1.0", 1.0),
+        Check("b", "1.0", 1.1),
+        Check("c", 1.0, 1.0, kind="formula"),
+        Check("d", "< 12", 5.0, kind="goal"),
+        Check.claim("e", False),
+        Check("f", None, 1.0),
+    ]
+    assert count_marks(checks) == {
+        "print": {"agrees": 1, "near": 1},
+        "formula": {"agrees": 1},
+        "goal": {"agrees": 1},
+        "words": {"differs": 1},
+        "none": {"none": 1},
+    }

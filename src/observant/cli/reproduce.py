@@ -15,14 +15,14 @@ from observant.errors import InputError
 from observant.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from rich.console import Console
 
-    from observant.papers import Experiment, Reproduction
+    from observant.papers import Check, Experiment, Reproduction
 
-__all__ = ["MARKS", "number", "reproduce"]
+__all__ = ["MARKS", "compared_with", "number", "reproduce", "score"]
 
 
 @click.command("reproduce", short_help="Rebuild the tables and figures of the papers.")
@@ -36,9 +36,9 @@ __all__ = ["MARKS", "number", "reproduce"]
 @seed_option()
 @click.option(
     "--traces",
-    type=click.Path(exists=True, file_okay=False),
-    metavar="FOLDER",
-    help="Real update times too: Parquet files with source_id and t.",
+    type=click.Path(exists=True),
+    metavar="PATH",
+    help="Real update times too: a file with the columns source and t, or a folder of them.",
 )
 @click.option(
     "--plot",
@@ -62,11 +62,14 @@ def reproduce(
     name everything is rebuilt, in a few minutes. Each shows the published value, ours, and
 
     \b
-      ✓  they agree, within the rounding of the print and our sampling error
-      ✗  they do not, and why
-      –  nothing was printed to compare with
+      ✓        they agree, within the rounding of the print and our sampling error
+      ≈ ratio  near: ours over the published value, between 0.8 and 1.25
+      ✗        they differ, and why
+      –        nothing was printed to compare with
 
-    A disagreement is a result, not a failure: the command then ends well too.
+    Words of a paper without a number, values of its formulas that it does not print, and goals of
+    our own are marked as such and counted apart. A difference is a result, not a failure: the
+    command then ends well too.
 
     \b
     Examples:
@@ -74,6 +77,7 @@ def reproduce(
       observant reproduce cho-figure-7
       observant reproduce 'brewington-figure-3*' --plot figures
       observant reproduce cho-table-1 --traces traces --json
+      observant reproduce 'li-table-*' --traces edits.csv
     """
     from pathlib import Path
 
@@ -115,7 +119,7 @@ def _run(
     """Run them one after the other, telling the share of the whole work that is done."""
     from pathlib import Path
 
-    from observant.papers import Options
+    from observant.papers import Options, Reproduction
 
     whole, before, told = sum(experiment.seconds for experiment in chosen), 0.0, 0
 
@@ -133,7 +137,13 @@ def _run(
             traces=None if traces is None else Path(traces),
             tick=lambda share, seconds=seconds: done(share, seconds),  # type: ignore[misc]
         )
-        yield experiment, experiment.run(options)
+        try:
+            found = experiment.run(options)
+        except InputError as error:
+            if len(chosen) == 1:
+                raise
+            found = Reproduction(experiment.name, experiment.title, notes=[f"not run: {error}"])
+        yield experiment, found
         done(1.0, seconds)
         before += seconds
 
@@ -148,15 +158,25 @@ def _folder(path: Path) -> Path:
 
 # -- what is printed ------------------------------------------------------------------------------
 
-MARKS = {True: "✓", False: "✗", None: "–"}
+MARKS = {"agrees": "✓", "near": "≈", "differs": "✗", None: "–"}
+COLOURS = {"agrees": "green", "near": "yellow", "differs": "red", None: "dim"}
+VERBS = {"agrees": "agree", "near": "near", "differs": "differ"}
+KINDS = {
+    "print": "printed",
+    "words": "said in words",
+    "formula": "of formulas, not printed",
+    "goal": "goals of our own",
+}
 
 
 def _told(result: Reproduction) -> dict[str, Any]:
     return {
         "name": result.name,
         "title": result.title,
-        "agrees": result.agrees,
-        "checks": [{**asdict(check), "agrees": check.agrees} for check in result.checks],
+        "mark": result.mark,
+        "checks": [
+            {**asdict(check), "mark": check.mark, "ratio": check.ratio} for check in result.checks
+        ],
         "table": list(result.table),
         "pictures": [asdict(picture) for picture in result.pictures],
         "notes": list(result.notes),
@@ -195,15 +215,16 @@ def _print_one(result: Reproduction) -> None:
         grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         grid.add_column("", no_wrap=True)
         grid.add_column("quantity", ratio=3)
-        for name in ("published", "ours"):
+        for name in ("compared with", "ours"):
             grid.add_column(escape(name), justify="right", no_wrap=True)
         grid.add_column("", ratio=3)
         for check in result.checks:
-            colour = {True: "green", False: "red", None: "dim"}[check.agrees]
+            colour = COLOURS[check.mark]
+            near = f" {check.ratio:.2f}" if check.mark == "near" else ""
             grid.add_row(
-                f"[{colour}]{MARKS[check.agrees]}[/{colour}]",
+                f"[{colour}]{MARKS[check.mark]}{near}[/{colour}]",
                 escape(check.quantity),
-                number(check.published),
+                compared_with(check),
                 number(check.ours),
                 "" if check.agrees else escape(check.why),
             )
@@ -231,6 +252,13 @@ def _print_table(console: Console, result: Reproduction) -> None:
     console.print(grid)
 
 
+def compared_with(check: Check) -> str:
+    """The value as printed; those that no paper prints say what they are."""
+    text = number(check.published)
+    more = {"formula": " (formula)", "goal": " (our goal)"}.get(check.kind, "")
+    return text if check.published is None else text + more
+
+
 def number(value: Any) -> str:
     """Four digits of a number; a dash for none.
 
@@ -250,9 +278,22 @@ def number(value: Any) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
+def score(checks: Iterable[Check]) -> list[str]:
+    """How many values agree, are near and differ, a line for each kind that there is."""
+    from observant.papers import count_marks
+
+    counts = count_marks(checks)
+    lines = [
+        f"{words}: "
+        + ", ".join(f"{counts[kind].get(mark, 0)} {verb}" for mark, verb in VERBS.items())
+        for kind, words in KINDS.items()
+        if kind in counts
+    ]
+    nothing = counts.get("none", {}).get("none", 0)
+    return [*lines, *([f"nothing to compare with: {nothing}"] if nothing else [])]
+
+
 def _print_summary(found: Sequence[Reproduction]) -> None:
-    answers = [check.agrees for result in found for check in result.checks]
-    click.echo(
-        f"{counted(len(found), 'experiment')}: {answers.count(True)} values agree, "
-        f"{answers.count(False)} do not, {answers.count(None)} have nothing to compare with"
-    )
+    click.echo(counted(len(found), "experiment"))
+    for line in score(check for result in found for check in result.checks):
+        click.echo(f"  {line}")

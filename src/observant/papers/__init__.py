@@ -1,13 +1,13 @@
 """What did the papers find? Their tables and figures, rebuilt.
 
 Each is an `Experiment` with a name such as ``cho-figure-7``. It gives a `Reproduction`: published
-values beside ours, whether they agree, the reason where they do not, and the picture redrawn.
+values beside ours, a mark, the reason where they differ, and the picture redrawn.
 
 >>> [experiment.name for experiment in choose(["cho-figure-1*"])][:3]
-['cho-figure-11', 'cho-figure-12', 'cho-figure-14']
+['cho-figure-1', 'cho-figure-11', 'cho-figure-12']
 >>> found = reproduce("cho-figure-3")
->>> print(found.agrees, [round(check.ours, 3) for check in found.checks])
-True [0.215, 0.432]
+>>> print(found.mark, [round(check.ours, 3) for check in found.checks])
+agrees [0.215, 0.432]
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from observant.papers.result import (
     Options,
     Picture,
     Reproduction,
+    count_marks,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ __all__ = [
     "Picture",
     "Reproduction",
     "choose",
+    "count_marks",
     "experiments",
     "reproduce",
 ]

@@ -1,47 +1,114 @@
-"""What a reproduction gives: the published value beside ours, whether they agree, and why not."""
+"""What a reproduction gives: the published value beside ours, a mark, and why they differ."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import ArrayLike
 
-__all__ = ["EXPERIMENTS", "Check", "Curve", "Experiment", "Options", "Picture", "Reproduction"]
+__all__ = [
+    "EXPERIMENTS",
+    "MARKS",
+    "Check",
+    "Curve",
+    "Experiment",
+    "Kind",
+    "Options",
+    "Picture",
+    "Reproduction",
+    "count_marks",
+]
+
+
+MARKS = ("agrees", "near", "differs")
+NEAR = 1.25
+"""Up to this ratio, either way, a value that does not agree is near."""
+Kind = Literal["print", "words", "formula", "goal"]
 
 
 @dataclass(frozen=True)
 class Check:
-    """One published value and ours.
+    """One value of a paper and ours.
 
-    They agree when ``|ours − published| ≤ within``. A value that was never printed (a curve in a
-    figure, a formula) is compared with what the formula or the text says.
+    They agree when ours lies within the rounding of the print and our sampling error; a value that
+    does not, and is within a factor of `NEAR`, is near; else they differ, and `why` says the reason
+    or the erratum.
 
-    >>> Check("freshness at a week", 0.63, 0.6321, within=0.005).agrees
-    True
-    >>> Check("E[D₄]", 1.63, 1.645, within=0.005, why="a simulated mean without variance").agrees
-    False
+    >>> Check("freshness at a week", "0.63", 0.6321).mark
+    'agrees'
+    >>> Check("E[D₄]", "1.63", 1.645, why="a simulated mean without variance").mark
+    'near'
+    >>> Check("bias at r = 5", "< 0.05", 0.0287).mark
+    'agrees'
     """
 
     quantity: str
-    published: float | None
+    published: str | float | None
+    """As printed, ``"0.63"`` (rounded to its last digit) or ``"< 0.05"``; a number is exact."""
     ours: float
-    within: float
-    """How far apart they may be: rounding of the print plus the sampling error of ours."""
+    within: float = 0.0
+    """Sampling error of ours, three standard errors; with a number, all that is allowed."""
     why: str = ""
-    """Where they disagree, or where the comparison is not of the same thing: the reason."""
+    """Where they do not agree, or where the comparison is not of the same thing: the reason."""
+    kind: Kind = "print"
+    """Printed; said in words, with a reading of ours; from a formula of the paper, which prints no
+    value; or a goal of our own."""
+
+    @classmethod
+    def claim(cls, words: str, holds: bool, why: str = "", *, kind: Kind = "words") -> Check:
+        """A statement without a number: 1 if it holds."""
+        return cls(words, 1.0, float(holds), 0.0, why, kind)
+
+    @property
+    def value(self) -> float | None:
+        """What is compared with, as a number."""
+        if isinstance(self.published, str):
+            return float(self.published.lstrip("<> ").replace(",", ""))
+        return self.published
+
+    @property
+    def mark(self) -> str | None:
+        """One of `MARKS`; none where nothing was printed to compare with."""
+        value, allowed = self.value, self.within
+        if value is None:
+            return None
+        off = self.ours - value
+        if isinstance(self.published, str):
+            if self.published[0] in "<>":
+                off = max(off if self.published[0] == "<" else -off, 0.0)
+            else:
+                _, _, digits = self.published.partition(".")
+                allowed += 0.5 * 10.0 ** -len(digits)
+        if abs(off) <= allowed * (1 + 1e-9):
+            return "agrees"
+        ratio = self.ratio
+        return "near" if ratio and 1 / NEAR <= ratio <= NEAR else "differs"
 
     @property
     def agrees(self) -> bool | None:
-        if self.published is None:
-            return None
-        return bool(abs(self.ours - self.published) <= self.within)
+        return None if self.mark is None else self.mark == "agrees"
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over the published value."""
+        return self.ours / self.value if self.value else None
+
+
+def count_marks(checks: Iterable[Check]) -> dict[str, dict[str, int]]:
+    """How many checks of each kind have each mark; those with nothing to compare are ``none``."""
+    counts: dict[str, dict[str, int]] = {}
+    for check in checks:
+        kind = "none" if check.mark is None else check.kind
+        row = counts.setdefault(kind, {})
+        row[check.mark or "none"] = row.get(check.mark or "none", 0) + 1
+    return counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +146,10 @@ class Reproduction:
     """What was read between the lines, which data, how many runs, why it differs."""
 
     @property
-    def agrees(self) -> bool | None:
-        """True when every check agrees; none when there was nothing to compare with."""
-        answers = [check.agrees for check in self.checks if check.agrees is not None]
-        return all(answers) if answers else None
+    def mark(self) -> str | None:
+        """The worst mark of the checks; none when there was nothing to compare with."""
+        marks = [MARKS.index(check.mark) for check in self.checks if check.mark]
+        return MARKS[max(marks)] if marks else None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from observant.estimation.intervals.diagnostics import (
     visits_needed,
 )
 from observant.estimation.intervals.estimate import METHODS, estimate_intervals
+from observant.estimation.intervals.poisson_tests import autocorrelation
 from observant.estimation.intervals.pooled import PooledIntervals, pool_intervals
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "PoissonTest",
     "PooledIntervals",
     "SamplingCheck",
+    "autocorrelation",
     "estimate_intervals",
     "poisson_test",
     "poisson_test_of_visits",

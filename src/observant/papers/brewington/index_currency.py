@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 
 WEB, BY_AGES = WeibullPopulation(1.4, 152.2), WeibullPopulation(0.78, 651.1)
 """The population fitted to lifetimes, and the one fitted to ages."""
+DIGITS = "8.58 and 18.49 days, cut off rather than rounded (B-12)"
+KILOBYTE = (
+    "a kilobyte of 1000 bytes, as (3.18) has it, gives 104.6 and 9.26; with 1024 it is 107.1 and "
+    "9.48 (B-13)"
+)
+FLAT = (
+    "α is flat there: an error of 0.01 moves the grace by four days, and what an audit knows of "
+    "rates comes from one look at each page"
+)
 
 
 @Experiment.named("brewington-figure-3.23", "Brewington, figure 3.23: the performance surface")
@@ -37,17 +46,22 @@ def figure_3_23(options: Options) -> Reproduction:
         "brewington-figure-3.23",
         "Brewington, figure 3.23: the performance surface",
         checks=[
-            Check("α at T₀ = 10, β = 1 day", 0.94, float(currency(WEB, 10, 1)), 0.005),
-            Check("α at T₀ = 100, β = 1 day", 0.62, float(currency(WEB, 100, 1)), 0.005),
-            Check("α at T₀ = 600, β = 1 day", 0.2, float(currency(WEB, 600, 1)), 0.05),
+            Check("α at T₀ = 10, β = 1 day", "0.94", float(currency(WEB, 10, 1))),
+            Check("α at T₀ = 100, β = 1 day", "0.62", float(currency(WEB, 100, 1))),
+            Check("α at T₀ = 600, β = 1 day", "0.2", float(currency(WEB, 600, 1))),
             Check(
                 "α at T₀ = 150, β = 1 day",
-                0.47,
+                "0.47",
                 float(currency(WEB, 150, 1)),
-                0.005,
-                "0.47 is the value at about 190 days (B-17)",
+                why="0.47 is the value at about 190 days (B-17)",
             ),
-            Check("α at ν = 0.95, T₀ → ∞", 0.95, float(currency(WEB, 1e7, 0.95e7)), 0.001),
+            Check(
+                "α at ν = 0.95, T₀ → ∞",
+                0.95,
+                float(currency(WEB, 1e7, 0.95e7)),
+                0.001,
+                kind="formula",
+            ),
         ],
         pictures=[
             Picture(
@@ -78,21 +92,26 @@ def figure_3_24(options: Options) -> Reproduction:
         "brewington-figure-3.24",
         "Brewington, figure 3.24: the α = 0.95 level set",
         checks=[
-            Check("T₀ for (0.95, 1 day), days", 8.5, day, 0.1),
-            Check("T₀ for (0.95, 1 week), days", 18, week, 0.5),
-            Check("β/T₀ at T₀ → ∞", 0.95, float(required_grace(WEB, 0.95, 1e7)) / 1e7, 0.001),
-            Check("Mbit/s for (0.95, 1 day), the whole web", 104, _mbit(whole), 1),
+            Check("T₀ for (0.95, 1 day), days", "8.5", day, why=DIGITS),
+            Check("T₀ for (0.95, 1 week), days", "18", week, why=DIGITS),
+            Check(
+                "β/T₀ at T₀ → ∞",
+                0.95,
+                float(required_grace(WEB, 0.95, 1e7)) / 1e7,
+                0.001,
+                kind="formula",
+            ),
+            Check("Mbit/s for (0.95, 1 day), the whole web", "104", _mbit(whole), why=KILOBYTE),
             Check(
                 "Mbit/s for (0.95, 1 week), a fifth of it",
-                9.4,
+                "9.4",
                 _mbit(fifth),
-                0.05,
-                "a kilobyte of 1000 bytes, as (3.18) has it; with 1024 it would be 9.48 (B-13)",
+                why=KILOBYTE,
             ),
-            Check("million pages a day, (3.18)", 94, float(whole.pages_per_day) / 1e6, 0.5),
-            Check("million pages a day, (3.19)", 8.3, float(fifth.pages_per_day) / 1e6, 0.05),
-            Check("T₀ of the engine with β = 73 days at 0.95", 75, google, 5, ends),
-            Check("T₀ of the engine with β = 104 days at 0.95", 120, altavista, 5, ends),
+            Check("million pages a day, (3.18)", "94", float(whole.pages_per_day) / 1e6),
+            Check("million pages a day, (3.19)", "8.3", float(fifth.pages_per_day) / 1e6),
+            Check("T₀ of the engine with β = 73 days at 0.95", "75", google, why=ends),
+            Check("T₀ of the engine with β = 104 days at 0.95", "120", altavista, why=ends),
         ],
         pictures=[
             Picture(
@@ -131,14 +150,13 @@ def figure_3_26(options: Options) -> Reproduction:
         alpha = float(audit.alpha[graces == grace][0])
         error = 3 * np.sqrt(0.95 * 0.05 / pages)
         checks += [
-            Check(f"{name}: α at a grace of {grace:g} days", 0.95, alpha, 0.02 + error),
+            Check(f"{name}: α at a grace of {grace:g} days", "0.95", alpha, error, FLAT),
             Check(
                 f"{name}: grace at which α is 0.95, days",
-                grace,
+                f"{grace:g}",
                 audit.crossing_days,
                 0.75 * (high - low),
-                "α is flat there: an error of 0.01 moves the grace by four days, and what an audit "
-                "knows of rates comes from one look at each page",
+                FLAT,
             ),
         ]
         table.append(
@@ -159,8 +177,8 @@ def figure_3_26(options: Options) -> Reproduction:
     rates = [float(required_period(WEB, alpha, 1.0)) for alpha in (0.60, 0.50)]
     slow = "α = 0.60 and 0.50 at a grace of a day mean 111 and 169 days (B-16)"
     checks += [
-        Check("T₀ where α(1 day) = 0.60, days", 100, rates[0], 5, slow),
-        Check("T₀ where α(1 day) = 0.50, days", 150, rates[1], 5, slow),
+        Check("T₀ where α(1 day) = 0.60, days", "100", rates[0], why=slow),
+        Check("T₀ where α(1 day) = 0.50, days", "150", rates[1], why=slow),
     ]
     return Reproduction(
         "brewington-figure-3.26",

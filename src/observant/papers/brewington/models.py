@@ -33,7 +33,7 @@ def figure_2_2(options: Options) -> Reproduction:
         steps = np.arange(1, len(ages) + 1) / len(ages)
         far = float(np.abs(steps - process.age_cdf(ages)).max())
         words = f"{name}: farthest that simulated ages are from (2.17)"
-        checks.append(Check(words, 0, far, 1.95 / np.sqrt(len(ages))))
+        checks.append(Check(words, 0, far, 1.95 / np.sqrt(len(ages)), kind="formula"))
     exponential, periodic = lifetimes["exponential"], Constant(1.0)
     same = float(np.abs(exponential.interval_cdf(t) - exponential.age_cdf(t)).max())
     even = float(np.abs(periodic.age_cdf(t[t <= 1]) - t[t <= 1]).max())
@@ -42,8 +42,8 @@ def figure_2_2(options: Options) -> Reproduction:
         "Brewington, figure 2.2: lifetimes and ages",
         checks=[
             *checks,
-            Check("exponential: ages and lifetimes differ by", 0, same, 1e-12),
-            Check("periodic: ages differ from uniform by", 0, even, 1e-12),
+            Check("exponential: ages and lifetimes differ by", 0, same, 1e-12, kind="formula"),
+            Check("periodic: ages differ from uniform by", 0, even, 1e-12, kind="formula"),
         ],
         pictures=[
             Picture(
@@ -72,14 +72,16 @@ def figure_2_4(options: Options) -> Reproduction:
     del options
     z = np.geomspace(0.01, 1000, 121)
     shares = (0.0, 0.1, 0.25, 0.5, 0.75)
+    limits = {share: float(currency(1e6, 1.0, share)) for share in (0.25, 0.75)}
+    soon, one = float(currency(1e-6, 1.0, 0.0)), float(currency(1.0, 1.0, 0.0))
     return Reproduction(
         "brewington-figure-2.4",
         "Brewington, figure 2.4: probability of β-currency",
         checks=[
-            Check("ν = 0.25, z → ∞: tends to ν", 0.25, float(currency(1e6, 1.0, 0.25)), 1e-5),
-            Check("ν = 0.75, z → ∞: tends to ν", 0.75, float(currency(1e6, 1.0, 0.75)), 1e-5),
-            Check("ν = 0, z → 0: tends to 1", 1, float(currency(1e-6, 1.0, 0.0)), 1e-5),
-            Check("ν = 0, z = 1: 1 − 1/e", 1 - np.exp(-1), float(currency(1.0, 1.0, 0.0)), 1e-12),
+            Check("ν = 0.25, z → ∞: tends to ν", 0.25, limits[0.25], 1e-5, kind="formula"),
+            Check("ν = 0.75, z → ∞: tends to ν", 0.75, limits[0.75], 1e-5, kind="formula"),
+            Check("ν = 0, z → 0: tends to 1", 1, soon, 1e-5, kind="formula"),
+            Check("ν = 0, z = 1: 1 − 1/e", 1 - np.exp(-1), one, 1e-12, kind="formula"),
         ],
         pictures=[
             Picture(
@@ -106,8 +108,8 @@ def table_4_1(options: Options) -> Reproduction:
         "brewington-table-4.1",
         "Brewington, table 4.1: two objects, one check",
         checks=[
-            *(Check(f"cost of {name}", published[name], ours[name], 1e-9) for name in plans),
-            Check("cost of the plan the program picks (BA)", 0.90, best.cost, 1e-9),
+            *(Check(f"cost of {name}", f"{published[name]:.2f}", ours[name]) for name in plans),
+            Check("cost of the plan the program picks (BA)", "0.90", best.cost),
         ],
         table=[
             {"sequence": name, "published": published[name], "ours": ours[name]} for name in plans
@@ -130,7 +132,9 @@ def figure_4_13(options: Options) -> Reproduction:
         "brewington-figure-4.13",
         "Brewington, figure 4.13: averages of N lifetimes",
         checks=[
-            Check(f"σ of the average of {n}: τ₀/√N", 1 / np.sqrt(n), spreads[n], 1e-4)
+            Check(
+                f"σ of the average of {n}: τ₀/√N", 1 / np.sqrt(n), spreads[n], 1e-4, kind="formula"
+            )
             for n in sizes
         ],
         pictures=[

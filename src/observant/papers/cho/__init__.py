@@ -1,4 +1,4 @@
-"""Cho and Garcia-Molina, *Estimating Frequency of Change*: figures 3 to 7, 11 to 18 and table I."""
+"""Cho and Garcia-Molina, *Estimating Frequency of Change*: figures and table I."""
 
 from observant.papers.cho import crawl as crawlers
 from observant.papers.cho import estimates as estimators

@@ -49,6 +49,10 @@ X = np.arange(1.0, 11.0)
 STEP = 0.05
 EVERYWHERE = np.geomspace(0.01, 100.0, 400)
 
+_RUNS = (
+    "Li's number of runs is not printed; one run errs by 25 to 70 % of the mean, and by more at "
+    "T = 100 (L-8)"
+)
 _READINGS = (
     "x_n = 1, …, 10 (errata L-7, L-8: the range is not printed; ten points fit the tables)",
     "the number of Li's runs is not printed; ours are means over the runs named in each row",
@@ -141,19 +145,10 @@ def _convergence(
                 row[f"{method} {letter}"] = round(mean, 3)
                 row[f"{method} {letter}, Li"] = figure
                 name = f"{letter} of {method} at T = {T:,}, %"
-                checks.append(_within_factor(name, figure, mean, float(errors_of[which])))
+                error = 3 * float(errors_of[which])
+                checks.append(Check(name, f"{figure:.2f}", mean, error, _RUNS))
         rows.append(row)
     return rows, checks
-
-
-def _within_factor(name: str, figure: float, ours: float, error: float) -> Check:
-    """Half as much more or less, beyond two standard errors of ours and the rounding of the print.
-
-    A printed 0.04 may be anything from 0.035 to 0.045.
-    """
-    low, high = (figure - 0.005) / 1.5, (figure + 0.005) * 1.5
-    close = low <= ours + 2 * error and ours - 2 * error <= high
-    return Check(name, figure, ours, abs(ours - figure) if close else 0.0)
 
 
 def _em_runs(options: Options) -> dict[int, int]:
@@ -188,11 +183,11 @@ def _em_column(options: Options, rows: list[dict[str, Any]]) -> list[Check]:
         goal = EM_TARGETS[T]
         checks.append(
             Check(
-                f"κ of our EM at T = {T:,}, largest at any x, % (at most {goal:g})",
-                goal,
+                f"κ of our EM at T = {T:,}, largest at any x, %",
+                f"< {goal:g}",
                 float(largest),
-                within=float(abs(goal - largest)) if largest <= goal else 0.0,
-                why=f"a goal of ours, not of Li; {len(found)} runs",
+                kind="goal",
+                why=f"{len(found)} runs",
             )
         )
     for row in rows:

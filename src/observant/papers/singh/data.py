@@ -8,16 +8,26 @@ import numpy as np
 
 from observant.estimation.windows.consistent import consistent_windows
 from observant.estimation.windows.points import UpdatePoints, from_updates
+from observant.papers.histories import real_traces
+from observant.papers.result import Check, Experiment, Reproduction
 from observant.processes.updates import Updates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from observant.estimation.windows.consistent import Windows
     from observant.papers.result import Options
 
-__all__ = ["FIRST_READING", "KINDS", "PUBLISHED", "READINGS", "cut", "datasets", "histories"]
+__all__ = [
+    "FIRST_READING",
+    "KINDS",
+    "PUBLISHED",
+    "READINGS",
+    "cut",
+    "datasets",
+    "histories",
+    "table_1",
+]
 
 PUBLISHED = ("cho", "matloff", "weibull", "duane")
 """The paper compares these four; its λ_norman is Matloff's."""
@@ -49,7 +59,7 @@ def datasets(options: Options) -> dict[str, UpdatePoints]:
         times = np.broadcast_to(np.arange(_VISITS) + 0.5, changed.shape)[changed]
         found[kind] = _enough(Updates(times, np.append(0, np.cumsum(changed.sum(axis=1)))))
     if options.traces is not None:
-        found["real"] = _visited(histories_of(options.traces))
+        found["real"] = _visited(trace.updates for _, trace in real_traces(options.traces))
     return found
 
 
@@ -65,17 +75,8 @@ def histories(options: Options) -> dict[str, Updates]:
         order = np.lexsort((times, source))
         found[kind] = Updates(times[order], np.append(0, np.cumsum(counts.sum(axis=1))))
     if options.traces is not None:
-        found |= dict(histories_of(options.traces))
+        found |= {name: trace.updates for name, trace in real_traces(options.traces)}
     return found
-
-
-def histories_of(folder: Path) -> Iterator[tuple[str, Updates]]:
-    """Each trace file of a folder, by its name."""
-    from observant.papers.poisson_test import traces_in
-    from observant.simulation.traces import read_trace
-
-    for file in traces_in(folder):
-        yield file.stem, read_trace(file, group=None).updates
 
 
 def _daily_rates(kind: str, sources: int, rng: np.random.Generator) -> Any:
@@ -103,13 +104,13 @@ def _daily_rates(kind: str, sources: int, rng: np.random.Generator) -> Any:
     return rate
 
 
-def _visited(traces: Iterator[tuple[str, Updates]]) -> UpdatePoints:
+def _visited(traces: Iterator[Updates]) -> UpdatePoints:
     """Every trace, visited twice per mean gap, which finds changes about as often as the paper.
 
     Of each source the latest 200 visits are kept, as many as the paper's longest record has.
     """
     times, counts = [], []
-    for _, updates in traces:
+    for updates in traces:
         first, last = (
             updates.times[np.minimum(at, updates.times.size - 1)]
             for at in (updates.offsets[:-1], updates.offsets[1:] - 1)
@@ -134,3 +135,48 @@ def _enough(updates: Updates) -> UpdatePoints:
 def cut(points: UpdatePoints, reading: str) -> Windows:
     """Windows with the paper's threshold of 3, in units of τ."""
     return consistent_windows(points, threshold=3.0, unit=1.0, tolerance=0.0, **READINGS[reading])
+
+
+@Experiment.named("singh-table-1", "Singh, table 1: the data", seconds=3, uses_traces=True)
+def table_1(options: Options) -> Reproduction:
+    """Updates seen of a page: least, most, mean and spread; ours beside those of the paper."""
+    columns = ("pages", "least", "most", "mean", "standard deviation")
+    printed = {"real": (26_972, 4, 57, 27, 11.46), "synthetic": (299_324, 4, 201, 103, 45.85)}
+    updates = {"real": 744_385, "synthetic": 30_931_883}
+    rows = [
+        {"data": f"{k} (Singh)", **dict(zip(columns, v, strict=True))} for k, v in printed.items()
+    ]
+    found = {}
+    for kind, points in datasets(options).items():
+        seen = points.counts + 1
+        values = len(seen), int(seen.min()), int(seen.max()), seen.mean(), seen.std()
+        found[kind] = dict(zip(columns, values, strict=True))
+        rows.append({"data": kind, **found[kind]})
+    checks = [
+        Check(
+            f"{kind}: mean, from {updates[kind]:,} updates of all pages",
+            str(mean),
+            updates[kind] / pages,
+            why="27.6 is cut off, not rounded (S-11)",
+        )
+        for kind, (pages, _, _, mean, _) in printed.items()
+    ]
+    error = 3 * found["constant"]["standard deviation"] / np.sqrt(found["constant"]["pages"])
+    return Reproduction(
+        "singh-table-1",
+        "Singh, table 1: the data",
+        checks=[
+            *checks,
+            Check(
+                "synthetic: most updates in 200 accesses", "< 200", 201, why="one too many (S-9)"
+            ),
+            Check("ours, constant: mean (fitted to it)", None, found["constant"]["mean"], error),
+        ],
+        table=rows,
+        notes=[
+            (
+                "the pages are gone; ours are drawn so that mean and spread are those of Singh's "
+                "synthetic ones"
+            ),
+        ],
+    )
