@@ -298,7 +298,7 @@ def kinds_of_sources():
         source = make_source(kind, "x", url, settings, Comparer(), around)
 
         def look(data, source=source, url=url):
-            from observant.observer.transport.responses import charset_of, media_type
+            from observant.observer.transport.headers import charset_of, media_type
 
             told, *bodies = parts(data, 3)
             told = told.decode("latin-1")
@@ -426,7 +426,7 @@ def comparing():
 def transport():
     from observant.errors import BadBody, BadURL, TooLarge
     from observant.observer.fetched import Fetched
-    from observant.observer.transport import responses as answers
+    from observant.observer.transport import headers as answers
     from observant.observer.transport.bodies import Body
     from observant.observer.transport.robots import Robots
     from observant.observer.transport.urls import parse, resolve
@@ -572,7 +572,7 @@ def settings():
 
 def texts():
     from observant.formats.seeds import SEED_FORMATS, seed_lines
-    from observant.notifications.templates import check_template, render
+    from observant.notifications.messages import check_template, render
     from observant.planning import plan
     from observant.store.lists import read_cursor
     from observant.units import parse_budget, parse_duration, parse_rate

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from observant.estimation.intervals.pairs import m6 as estimate_m6
+from observant.estimation.intervals.methods import m6 as estimate_m6
 from observant.processes import Pareto
 
 STEP = 0.05

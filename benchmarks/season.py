@@ -12,9 +12,8 @@ import numpy as np
 
 from observant import VisitLog
 from observant.estimation.season import Season, WallClock, seasonal_rates
-from observant.estimation.season.flatness import flat_p_value
-from observant.estimation.season.priors import smooth_priors
-from observant.estimation.season.shape import Likelihood, ObservedWindows
+from observant.estimation.season.checks import flat_p_value
+from observant.estimation.season.shape import Likelihood, ObservedWindows, smooth_priors
 from observant.planning.phases import best_times
 
 HOURS = np.arange(24)

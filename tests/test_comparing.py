@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from observant.errors import InputError
 from observant.observer.content import Comparer, Rules, compare
-from observant.observer.content.terms import compare_terms, term_vector
+from observant.observer.content.record import compare_terms, term_vector
 from observant.observer.fetched import Fetched, visit_of
 from observant.store.visit import OUTCOMES, Comparison, Previous, Validators
 

@@ -11,8 +11,8 @@ from lxml import etree
 
 from observant.errors import InputError, UnreadableError
 from observant.observer.content import Comparer, Rules, compare, selection
-from observant.observer.content.characters import decoded
 from observant.observer.content.css import compile_css
+from observant.observer.content.document import decoded
 from observant.observer.content.jsonpath import compile_jsonpath
 from observant.observer.content.normalisation import html_tree, kind_of, read, xml_tree
 from observant.observer.content.record import ATTRIBUTES, record_of

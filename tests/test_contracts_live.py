@@ -34,9 +34,8 @@ from observant.observer.sources import KINDS, Surroundings, kinds, make_source
 from observant.observer.sources.base import Compared
 from observant.observer.transport import Guard, Transport
 from observant.store import ENGINES, open_store
-from observant.store.engine import Engine
+from observant.store.engine import Engine, migrations, statements
 from observant.store.sqlite import SqliteEngine, SqliteSession
-from observant.store.statements import migrations, statements
 from observant.store.visit import Error, Outcome
 
 from .discovery import able_to, concrete, modules

@@ -31,9 +31,8 @@ from observant.formats.imports.base import visit_schema
 from observant.formats.imports.blocks import read_block
 from observant.formats.imports.cdx import CdxLines
 from observant.formats.imports.cdxj import CdxjLines
-from observant.formats.imports.digests import digests_in
 from observant.formats.imports.heritrix import HeritrixLines
-from observant.formats.imports.values import digest_in, iso_instant, status_in
+from observant.formats.imports.values import digest_in, digests_in, iso_instant, status_in
 from observant.times import from_digits
 from observant.visits import VisitLog
 
@@ -568,7 +567,7 @@ def test_a_cluster_reads_nothing_outside_its_folder(tmp_path, name):
 
 
 def test_broken_and_exploding_members_of_a_cluster_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("observant.formats.imports.zipnum._LARGEST_CONTENT", 1 << 16)
+    monkeypatch.setattr("observant.formats.imports.cdxj._LARGEST_CONTENT", 1 << 16)
     index = zipnum(tmp_path)
     bomb = gzip.compress(b"x" * (1 << 20))
     size = (tmp_path / "cdx-00000.gz").stat().st_size

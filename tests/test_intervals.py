@@ -17,9 +17,9 @@ from observant.estimation.intervals import (
     estimate_intervals,
 )
 from observant.estimation.intervals.concave import censored_pairs
-from observant.estimation.intervals.nearest import nearest_concave
+from observant.estimation.intervals.curves import nearest_concave
+from observant.estimation.intervals.methods import m6
 from observant.estimation.intervals.observations import Observations
-from observant.estimation.intervals.pairs import m6
 from observant.estimation.intervals.pooled import _comparisons, _pairs, _rescaled
 from observant.planning import Custom, RenewalObjective, plan
 from observant.processes import Exponential, Gamma, Pareto

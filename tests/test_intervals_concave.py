@@ -7,15 +7,13 @@ from hypothesis import strategies as st
 
 from observant.currency.age_models import as_model
 from observant.errors import EstimationError, InputError
-from observant.estimation.intervals.bootstrap import block_bands
 from observant.estimation.intervals.concave import (
     censored_pairs,
     fit_concave,
     fit_concave_pairs,
 )
-from observant.estimation.intervals.em.histogram import AgeHistogram
-from observant.estimation.intervals.em.rectangles import fitting, folded
-from observant.estimation.intervals.em.simplex import likeliest_weights
+from observant.estimation.intervals.diagnostics import block_bands
+from observant.estimation.intervals.em_parts import AgeHistogram, fitting, folded, likeliest_weights
 from observant.processes import Constant, Pareto, Poisson, Weibull
 
 FINE = np.concatenate([np.geomspace(1e-3, 1.0, 200), np.linspace(1.0, 20.0, 200)])

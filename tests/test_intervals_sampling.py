@@ -13,18 +13,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from observant.errors import EstimationError, InputError
-from observant.estimation.intervals import theory
-from observant.estimation.intervals.ages import m1, m2
-from observant.estimation.intervals.comparisons import m3, m3_samples, m4, m5
-from observant.estimation.intervals.curve import AgeCurve
-from observant.estimation.intervals.derivative import (
+from observant.estimation.intervals import methods as theory
+from observant.estimation.intervals.curves import (
+    AgeCurve,
     difference_weights,
     flat_region,
     interval_curve,
     mean_by_step,
 )
-from observant.estimation.intervals.metrics import ks, relative_error_of_mean, wmrd
-from observant.estimation.intervals.pairs import g_m4, m6, pair_counts
+from observant.estimation.intervals.methods import (
+    g_m4,
+    ks,
+    m1,
+    m2,
+    m3,
+    m3_samples,
+    m4,
+    m5,
+    m6,
+    pair_counts,
+    relative_error_of_mean,
+    wmrd,
+)
 from observant.processes import Exponential, Pareto, Uniform, Weibull
 
 LI = Pareto(shape=3.0, scale=1.0)

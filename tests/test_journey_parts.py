@@ -14,7 +14,7 @@ from observant.cli import cli
 from observant.currency import RateMixture, collection_currency, currency, hidden_share
 from observant.errors import InputError, UnitError
 from observant.planning import plan
-from observant.planning.known import known_rates
+from observant.planning.inputs import known_rates
 from observant.simulation.traces import read_trace, trace_of_visits
 from observant.units import parse_budget
 

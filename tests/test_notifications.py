@@ -40,9 +40,8 @@ from observant.notifications import (
 from observant.notifications.alarms import Alarms, silences
 from observant.notifications.channels import SendResult
 from observant.notifications.channels.mail import letter_of
-from observant.notifications.messages import compose
+from observant.notifications.messages import LARGEST, check_template, compose
 from observant.notifications.subscriptions import MASK, due_at, quiet_until, wants
-from observant.notifications.templates import LARGEST, check_template
 from observant.observer.clock import AcceleratedClock
 from observant.observer.config import Config, Notify
 from observant.observer.events import Standing, events_of

@@ -12,7 +12,7 @@ from observant.observer.config import Config, load_config
 from observant.observer.loop import Observer
 from observant.observer.program import take_up_config
 from observant.service.collection import NewSource, SourceChanges
-from observant.service.collection.mask import MASK
+from observant.service.collection.entries import MASK
 from observant.store import open_store
 
 from .service_world import World

@@ -27,11 +27,11 @@ from observant.store import (
     StoreAwayError,
     StoreBusyError,
     UnknownSourceError,
-    holder,
     leases,
     open_store,
     sqlite,
 )
+from observant.store import leases as holder
 from observant.store.patience import Patience
 
 from .patience import PATIENCE, eventually, until

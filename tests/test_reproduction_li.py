@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from observant.errors import InputError
-from observant.estimation.intervals.metrics import ks
+from observant.estimation.intervals.methods import ks
 from observant.papers.li import convergence as tables
 from observant.papers.li.real_traces import LongTrace, long_traces, stand_ins
 from observant.papers.li.simulated import LI, regular_times, sample_visits, sampled

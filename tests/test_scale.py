@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from observant import VisitLog, estimate_rates, plan, read_visits, write_table
 from observant import batch as scale
-from observant.batch import spill as spilling
+from observant.batch import partitions as spilling
 from observant.batch.folder import open_folder
-from observant.batch.merge import merge_sorted
 from observant.batch.sketch import Cells, PlanOptions, Sums, solve_price
+from observant.batch.streams import merge_sorted
 from observant.cli import cli
 from observant.errors import InputError, ObservantError, UnitError
 from observant.estimation.rates import METHODS
@@ -162,7 +162,7 @@ def test_one_huge_source(tmp_path):
 KILLED = """
 import os, signal, sys
 from observant import batch as scale
-from observant.batch import spill
+from observant.batch import partitions as spill
 spill.ROWS_PER_GENERATION = 8_000
 step, after, output, *files = sys.argv[1:]
 seen = 0

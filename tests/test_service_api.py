@@ -23,9 +23,8 @@ from observant.observer.settings import KEPT, SettingsChanges, give_way
 from observant.observer.spot_checks import SpotChecks
 from observant.service import charts, studies
 from observant.service.collection import BulkChange, Collection, NewSource, SourceChanges
-from observant.service.collection.entries import web_address
+from observant.service.collection.entries import MASK, web_address
 from observant.service.collection.export import CollectionDocument
-from observant.service.collection.mask import MASK
 from observant.service.collection.reasons import price_of
 from observant.service.measured import current_time, expected_time, measured
 from observant.service.posteriors import read_beliefs

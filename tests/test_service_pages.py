@@ -754,7 +754,7 @@ def test_beliefs_say_the_same_as_the_formula():
 
 def test_a_trace_of_the_history_puts_updates_where_they_were():
     from observant import VisitLog
-    from observant.service.population import change_hours
+    from observant.service.studies import change_hours
     from observant.simulation.traces import trace_of_visits
 
     log = VisitLog.from_columns(

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from observant import estimate_rates, plan, read_visits, write_table
 from observant.batch import spark as cluster
-from observant.batch.spark.session import errors_told
-from observant.batch.spark.stitches import whole_sources
+from observant.batch.spark.session import errors_told, whole_sources
 from observant.currency import collection_currency
 from observant.errors import InputError, VisitLogError
 from observant.estimation.priors import Prior

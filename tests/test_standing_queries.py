@@ -19,8 +19,12 @@ from observant.observer.fetched import Fetched
 from observant.observer.honesty import Audits
 from observant.observer.loop import Observer
 from observant.observer.program import add_sources, describe
-from observant.observer.query_audit import claims_of_query
-from observant.observer.query_members import follow_members, query_tag, retire_orphans
+from observant.observer.query_members import (
+    claims_of_query,
+    follow_members,
+    query_tag,
+    retire_orphans,
+)
 from observant.observer.sources.query import StandingQuery
 from observant.observer.sources.results import ResultRules, results_of
 from observant.observer.transport import Guard, Politeness, Transport

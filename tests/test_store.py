@@ -39,10 +39,9 @@ from observant.store import (
 )
 from observant.store import sqlite as sqlite_engine
 from observant.store.backup import columns_of
-from observant.store.engine import Engine
+from observant.store.engine import Engine, migrations, statements
 from observant.store.snapshots import packed, unpacked
 from observant.store.sqlite import filesystem_of
-from observant.store.statements import migrations, statements
 from observant.store.visit import Comparison, Visit
 
 from .patience import PATIENCE, until

@@ -17,7 +17,7 @@ from observant.observer.loop import Observer
 from observant.observer.settings import settings_of
 from observant.service.access import Access
 from observant.store import open_store
-from observant.store.statements import migrations
+from observant.store.engine import migrations
 
 DUMP = Path(__file__).parent / "corpus" / "store-0.1.sql"
 NEWS = "https://a.example/news"

@@ -614,7 +614,8 @@ def test_connections_are_kept_and_used_again():
 
 
 def test_where_there_is_no_epoll(monkeypatch):
-    from observant.observer.transport import curl, sockets
+    from observant.observer.transport import curl
+    from observant.observer.transport import curl as sockets
 
     monkeypatch.setattr(curl, "watch", sockets.LoopSockets)
 

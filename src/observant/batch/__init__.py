@@ -30,8 +30,7 @@ if TYPE_CHECKING:
         parse_size,
     )
     from observant.batch.plan_file import PlanFile, plan
-    from observant.batch.rate_file import RateFile, rate_table_of, read_rates
-    from observant.batch.rates import estimate_rates
+    from observant.batch.rate_file import RateFile, estimate_rates, rate_table_of, read_rates
     from observant.batch.sample import sample_visits
 
 __all__ = [
@@ -55,7 +54,7 @@ _HOMES = {
     "RateFile": "observant.batch.rate_file",
     "available_memory": "observant.batch.memory",
     "choose_engine": "observant.batch.memory",
-    "estimate_rates": "observant.batch.rates",
+    "estimate_rates": "observant.batch.rate_file",
     "expected_memory": "observant.batch.memory",
     "format_size": "observant.batch.memory",
     "parse_size": "observant.batch.memory",

@@ -18,9 +18,9 @@ from observant.batch.rate_file import known_means
 from observant.batch.rows import hashes_of
 from observant.batch.sketch import Cells, PlanOptions, Sums, solve_price
 from observant.batch.streams import read_stream
-from observant.batch.totals import PlanTotals, totals_of
 from observant.errors import InputError
 from observant.formats import format_of, read_batches, write_batches
+from observant.planning.allocation import key_figures
 from observant.visits.columns import plain_column, text_in
 
 if TYPE_CHECKING:
@@ -30,9 +30,58 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.batch.sketch import Priced
     from observant.planning.problem import Problem, Solution
 
-__all__ = ["NUMBERS", "PlanFile", "checked_rates", "plan", "planned"]
+__all__ = ["NUMBERS", "PlanFile", "PlanTotals", "checked_rates", "plan", "planned", "totals_of"]
+
+
+# -- What a plan achieves whose sources are not held: totals, in the words of `planning.Plan` -----
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlanTotals:
+    """What a plan costs and achieves over all its sources; see `observant.planning.Plan`."""
+
+    price: float
+    collection_alpha: float
+    alpha_error: float
+    uniform_alpha: float
+    penalty: float
+    budget: float
+    spent: float
+    objective: str
+    sources: int
+    starved: int
+    passes: int
+    """How often the sources were added up to settle the price."""
+
+    def summary(self) -> dict[str, Any]:
+        """The plan in a few numbers."""
+        return {
+            **key_figures(self, self.sources, self.starved),
+            "penalty": self.penalty,
+            "passes": self.passes,
+        }
+
+
+def totals_of(found: Priced, objective: str) -> dict[str, Any]:
+    """The fields of `PlanTotals` for a plan at the price that was found."""
+    sums = found.sums
+    return {
+        "price": found.price,
+        "collection_alpha": sums.alpha / sums.importance,
+        "alpha_error": sums.doubt.error,
+        "uniform_alpha": sums.uniform_alpha / sums.importance,
+        "penalty": sums.penalty / sums.importance,
+        "budget": found.budget,
+        "spent": sums.spent,
+        "objective": objective,
+        "sources": sums.sources,
+        "starved": sums.starved,
+        "passes": found.passes,
+    }
+
 
 NUMBERS = ("rate_per_day", "rate_mean", "importance", "cost")
 """What a plan needs to know of each source."""

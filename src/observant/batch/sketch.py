@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from observant.errors import EstimationError, InputError
-from observant.planning.inputs import read_problem
-from observant.planning.known import known_rates
+from observant.planning.inputs import known_rates, read_problem
 from observant.planning.objectives import Objective, objective
 from observant.planning.problem import Doubt, Problem, Solution, filled
 

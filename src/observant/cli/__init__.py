@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from observant.cli.groups import Group
+from observant.cli.options import Group
 
 __all__ = ["main"]
 

@@ -134,7 +134,7 @@ def audit(
 
 
 def _query_claims(name: str, store: str | None, config: str | None) -> Claims:
-    from observant.observer.query_audit import claims_of_query
+    from observant.observer.query_members import claims_of_query
 
     with opened(store, config) as (found, _):
         return claims_of_query(found, found.sources.find(name).name)

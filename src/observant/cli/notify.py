@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.console import print_json, print_table, wide_enough
-from observant.cli.groups import Group
-from observant.cli.options import allow_option, limit_option, together
+from observant.cli.options import Group, allow_option, limit_option, together
 from observant.cli.store_options import ago, opened, picked, store_options
 from observant.cli.values import DURATION, ZONE, Choice, Number
 from observant.names import DELIVERY_STATES, TOPICS

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.console import print_json, print_table, wide_enough
-from observant.cli.groups import Group
-from observant.cli.options import max_period_option, robots_option
+from observant.cli.options import Group, max_period_option, robots_option
 from observant.cli.store_options import (
     ago,
     collected,

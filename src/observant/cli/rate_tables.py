@@ -62,7 +62,7 @@ def _known(table: Any, columns: dict[str, Any], file: str) -> tuple[Any, tuple[s
     """All that a table tells of the rates, and what is to be said of it; else the rates alone."""
     from observant.batch.rate_file import evidence_codes, known_means
     from observant.estimation.rates import RateTable
-    from observant.planning.known import known_rates, posterior_of
+    from observant.planning.inputs import known_rates, posterior_of
 
     present = set(table.column_names)
     if "rate_mean" in present and known_means(table["rate_mean"]):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.groups import Group
 from observant.cli.options import (
+    Group,
     allow_option,
     budget_option,
     contact_option,

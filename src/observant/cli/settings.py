@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from observant.cli.groups import Group
-from observant.cli.options import budget_option, grace_option, objective_option, rows_option
+from observant.cli.options import Group, budget_option, grace_option, objective_option, rows_option
 from observant.cli.store_options import collected, store_options, tell_disabled
 from observant.cli.values import DURATION
 from observant.times import DAY

@@ -8,8 +8,8 @@ import click
 
 from observant.cli.console import print_json, progress_bar
 from observant.cli.engine import engine_options, read_within
-from observant.cli.groups import Group
 from observant.cli.options import (
+    Group,
     json_option,
     output_option,
     reading_options,

@@ -24,7 +24,6 @@ from observant.currency.age_models import (
     AgeTable,
     PoissonRates,
 )
-from observant.currency.caching import heuristic_time_to_live, time_to_live
 from observant.currency.collection import (
     Bandwidth,
     bandwidth,
@@ -42,7 +41,12 @@ from observant.currency.measures import (
     staleness,
 )
 from observant.currency.mixtures import GammaRates, RateMixture, WeibullPopulation
-from observant.currency.required import required_grace, required_period
+from observant.currency.required import (
+    heuristic_time_to_live,
+    required_grace,
+    required_period,
+    time_to_live,
+)
 
 __all__ = [
     "AgeModel",

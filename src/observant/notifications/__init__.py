@@ -7,10 +7,9 @@ with the same id on every attempt, whatever dies in between.
 
 from observant.notifications.background import notifying
 from observant.notifications.delivery import Deliverer
-from observant.notifications.messages import Message
+from observant.notifications.messages import TOKENS, Message, render
 from observant.notifications.signature import sign, verify
 from observant.notifications.subscriptions import checked, masked, shown, updated
-from observant.notifications.templates import TOKENS, render
 
 __all__ = [
     "TOKENS",

@@ -13,7 +13,7 @@ import msgspec
 from observant.errors import InputError
 from observant.names import TOPICS
 from observant.notifications.channels import check_channel, host_of_channel
-from observant.notifications.templates import check_template
+from observant.notifications.messages import check_template
 from observant.observer.hours import ActiveHours
 from observant.store import Filter, StoredSubscription, Subscription
 from observant.times import DAY

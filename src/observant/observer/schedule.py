@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from observant.currency.expected import expected_currency, promised_currency
+from observant.currency.measures import expected_currency, promised_currency
 from observant.planning.policy import group_of, make_scheduler
 from observant.planning.schedule.learning import learn_prior
 from observant.times import DAY

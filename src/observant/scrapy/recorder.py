@@ -15,7 +15,7 @@ from scrapy.utils.asyncio import create_looping_call
 
 from observant.errors import BadURL, ObservantError
 from observant.observer.fetched import Fetched
-from observant.observer.transport.responses import charset_of, last_modified_of, media_type
+from observant.observer.transport.headers import charset_of, last_modified_of, media_type
 from observant.observer.transport.urls import parse
 from observant.scrapy.ledger import open_ledger
 from observant.scrapy.settings import AddonSettings

@@ -24,7 +24,7 @@ from observant.service.access.rights import rule
 from observant.service.answers import EventItem
 from observant.service.api.routes import LARGEST_ID, Text
 from observant.service.collection import Collection
-from observant.service.given import GivenCollection
+from observant.service.forms import GivenCollection
 from observant.times import iso
 
 __all__ = ["atom", "json_feed"]

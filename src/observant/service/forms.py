@@ -6,14 +6,29 @@ from __future__ import annotations
 from typing import Any, Protocol, TypeVar
 
 from litestar import Request
+from litestar.di import NamedDependency
 
 from observant.errors import InputError
+from observant.service.access.identity import Access
+from observant.service.collection import Collection
 from observant.units import parse_budget, parse_duration
 
 __all__ = [
-    "Form", "Texts", "budget_in", "days_in", "form_of", "importance_in", "number_in", "tags_in",
+    "Form",
+    "GivenAccess",
+    "GivenCollection",
+    "GivenForm",
+    "GivenPrefix",
+    "Texts",
+    "budget_in",
+    "days_in",
+    "form_of",
+    "importance_in",
+    "number_in",
+    "tags_in",
     "whole_in",
-]  # fmt: skip
+]
+
 
 T = TypeVar("T", bound=float | None)
 
@@ -106,3 +121,16 @@ def importance_in(params: Texts) -> dict[str, float]:
     tag = (params.get("tag") or "").strip()
     factor = number_in(params, "factor", None)
     return {} if not tag or factor is None else {tag: factor}
+
+
+# -------------------------------------------------------------------------------------------------
+# What a handler is given because it asks for it: the collection, the accounts, the prefix, the
+# form that was sent
+#
+# Marked as Litestar wants it (and version 3 will demand it): by name, not by guessing.
+
+
+GivenCollection = NamedDependency[Collection]
+GivenAccess = NamedDependency[Access]
+GivenPrefix = NamedDependency[str]
+GivenForm = NamedDependency[Form]

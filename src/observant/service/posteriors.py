@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from observant.currency.expected import expected_currency
+from observant.currency.measures import expected_currency
 from observant.errors import InputError
 from observant.estimation.belief import Beliefs, Likelihoods
 from observant.estimation.priors import Prior, first

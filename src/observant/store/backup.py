@@ -19,9 +19,9 @@ import msgspec
 
 from observant.errors import BackupError, InputError, StoreError, StoreVersionError
 from observant.store.deliveries import check_delivery, check_subscription
+from observant.store.engine import migrations, statements
 from observant.store.snapshots import LARGEST, unpacked
 from observant.store.sqlite import APPLICATION_ID, SqliteEngine
-from observant.store.statements import migrations, statements
 from observant.store.types import shard_of
 from observant.store.validation import checked_name
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from observant.batch.plan_file import NUMBERS, checked_rates, planned
+from observant.batch.plan_file import NUMBERS, PlanTotals, checked_rates, planned, totals_of
 from observant.batch.sketch import Cells, PlanOptions, Sums, solve_price
 from observant.batch.spark.session import errors_told, require_spark
-from observant.batch.totals import PlanTotals, totals_of
 from observant.errors import InputError
 from observant.planning.problem import Doubt
 

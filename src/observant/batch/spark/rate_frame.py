@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.batch.rows import EVIDENCE_COLUMNS
-from observant.batch.spark.session import errors_told, require_spark
-from observant.batch.spark.stitches import whole_sources
+from observant.batch.spark.session import errors_told, require_spark, whole_sources
 from observant.errors import EstimationError, InputError, VisitLogError
 from observant.estimation import rates as single
 from observant.estimation.pooling import learn_prior, rates_under, sampled_ranks

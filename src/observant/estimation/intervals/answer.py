@@ -17,7 +17,7 @@ from observant.units import format_duration
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from observant.estimation.intervals.models import Model
+    from observant.estimation.intervals.curves import Model
     from observant.processes import Process
 
 __all__ = ["Bands", "Diagnostics", "IntervalEstimate"]

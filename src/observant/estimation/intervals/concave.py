@@ -25,9 +25,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from observant.errors import EstimationError, InputError
-from observant.estimation.intervals.em.histogram import AgeHistogram
-from observant.estimation.intervals.em.rectangles import FOLDS, Rectangles, fitting, folded
-from observant.estimation.intervals.em.simplex import Weights, likeliest_weights
+from observant.estimation.intervals.em_parts import (
+    FOLDS,
+    AgeHistogram,
+    Rectangles,
+    Weights,
+    fitting,
+    folded,
+    likeliest_weights,
+)
 from observant.processes.base import Times, floats
 from observant.units import counted, format_duration, format_share
 

@@ -11,30 +11,43 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from observant.errors import InputError
+from observant.errors import EstimationError, InputError
 from observant.estimation.evidence import Evidence
 from observant.estimation.firth import bias_reduced_rates
-from observant.estimation.intervals.memory import MemoryTest, poisson_test_of_visits
+from observant.estimation.intervals.concave import checked_visits
+from observant.estimation.intervals.observations import Observations
 from observant.estimation.intervals.poisson_tests import (
     PoissonTest,
     cv_range_if_poisson,
     poisson_test,
 )
+from observant.tables import Table
 from observant.units import counted, format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from observant.processes.updates import Seed
+    from observant.visits import VisitLog
+
+    Estimator = Callable[
+        [NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]],
+        ArrayLike,
+    ]
     from observant.processes import Process
 
 __all__ = [
     "MemoryTest",
+    "PointBands",
     "PoissonTest",
     "SamplingCheck",
     "ageing",
+    "block_bands",
     "cv_range_if_poisson",
     "lattice_of",
     "poisson_test",
@@ -43,7 +56,262 @@ __all__ = [
     "visits_needed",
 ]
 
+
+# -- Does a source remember? Poisson or not, from visits alone ------------------------------------
+#
+# Nothing but the outcome of visits is needed, so this works where no update time is known.
+
+
 Floats: TypeAlias = NDArray[np.float64]
+
+_FEWEST = 5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MemoryTest(Table):
+    """For every source: does the chance of a change depend on the time since the last one?"""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "source",
+        "comparisons",
+        "changes",
+        "memory",
+        "memory_p",
+        "verdict",
+    )
+
+    source: Any
+    comparisons: NDArray[np.int64]
+    """With a change before them, so that an age is known."""
+    changes: NDArray[np.int64]
+    memory: Floats
+    """γ in: rate ∝ ageᵞ. 0 for Poisson, below for bursts, above for regular sources."""
+    memory_p: Floats
+    """How often a Poisson source would show so much memory; NaN with too few comparisons."""
+    information: Floats
+    """About `memory`: one over its variance."""
+    level: float
+
+    @property
+    def tested(self) -> NDArray[np.bool_]:
+        """Sources with enough comparisons to say anything."""
+        return ~np.isnan(self.memory_p)
+
+    @property
+    def verdict(self) -> NDArray[np.str_]:
+        """too-few, possible (Poisson), bursty or regular."""
+        with np.errstate(invalid="ignore"):
+            fails = self.memory_p < self.level
+            kinds = np.where(fails, np.where(self.memory < 0, "bursty", "regular"), "possible")
+        return np.where(self.tested, kinds, "too-few")
+
+    @property
+    def share_failing(self) -> float:
+        """Share of the tested sources that are not Poisson; NaN when none was tested."""
+        return (
+            float(np.mean(self.memory_p[self.tested] < self.level)) if self.tested.any() else np.nan
+        )
+
+
+def poisson_test_of_visits(log: VisitLog | Observations, *, level: float = 0.05) -> MemoryTest:
+    """Test from visits whether sources are Poisson, for all sources of a log at once.
+
+    A Poisson source forgets: a gap of t days holds an update with probability 1 − e^(−λt),
+    whatever the age of the source when the gap began. This is the score test of γ = 0 in
+    λ·ageᵞ, with λ estimated; the age is known to the gap in which the last change fell (its
+    middle is taken) or from the date of modification. It needs 5 changes and 5 visits without.
+    It sees what the visits can see: bursts shorter than the gaps leave no trace.
+
+    >>> from observant.testing import synthetic_visits
+    >>> log, rates = synthetic_visits(sources=500, visits=60, seed=3)  # Poisson sources
+    >>> test = poisson_test_of_visits(log)
+    >>> bool(0.03 < test.share_failing < 0.08)
+    True
+    """
+    seen = log if isinstance(log, Observations) else Observations.from_log(log)
+    count = len(seen.offsets) - 1
+    names = log.sources if not isinstance(log, Observations) else np.arange(count)
+    owner = np.repeat(np.arange(count), np.diff(seen.offsets))
+    gap = np.diff(seen.times, prepend=0.0)
+    last = _last_update(seen, gap)
+    age = seen.times - gap - np.concatenate([[np.nan], last[:-1]])
+    used = (seen.changed >= 0) & (age > 0) & np.isfinite(age)
+    owner, gap, z = owner[used], gap[used], np.log(age[used])
+    x = seen.changed[used] == 1
+
+    def total(values: Any) -> Floats:
+        return np.asarray(np.bincount(owner, values, count), np.float64)
+
+    comparisons = np.bincount(owner, minlength=count)
+    changes = np.bincount(owner, x, count).astype(np.int64)
+    rate = _null_rate(owner, gap, x, count)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        y = rate[owner] * gap
+        score = np.where(x, y / np.expm1(y), -y)
+        weight = np.where(y > 0, y * y / np.expm1(y), 0.0)
+        centre = total(weight * z) / total(weight)
+        away = z - centre[owner]
+        information = total(weight * away**2)
+        u = total(away * score)
+        enough = (np.minimum(changes, comparisons - changes) >= _FEWEST) & (information > 1e-9)
+        memory = np.where(enough, u / information, np.nan)
+        z_score = np.where(enough, u / np.sqrt(information), np.nan)
+    from scipy.special import ndtr
+
+    return MemoryTest(
+        source=names,
+        comparisons=comparisons,
+        changes=changes,
+        memory=memory,
+        memory_p=2.0 * ndtr(-np.abs(z_score)),
+        information=np.where(enough, information, 0.0),
+        level=level,
+    )
+
+
+def _last_update(seen: Observations, gap: Floats) -> Floats:
+    """Time of the last update as known after each visit; NaN before anything is known."""
+    known = np.where(np.isnan(seen.ages), np.nan, seen.times - seen.ages)
+    known = np.where((seen.changed == 1) & np.isnan(known), seen.times - gap / 2, known)
+    known[(seen.changed < 0) & np.isnan(seen.ages)] = -np.inf  # a segment forgets
+    place = np.where(np.isnan(known), -1, np.arange(len(known)))
+    latest = np.maximum.accumulate(place)
+    return np.where(latest >= 0, known[latest], np.nan)
+
+
+def _null_rate(owner: NDArray[np.int64], gap: Floats, x: NDArray[np.bool_], count: int) -> Floats:
+    """Maximum likelihood of one rate per source, by Newton in log λ; NaN where it has none."""
+    changes, exposure = np.bincount(owner, x, count), np.bincount(owner, gap, count)
+    total = np.bincount(owner, minlength=count)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        share = np.clip(changes / total, 0.02, 0.98)
+        log_rate = np.log(-np.log1p(-share) * total / exposure)
+        for _ in range(30):
+            y = np.exp(log_rate)[owner] * gap
+            score = np.bincount(owner, np.where(x, y / np.expm1(y), -y), count)
+            step = score / np.bincount(owner, np.where(y > 0, y * y / np.expm1(y), 0.0), count)
+            log_rate = log_rate + np.clip(np.nan_to_num(step), -1.0, 1.0)
+            if np.max(np.abs(step[(changes > 0) & (changes < total)]), initial=0.0) < 1e-9:
+                break
+        return np.where((changes > 0) & (changes < total), np.exp(log_rate), np.nan)
+
+
+# -- How sure is an estimate from dependent visits? Resample whole stretches of the log -----------
+#
+# Visits between two updates see the same interval, and neighbouring intervals may be alike. So the
+# log is cut at its changes, and stretches of consecutive cycles (from one change to the next) are
+# drawn with replacement and put end to end until there are as many visits as before.
+#
+# Bands of 90 % held the truth in 79 to 91 % of 33 logs of 500 visits for G, 85 to 94 % for F, 91 %
+# for the mean and 73 to 94 % for quantiles (Li's Pareto source, exponential gaps): a little too
+# narrow in the far tail, where a log holds few intervals, and at the shortest intervals.
+
+
+FEWEST_CYCLES = 5
+"""With fewer changes there is nothing to resample."""
+
+
+@dataclass(frozen=True, eq=False)
+class PointBands:
+    """An estimate with bounds, point by point."""
+
+    x: Floats
+    estimate: Floats
+    low: Floats
+    high: Floats
+    level: float
+    replicates: int
+    """Resampled logs that had an answer."""
+    block: int
+    """Cycles, from one change to the next, in a stretch."""
+    notes: tuple[str, ...] = ()
+
+
+def block_bands(
+    times: ArrayLike,
+    changed: ArrayLike,
+    ages: ArrayLike | None,
+    estimator: Estimator,
+    x: ArrayLike,
+    *,
+    replicates: int = 200,
+    level: float = 0.9,
+    block: int | None = None,
+    seed: Seed = None,
+) -> PointBands:
+    """Bounds of any estimate by the block bootstrap, from percentiles of the resampled logs.
+
+    `estimator(times, changed, ages, x)` returns one number for each x. A stretch has `block`
+    cycles; where it is not given, the cube root of their number, rounded up, the usual rate for
+    the variance of a mean of dependent values. The same seed gives the same bounds.
+
+    >>> visits = np.arange(300.0)
+    >>> share = lambda times, changed, ages, x: [changed[1:].mean()]
+    >>> bands = block_bands(visits, visits % 3 == 0, None, share, [0.0], seed=1)
+    >>> bands.estimate.round(2).tolist(), bands.low.round(2).tolist(), bands.block
+    ([0.33], [0.32], 5)
+    """
+    s, found, age = checked_visits(times, changed, ages)
+    at = np.atleast_1d(np.asarray(x, np.float64))
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be between 0 and 1, not {level}")
+    if replicates < 20:
+        raise InputError(f"replicates must be at least 20, not {replicates}")
+    ends = np.flatnonzero(found)
+    if len(ends) < FEWEST_CYCLES:
+        raise EstimationError(
+            f"bands need at least {FEWEST_CYCLES} changes, and the visits found {len(ends)}"
+        )
+    length = block or int(np.ceil(len(ends) ** (1.0 / 3.0)))
+    if not 1 <= length <= len(ends):
+        raise InputError(f"block must be from 1 to the {len(ends)} changes, not {block}")
+    estimate = np.asarray(estimator(s, found, age, at), np.float64)
+    rng = np.random.default_rng(seed)
+    answers = []
+    for _ in range(replicates):
+        rows = _resampled(ends, len(s), length, rng)
+        steps = np.diff(s, prepend=s[0])
+        start = np.append(0.0, steps[rows]).cumsum()
+        try:
+            answer = np.asarray(
+                estimator(start, np.append(False, found[rows]), np.append(np.nan, age[rows]), at),
+                np.float64,
+            )
+        except EstimationError:
+            continue
+        if np.isfinite(answer).all():
+            answers.append(answer)
+    if len(answers) < 20:
+        raise EstimationError(
+            f"only {len(answers)} of {replicates} resampled logs had an answer; visit for longer"
+        )
+    low, high = np.quantile(answers, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+    notes: tuple[str, ...] = ()
+    if len(answers) < replicates:
+        notes = (f"{replicates - len(answers)} of {replicates} resampled logs had no answer",)
+    return PointBands(at, estimate, low, high, level, len(answers), length, notes)
+
+
+def _resampled(
+    ends: NDArray[np.intp], visits: int, length: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Rows of the visits after the first, in stretches that end with a change.
+
+    The log is closed to a ring: what follows the last change joins what precedes the first.
+    """
+    starts = np.append(ends[-1], ends[:-1])
+    sizes = (ends - starts) % (visits - 1)
+    sizes[sizes == 0] = visits - 1
+    rows: list[NDArray[np.intp]] = []
+    total = 0
+    while total < visits - 1:
+        first = int(rng.integers(len(ends)))
+        for cycle in np.arange(first, first + length) % len(ends):
+            # Row r of the ring is visit 1 + r: the first visit ends no gap.
+            rows.append(1 + (starts[cycle] + np.arange(sizes[cycle])) % (visits - 1))
+            total += int(sizes[cycle])
+    return np.concatenate(rows)[: visits - 1]
+
 
 CONSTANT = 0.01
 """Gaps that differ from their mean by no more than this share of it count as constant."""

@@ -28,8 +28,8 @@ from observant.estimation.evidence import Evidence
 from observant.estimation.firth import bias_reduced_rates
 from observant.estimation.intervals.answer import IntervalEstimate
 from observant.estimation.intervals.concave import ConcaveFit, Pairs, fit_concave_pairs
-from observant.estimation.intervals.memory import MemoryTest, poisson_test_of_visits
-from observant.estimation.intervals.models import ProcessModel
+from observant.estimation.intervals.curves import ProcessModel
+from observant.estimation.intervals.diagnostics import MemoryTest, poisson_test_of_visits
 from observant.estimation.intervals.observations import Observations
 from observant.tables import Table
 from observant.units import counted, format_duration

@@ -1,10 +1,11 @@
 """The distribution of rates over a whole collection: described, fitted, and compared."""
 
-from observant.estimation.population.comparison import PriorComparison, compare_prior
 from observant.estimation.population.descriptive import Description, Histogram, describe
 from observant.estimation.population.fits import (
     Population,
     PopulationFit,
+    PriorComparison,
+    compare_prior,
     fit_ages,
     fit_histories,
     fit_lifetimes,

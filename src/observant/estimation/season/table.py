@@ -10,10 +10,14 @@ import numpy as np
 from observant.errors import InputError
 from observant.estimation.firth import Totals
 from observant.estimation.rates import evidence_codes, solve
-from observant.estimation.season.flatness import flat_p_value
-from observant.estimation.season.priors import harmonic_priors, smooth_priors
-from observant.estimation.season.shape import Likelihood, ObservedWindows, best_fit
-from observant.estimation.season.visibility import doubts, visible_share
+from observant.estimation.season.checks import doubts, flat_p_value, visible_share
+from observant.estimation.season.shape import (
+    Likelihood,
+    ObservedWindows,
+    best_fit,
+    harmonic_priors,
+    smooth_priors,
+)
 from observant.estimation.season.wall_clock import BINS, WallClock
 from observant.tables import Table
 from observant.units import counted

@@ -4,14 +4,15 @@ Each is one panel that fits the width it is given, without a title: the page has
 """
 
 from observant.figures.dashboard.basics import spec_of
-from observant.figures.dashboard.overview import activity_figure, performance_figure
-from observant.figures.dashboard.plan import budgets_figure, plan_figure, rivals_figure
-from observant.figures.dashboard.population import (
+from observant.figures.dashboard.overview import (
+    activity_figure,
     ages_figure,
     change_ratio_figure,
     mean_times_figure,
+    performance_figure,
     week_figure,
 )
+from observant.figures.dashboard.plan import budgets_figure, plan_figure, rivals_figure
 from observant.figures.dashboard.source import (
     attributes_figure,
     magnitude_figure,

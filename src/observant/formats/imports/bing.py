@@ -22,7 +22,7 @@ from observant.formats.imports.base import (
     VisitRows,
 )
 from observant.formats.imports.files import ImportFile
-from observant.formats.imports.loose import loose_lines, plain_text
+from observant.formats.imports.lines import loose_lines, plain_text
 from observant.times import MICROSECONDS_PER_DAY, checked, from_iso
 
 if TYPE_CHECKING:

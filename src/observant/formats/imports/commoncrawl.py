@@ -73,7 +73,7 @@ def _visits(batch: pa.RecordBatch, name: str, subset: str | None, report: Report
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from observant.formats.imports.digests import digests_in
+    from observant.formats.imports.values import digests_in
 
     def column(of: str) -> pa.Array:
         if of in batch.schema.names:

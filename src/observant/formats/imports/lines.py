@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
 
     from observant.formats.imports.report import Report
 
-__all__ = ["json_objects", "lines"]
+__all__ = ["json_objects", "lines", "loose_cells", "loose_lines", "loose_objects", "plain_text"]
+
 
 LONGEST_LINE = 1 << 20
 _LARGEST_ARRAY = 1 << 28
@@ -97,3 +99,135 @@ def _members(
             yield number, member
         else:
             report.malformed(number, "an object was expected here", str(member)[:200])
+
+
+# -------------------------------------------------------------------------------------------------
+# Lines and JSON objects of files that are not clean: logs, dumps with pages in them, feeds that
+# were appended to
+#
+# Other than `lines`, this takes bytes that are no UTF-8 as they come (pages in a dump have any
+# encoding), and goes on after arrays that were closed, left open or put end to end.
+
+
+LONGEST = 1 << 20
+_LONGEST_OBJECT = 1 << 24
+_MOST_LINES = 100_000
+_DECODER = json.JSONDecoder()
+_BETWEEN = " \t\r\n,[]\ufeff"
+
+
+def loose_lines(
+    file: BinaryIO, report: Report, longest: int = LONGEST
+) -> Iterator[tuple[int, str]]:
+    """Yield number (from 1) and text of each line, without its end; one too long is malformed.
+
+    Bytes that are no UTF-8 stay in the text as surrogates: see `plain_text`.
+    """
+    number = 0
+    while line := file.readline(longest):
+        number += 1
+        if len(line) >= longest and not line.endswith(b"\n"):
+            report.add_rows()
+            report.malformed(number, f"a line of more than {longest:,} bytes", line[:200])
+            while (rest := file.readline(longest)) and not rest.endswith(b"\n"):
+                pass
+            continue
+        if number == 1:
+            line = line.removeprefix(BOM_UTF8)
+        yield number, line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+
+
+def plain_text(text: str) -> str:
+    """A text without surrogates: what was no UTF-8 is marked as that.
+
+    >>> plain_text("caf\\udce9")
+    'caf���'
+    """
+    return (
+        text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    )
+
+
+def loose_cells(file: BinaryIO, report: Report) -> Iterator[tuple[int, list[str]]]:
+    """Yield line and cells of each row of CSV, the header first; one that cannot be read is
+    malformed. Counts rows, but for the header.
+    """
+    reader = csv.reader(text for _, text in loose_lines(file, report))
+    header = True
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            report.add_rows()
+            report.malformed(reader.line_num, f"cannot be read as CSV: {error}")
+            continue
+        if row is None:
+            return
+        if row:
+            report.add_rows(0 if header else 1)
+            header = False
+            yield reader.line_num, row
+
+
+def loose_objects(file: BinaryIO, report: Report) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of JSON Lines, of one array, or of several arrays end to end, each with
+    the number of its line. Counts rows; what is no object is malformed.
+
+    An object may go over several lines if it begins with a brace alone and ends with one that is
+    indented alike, as every program indents it. Memory is bounded by the largest object.
+    """
+    opened: list[str] = []
+    for number, line in loose_lines(file, report, _LONGEST_OBJECT):
+        text = line.strip()
+        if not opened:
+            if text.lstrip("[],") == "{":
+                opened = [_without_brackets(line)]
+            else:
+                yield from _objects_in(text, number, report)
+            continue
+        opened.append(line)
+        if text.rstrip(",]") == "}" and _alike(opened):
+            whole, opened = "\n".join(opened), []
+            yield from _objects_in(whole, number, report)
+        elif text.lstrip("[],") == "{" and _alike(opened):  # the one before was never closed
+            _tell(report, number, opened[0])
+            opened = [_without_brackets(line)]
+        elif len(opened) > _MOST_LINES:
+            _tell(report, number, opened[0])
+            opened = []
+    if opened:
+        _tell(report, None, opened[0])
+
+
+def _without_brackets(line: str) -> str:
+    return line.translate(str.maketrans("[],", "   "))
+
+
+def _alike(opened: list[str]) -> bool:
+    """Whether first and last line are indented alike; a bracket before the first one may count."""
+    first, last = opened[0], opened[-1]
+    return abs((len(first) - len(first.lstrip())) - (len(last) - len(last.lstrip()))) <= 1
+
+
+def _objects_in(text: str, number: int, report: Report) -> Iterator[tuple[int, dict[str, Any]]]:
+    at = 0
+    while True:
+        while at < len(text) and text[at] in _BETWEEN:
+            at += 1
+        if at == len(text):
+            return
+        try:
+            value, at = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            _tell(report, number, text[at:])
+            return
+        if isinstance(value, dict):
+            report.add_rows()
+            yield number, value
+        else:
+            _tell(report, number, str(value))
+
+
+def _tell(report: Report, number: int | None, text: str) -> None:
+    report.add_rows()
+    report.malformed(number, "this is no JSON object", text[:200])

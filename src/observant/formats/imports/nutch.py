@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from observant.errors import InputError
 from observant.formats.imports.base import Batches, Importer, VisitRows
 from observant.formats.imports.files import ImportFile
-from observant.formats.imports.loose import loose_cells, loose_lines, loose_objects, plain_text
+from observant.formats.imports.lines import loose_cells, loose_lines, loose_objects, plain_text
 from observant.times import MICROSECONDS, checked, from_any, from_java
 
 if TYPE_CHECKING:

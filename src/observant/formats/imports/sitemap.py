@@ -22,7 +22,7 @@ from observant.formats.imports.base import (
     SourceDescription,
     VisitRows,
 )
-from observant.formats.imports.loose import loose_lines, plain_text
+from observant.formats.imports.lines import loose_lines, plain_text
 from observant.formats.imports.markup import elements, local_name, text_of
 from observant.times import (
     MICROSECONDS,

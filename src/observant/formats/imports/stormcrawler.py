@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.formats.imports.base import Batches, Importer, VisitRows
-from observant.formats.imports.loose import loose_cells, loose_objects, plain_text
+from observant.formats.imports.lines import loose_cells, loose_objects, plain_text
 from observant.times import MICROSECONDS, checked, from_any, from_mail
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from observant.errors import BadURL, InputError
 from observant.notifications.channels import SendResult
 from observant.notifications.signature import sign
 from observant.observer.transport import Limits, Politeness, Transport
-from observant.observer.transport.responses import retry_after
+from observant.observer.transport.headers import retry_after
 from observant.observer.transport.urls import parse
 
 if TYPE_CHECKING:

@@ -11,15 +11,8 @@ from typing import Any
 from msgspec import to_builtins
 
 from observant.errors import UnreadableError
-from observant.observer.content.definition import (
-    GONE_STATUSES,
-    describe_change,
-    error_page,
-    judge,
-)
 from observant.observer.content.diffs import diff
-from observant.observer.content.digests import digest
-from observant.observer.content.document import Document
+from observant.observer.content.document import Document, digest
 from observant.observer.content.noise import (
     describe,
     known_noise,
@@ -28,10 +21,21 @@ from observant.observer.content.noise import (
     seen_unchanged,
 )
 from observant.observer.content.normalisation import kind_of
-from observant.observer.content.record import changed_attributes, observed_again, record_of
-from observant.observer.content.rules import Rules
+from observant.observer.content.record import (
+    Difference,
+    changed_attributes,
+    compare_terms,
+    observed_again,
+    record_of,
+)
+from observant.observer.content.rules import (
+    GONE_STATUSES,
+    Rules,
+    describe_change,
+    error_page,
+    judge,
+)
 from observant.observer.content.selection import select
-from observant.observer.content.terms import Difference, compare_terms
 from observant.observer.fetched import Fetched
 from observant.store.visit import Comparison, Error, Outcome, Previous, Validators
 

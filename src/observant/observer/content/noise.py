@@ -33,8 +33,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from observant.observer.content.digests import short_digest
-from observant.observer.content.document import Document
+from observant.observer.content.document import Document, short_digest
 
 MASK = "▒"
 CHANGES_OF_CLOCKS = 3

@@ -20,10 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from lxml import etree
 
 from observant.errors import UnreadableError
-from observant.observer.content.characters import clean, decoded, utf8
-from observant.observer.content.digests import short_digest
-from observant.observer.content.document import Document
-from observant.observer.content.terms import pieces
+from observant.observer.content.document import Document, clean, decoded, short_digest, utf8
+from observant.observer.content.record import pieces
 
 if TYPE_CHECKING:
     from observant.observer.fetched import Fetched

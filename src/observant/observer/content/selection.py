@@ -22,9 +22,8 @@ from lxml import etree
 
 from observant.errors import InputError, UnreadableError
 from observant.observer.content import normalisation as normalising
-from observant.observer.content.characters import clean, decoded, utf8
 from observant.observer.content.css import Css, compile_css
-from observant.observer.content.document import Document
+from observant.observer.content.document import Document, clean, decoded, utf8
 from observant.observer.content.jsonpath import compile_jsonpath
 from observant.observer.content.normalisation import HtmlReader, Kind, XmlReader, walk
 from observant.observer.content.rules import Rules, compiled_pattern

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from observant.errors import BadURL, InputError, UnreadableError
-from observant.observer.content.characters import utf8
 from observant.observer.content.css import compile_css
+from observant.observer.content.document import utf8
 from observant.observer.content.normalisation import html_tree, json_value, kind_of
 from observant.observer.content.rules import LONGEST_EXPRESSION
 from observant.observer.content.selection import (

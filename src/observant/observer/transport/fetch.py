@@ -23,22 +23,26 @@ from observant.observer.transport.guard import Guard
 from observant.observer.transport.headers import (
     HARMLESS,
     TOKEN,
+    charset_of,
     checked_headers,
     checked_value,
-)
-from observant.observer.transport.limits import Limits
-from observant.observer.transport.politeness import Host, Hosts, PoliteClock, Politeness
-from observant.observer.transport.proxies import Proxies, refusal_behind_proxy
-from observant.observer.transport.responses import (
-    charset_of,
     head_of,
     last_modified_of,
     media_type,
     retry_after,
 )
+from observant.observer.transport.limits import Limits
+from observant.observer.transport.politeness import Host, Hosts, PoliteClock, Politeness
 from observant.observer.transport.robots import SIZE, Robots, Verdict
 from observant.observer.transport.transfer import Reply, Request
-from observant.observer.transport.urls import Target, host_key, parse, resolve
+from observant.observer.transport.urls import (
+    Proxies,
+    Target,
+    host_key,
+    parse,
+    refusal_behind_proxy,
+    resolve,
+)
 from observant.store.visit import Validators
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Headers of requests: which names and values can be sent."""
+"""Headers: what requests may carry, and what the head of a response says."""
 
 from __future__ import annotations
 
@@ -6,11 +6,23 @@ import re
 from typing import TYPE_CHECKING
 
 from observant.errors import InputError
+from observant.times import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["HARMLESS", "TOKEN", "checked_headers", "checked_value"]
+__all__ = [
+    "HARMLESS",
+    "TOKEN",
+    "charset_of",
+    "checked_headers",
+    "checked_value",
+    "head_of",
+    "last_modified_of",
+    "media_type",
+    "retry_after",
+]
+
 
 _OURS = frozenset(
     [
@@ -50,3 +62,84 @@ def checked_value(what: str, value: str) -> None:
     """Refuse a value that would be more than one line of a request."""
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
         raise InputError(f"a control character in the value of the {what}")
+
+
+# -- Reading the head of an answer: header lines, dates, types. Everything here is hostile input --
+
+
+_EARLIEST = 631_152_000.0  # 1990: before the web nothing was modified on it
+_CHARSET = re.compile(
+    r"""charset\s*=\s*["']?\s*([A-Za-z0-9][A-Za-z0-9._:+-]{0,39})""", re.IGNORECASE
+)
+_TOLERANCE = 60.0
+
+
+def head_of(lines: list[bytes]) -> tuple[tuple[str, str], ...]:
+    """Header lines as pairs, names in lower case; the status line and empty lines are left out.
+
+    >>> head_of([b"HTTP/1.1 200 OK\\r\\n", b"ETag: \\"a\\"\\r\\n", b"\\r\\n"])
+    (('etag', '"a"'),)
+    """
+    pairs: list[tuple[str, str]] = []
+    for line in lines:
+        text = line.decode("latin-1")
+        if text[:1] in " \t":  # a folded line goes on with the one before
+            if pairs and text.strip():
+                pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]} {text.strip()}")
+            continue
+        name, colon, value = text.partition(":")
+        if colon and not text.startswith("HTTP/"):
+            pairs.append((name.strip().lower(), value.strip()))
+    return tuple(pairs)
+
+
+def last_modified_of(text: str | None, date: str | None, now: float) -> float | None:
+    """What the server says about its last change, unless it is absurd: before the web, or
+    later than the server's own clock (or than ours, when it does not tell its own).
+
+    >>> last_modified_of("Sun, 06 Nov 1994 08:49:37 GMT", None, now=1e9)
+    784111777.0
+    >>> last_modified_of("Sun, 06 Nov 2044 08:49:37 GMT", None, now=1e9) is None
+    True
+    """
+    claimed = http_date(text)
+    if claimed is None or claimed < _EARLIEST or claimed > now + _TOLERANCE:
+        return None
+    servers_now = http_date(date)
+    if servers_now is not None and claimed > servers_now:
+        return None
+    return claimed
+
+
+def retry_after(text: str | None, now: float) -> float | None:
+    """Seconds to wait, from a number of seconds or a date.
+
+    >>> retry_after("120", now=0.0), retry_after("Thu, 01 Jan 1970 00:01:00 GMT", now=10.0)
+    (120.0, 50.0)
+    """
+    if not text or len(text) > 64:
+        return None
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    instant = http_date(text)
+    return None if instant is None else max(instant - now, 0.0)
+
+
+def media_type(text: str) -> str:
+    """Only the type, in lower case.
+
+    >>> media_type("Text/HTML; charset=utf-8")
+    'text/html'
+    """
+    return text.partition(";")[0].strip().lower()[:127]
+
+
+def charset_of(text: str) -> str | None:
+    """The declared charset, if its name could be one.
+
+    >>> charset_of('text/html; Charset="UTF-8"')
+    'utf-8'
+    """
+    found = _CHARSET.search(text)
+    return found[1].lower() if found else None

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from observant.estimation.intervals.comparisons import m3, m4
-from observant.estimation.intervals.metrics import ks
+from observant.estimation.intervals.methods import ks, m3, m4
 from observant.estimation.intervals.poisson_tests import autocorrelation, poisson_test
 from observant.papers.histories import real_traces
 from observant.papers.li.real_traces import GAP, HOUR, LongTrace, long_traces
@@ -20,7 +19,7 @@ from observant.papers.result import Check, Curve, Experiment, Options, Picture, 
 from observant.processes import Pareto, Weibull
 
 if TYPE_CHECKING:
-    from observant.estimation.intervals.curve import Floats
+    from observant.estimation.intervals.curves import Floats
 
 __all__: list[str] = []
 

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import EstimationError
-from observant.estimation.intervals.ages import m2
-from observant.estimation.intervals.comparisons import m3_samples, m4, m5
-from observant.estimation.intervals.metrics import ks, wmrd
-from observant.estimation.intervals.pairs import m6
+from observant.estimation.intervals.methods import ks, m2, m3_samples, m4, m5, m6, wmrd
 from observant.papers.li.simulated import LI, sample_visits
 from observant.papers.result import Check, Experiment, Options, Reproduction
 from observant.processes import Exponential
@@ -18,7 +15,7 @@ from observant.processes import Exponential
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.estimation.intervals.curve import Floats
+    from observant.estimation.intervals.curves import Floats
     from observant.papers.li.simulated import Sampled
 
 __all__ = ["TABLE_1", "TABLE_2", "table_1", "table_2"]

@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from observant.estimation.intervals import theory
-from observant.estimation.intervals.ages import m1, m2
-from observant.estimation.intervals.comparisons import m3_samples, m4, m5
-from observant.estimation.intervals.derivative import flat_region, interval_curve, mean_by_step
-from observant.estimation.intervals.metrics import relative_error_of_mean
-from observant.estimation.intervals.pairs import g_m4, m6
+from observant.estimation.intervals import methods as theory
+from observant.estimation.intervals.curves import flat_region, interval_curve, mean_by_step
+from observant.estimation.intervals.methods import (
+    g_m4,
+    m1,
+    m2,
+    m3_samples,
+    m4,
+    m5,
+    m6,
+    relative_error_of_mean,
+)
 from observant.papers.li.simulated import LI, Sampled, sample_visits
 from observant.papers.result import (
     Check,
@@ -26,7 +32,7 @@ from observant.processes import Exponential, Pareto
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.estimation.intervals.curve import AgeCurve, Floats
+    from observant.estimation.intervals.curves import AgeCurve, Floats
     from observant.processes import Process
 
 __all__: list[str] = []

@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import EstimationError, InputError
-from observant.estimation.intervals.ages import m1, m2
-from observant.estimation.intervals.comparisons import m3, m3_samples, m4, m5
-from observant.estimation.intervals.metrics import ks, wmrd
-from observant.estimation.intervals.pairs import m6
+from observant.estimation.intervals.methods import ks, m1, m2, m3, m3_samples, m4, m5, m6, wmrd
 from observant.papers.histories import real_traces
 from observant.papers.li.simulated import exponential_times, regular_times, sampled
 from observant.papers.result import Check, Experiment, Kind, Options, Reproduction
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from observant.estimation.intervals.curve import Floats
+    from observant.estimation.intervals.curves import Floats
     from observant.papers.li.simulated import Sampled
 
     Curves = dict[str, Callable[[Floats], Floats]]

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from observant.errors import InputError
-from observant.observer.content.record import ATTRIBUTES
-from observant.observer.content.terms import term_vector
+from observant.observer.content.record import ATTRIBUTES, term_vector
 from observant.tables import Table
 from observant.times import DAY
 

@@ -18,7 +18,7 @@ from observant.service.access.check import COOKIE, session_of
 from observant.service.access.identity import SESSION_SECONDS
 from observant.service.access.rights import rule
 from observant.service.access.secrets import csrf_token, same
-from observant.service.given import GivenAccess, GivenPrefix
+from observant.service.forms import GivenAccess, GivenPrefix
 
 __all__ = [
     "SIGN_IN_COOKIE",

@@ -16,7 +16,7 @@ from observant.service.access.sign_in import client_address, session_cookie
 from observant.service.answers import AccountItem, NewToken, SessionView, TokenItem
 from observant.service.api.routes import LARGEST_CREDENTIALS, LARGEST_ID, spec
 from observant.service.collection.entries import Entered
-from observant.service.given import GivenAccess, GivenPrefix
+from observant.service.forms import GivenAccess, GivenPrefix
 from observant.store.accounts import LONGEST_ACCOUNT
 
 Number = Annotated[int, PathParameter(ge=1, le=LARGEST_ID)]

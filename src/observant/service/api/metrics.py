@@ -13,7 +13,7 @@ from observant.observer.metrics import Metrics, Status, Tally
 from observant.service.answers import Health
 from observant.service.api.routes import spec
 from observant.service.collection import Collection
-from observant.service.given import GivenCollection
+from observant.service.forms import GivenCollection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from litestar.response import File
 
 from observant.service.answers import EventPage, ObserverItem, TagItem, VisitPage
 from observant.service.api.routes import LARGEST_ID, After, Limit, Text, spec
-from observant.service.given import GivenCollection
+from observant.service.forms import GivenCollection
 from observant.service.summaries import HostItem, HourItem, Overview
 from observant.units import parse_duration
 

@@ -16,7 +16,7 @@ from observant.service import studies
 from observant.service.answers import finite, plain
 from observant.service.api.routes import Text, spec
 from observant.service.cache import Cached
-from observant.service.given import GivenCollection
+from observant.service.forms import GivenCollection
 from observant.service.summaries import PlanPoint, PlanView, PopulationView, RivalItem, RivalsView
 from observant.units import parse_budget, parse_duration
 

@@ -13,7 +13,7 @@ from observant.service.access.check import identity_of
 from observant.service.answers import Imported, SettingsView
 from observant.service.api.routes import LARGEST_IMPORT, IdempotencyKey, once, spec
 from observant.service.collection.export import CollectionDocument
-from observant.service.given import GivenCollection
+from observant.service.forms import GivenCollection
 
 
 @get("/settings", **spec("settings", topic="settings"))

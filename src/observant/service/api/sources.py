@@ -39,7 +39,7 @@ from observant.service.collection import (
     SourceQuery,
 )
 from observant.service.collection.entries import MOST_SOURCES
-from observant.service.given import GivenCollection
+from observant.service.forms import GivenCollection
 
 Sort = Literal[
     "name",

@@ -17,7 +17,7 @@ from observant.service.answers import (
 )
 from observant.service.api.routes import LARGEST_ID, After, Limit, SourceId, spec
 from observant.service.collection.subscriptions import SubscriptionChanges
-from observant.service.given import GivenCollection
+from observant.service.forms import GivenCollection
 from observant.store import Subscription
 
 Number = Annotated[int, PathParameter(ge=1, le=LARGEST_ID)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from observant.errors import InputError
 from observant.service.answers import EventItem, EventPage, ObserverItem, finite
 from observant.service.collection.context import some
-from observant.service.collection.mask import masked_url
+from observant.service.collection.entries import masked_url
 from observant.service.collection.sources import searchable
 from observant.service.summaries import HostItem, HourItem
 from observant.times import DAY, utc

@@ -17,8 +17,15 @@ from observant.notifications.subscriptions import shown
 from observant.observer.settings import SettingsChanges, keep, kept_settings
 from observant.service.access.identity import OPERATOR, Identity
 from observant.service.answers import Imported, Refused
-from observant.service.collection.entries import MOST_SOURCES, Entered, NewSource, checked
-from observant.service.collection.mask import MASK, masked_settings, masked_url
+from observant.service.collection.entries import (
+    MASK,
+    MOST_SOURCES,
+    Entered,
+    NewSource,
+    checked,
+    masked_settings,
+    masked_url,
+)
 from observant.store import Subscription
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import msgspec
 
 from observant.observer.settings import KEPT, SettingsChanges, keep, settings_of
 from observant.service.answers import SettingsView
-from observant.service.collection.mask import masked_settings
+from observant.service.collection.entries import masked_settings
 from observant.units import format_duration
 
 if TYPE_CHECKING:

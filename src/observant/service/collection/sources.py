@@ -42,8 +42,9 @@ from observant.service.collection.entries import (
     SourceChanges,
     checked,
     checked_changes,
+    masked_settings,
+    masked_url,
 )
-from observant.service.collection.mask import masked_settings, masked_url
 from observant.service.collection.reasons import why
 from observant.service.posteriors import beliefs_of
 from observant.store import SourceQuery

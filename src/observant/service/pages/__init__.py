@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 from observant.service.api.routes import handlers_in
 from observant.service.pages import (
     assets,
-    events,
-    figures,
-    health,
     overview,
     settings,
     sign_in,
@@ -17,6 +14,9 @@ from observant.service.pages import (
     sources,
     subscriptions,
 )
+from observant.service.pages import assets as figures
+from observant.service.pages import overview as events
+from observant.service.pages import overview as health
 from observant.service.pages import plan as planning
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-# ruff: noqa: TC002 (Litestar looks at the types of a handler)
+# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
 """Files that pages load: our own style and script, and Vega from the installed vl-convert.
 
 A file's name holds a hash of what is in it, so a browser may keep it for ever.
@@ -12,13 +12,19 @@ import hashlib
 from importlib.metadata import version
 from importlib.resources import files
 
+import msgspec
 from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
+from observant.errors import InputError, PendingError, UnknownSourceError
 from observant.service.access.rights import rule
+from observant.service.charts import CHARTS, FORMATS, drawn, rendered
+from observant.service.forms import GivenCollection
+from observant.service.pages.routes import Asked, reading
 
 __all__ = ["asset", "static"]
+
 
 _OWN = {
     "app.css": "text/css; charset=utf-8",
@@ -75,3 +81,35 @@ def static(name: FromPath[str], request: Request) -> Response[bytes]:  # type: i
         media_type=_OWN.get(own, "text/javascript; charset=utf-8"),
         headers=headers | ({"Content-Encoding": "gzip"} if packed else {}),
     )
+
+
+# -- Figures by name: for the script of the page, and to keep as CSV, JSON, SVG or PNG ------------
+
+
+@get("/charts/{file:str}", **reading("figure"))
+def figure(request: Asked, collection: GivenCollection, file: FromPath[str]) -> Response[bytes]:
+    """A figure: Vega-Lite (json), its numbers (csv), or a picture (svg, png).
+
+    While its numbers are being computed, the answer to json is 202: ask again soon.
+    """
+    name, _, ending = file.rpartition(".")
+    if name not in CHARTS or ending not in FORMATS:
+        raise NotFoundException("there is no such figure")
+    params = dict(request.query_params.items())
+    if ending != "json":
+        headers = {"Content-Disposition": f'inline; filename="{name}.{ending}"'}
+        return Response(
+            rendered(collection, name, params, ending),
+            media_type=FORMATS[ending],
+            headers=headers,
+        )
+    status = 200
+    try:
+        found = drawn(collection, name, params)
+    except PendingError as error:
+        found, status = msgspec.json.encode({"pending": str(error)}), 202
+    except UnknownSourceError:
+        raise
+    except InputError as error:
+        found = msgspec.json.encode({"missing": error.message})
+    return Response(found, status_code=status, media_type=FORMATS["json"])

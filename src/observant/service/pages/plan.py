@@ -15,8 +15,14 @@ from observant.service import studies
 from observant.service.cache import Cached
 from observant.service.collection import Collection
 from observant.service.collection.entries import BulkChange
-from observant.service.forms import Form, budget_in, days_in, importance_in
-from observant.service.given import GivenCollection, GivenForm
+from observant.service.forms import (
+    Form,
+    GivenCollection,
+    GivenForm,
+    budget_in,
+    days_in,
+    importance_in,
+)
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
 

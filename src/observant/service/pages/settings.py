@@ -19,8 +19,7 @@ from observant.service.access.sign_in import client_address
 from observant.service.answers import AccountItem, TokenItem
 from observant.service.collection import Collection
 from observant.service.collection.export import CollectionDocument
-from observant.service.forms import Form, number_in
-from observant.service.given import GivenAccess, GivenCollection, GivenForm
+from observant.service.forms import Form, GivenAccess, GivenCollection, GivenForm, number_in
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
 from observant.store.accounts import ROLES, SCOPES

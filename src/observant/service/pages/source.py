@@ -15,8 +15,7 @@ from observant.service import studies
 from observant.service.answers import DiffAnswer, DiffPart, SourceDetail
 from observant.service.collection import Collection
 from observant.service.collection.entries import SourceChanges
-from observant.service.forms import Form, number_in, tags_in, whole_in
-from observant.service.given import GivenCollection, GivenForm
+from observant.service.forms import Form, GivenCollection, GivenForm, number_in, tags_in, whole_in
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
 

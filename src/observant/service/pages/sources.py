@@ -1,4 +1,3 @@
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """The list of sources: find, sort, add, and change many at once."""
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from litestar import Response, get, post
 from observant.errors import InputError
 from observant.service.collection import Collection, SourceQuery
 from observant.service.collection.entries import WEB_KINDS, BulkChange, NewSource, checked
-from observant.service.forms import Form, number_in, tags_in
-from observant.service.given import GivenCollection, GivenForm
+from observant.service.forms import Form, GivenCollection, GivenForm, number_in, tags_in
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
 

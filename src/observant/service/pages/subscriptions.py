@@ -1,4 +1,3 @@
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """Subscriptions and the delivery log; standing queries and their results."""
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from observant.names import RESULT_FORMS, TOPICS
 from observant.service.collection import Collection, SourceQuery
 from observant.service.collection.entries import NewSource
 from observant.service.collection.subscriptions import SubscriptionChanges
-from observant.service.forms import Form, number_in, tags_in, whole_in
-from observant.service.given import GivenCollection, GivenForm
+from observant.service.forms import Form, GivenCollection, GivenForm, number_in, tags_in, whole_in
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
 from observant.store import Subscription

@@ -6,9 +6,7 @@ in Python, which alone decides what is malformed. So both give the same visits.
 Import this only where it is used: numba takes a second to load.
 """
 
-from observant.formats.imports.kernels.columns import gather, pack, spell
-from observant.formats.imports.kernels.fields import scan_fields
-from observant.formats.imports.kernels.objects import scan_json
-from observant.formats.imports.kernels.sample import take_sample
+from observant.formats.imports.kernels.objects import gather, pack, scan_json, spell, take_sample
+from observant.formats.imports.kernels.text import scan_fields
 
 __all__ = ["gather", "pack", "scan_fields", "scan_json", "spell", "take_sample"]
