@@ -11,7 +11,7 @@ import click
 
 from observant.cli.console import print_json, print_table, wide_enough
 from observant.cli.options import Group, allow_option, limit_option, together
-from observant.cli.store_options import ago, opened, picked, store_options
+from observant.cli.store_options import ago, collected, opened, picked, store_options
 from observant.cli.values import DURATION, ZONE, Choice, Number
 from observant.names import DELIVERY_STATES, TOPICS
 from observant.times import iso
@@ -51,8 +51,14 @@ _what = together(
         "sources",
         multiple=True,
         metavar="NAME",
-        help="Only this source; may be given again.",
+        help="Only this source or address; may be given again. New addresses are watched.",
     ),
+    click.option(
+        "--every",
+        type=DURATION.kept(),
+        help="Have these sources visited at least so often, as in 3d; one visit serves all.",
+    ),
+    click.option("--owner", metavar="NAME", help="Whose subscription it is."),
     click.option(
         "--term",
         "terms",
@@ -102,6 +108,7 @@ def subscribe(
     Examples:
       observant subscribe ops https://example.org/hook --topic failing --topic recovered
       observant subscribe me mailto:me@example.org --tag news --digest 1d --quiet 22:00-07:00
+      observant subscribe ada mailto:ada@example.org --source https://example.org/a --every 3d
       observant subscribe law https://example.org/hook --term 'data protection' --magnitude 0.1
     """
     from observant.notifications import checked
@@ -110,10 +117,9 @@ def subscribe(
     wanted, given = _asked(asked)
     if channel == "-":
         channel = sys.stdin.readline().strip()
-    with opened(store, config, create=True) as (found, _):
-        kept = found.subscriptions.add(
-            checked(Subscription(name=name, channel=channel, filter=Filter(**wanted), **given))
-        )
+    entry = checked(Subscription(name=name, channel=channel, filter=Filter(**wanted), **given))
+    with collected(store, config, create=True) as collection:
+        kept = collection.store.subscriptions.add(collection.subscriptions.watching(entry))
     _tell(kept, "" if kept.secret == given.get("secret", "") else kept.secret, as_json)
 
 
@@ -129,8 +135,9 @@ def subscriptions() -> None:
 
 
 @subscriptions.command("list")
+@click.option("--owner", metavar="NAME", help="Whose subscription it is.")
 @store_options
-def list_(store: str | None, config: str | None, as_json: bool) -> None:
+def list_(owner: str | None, store: str | None, config: str | None, as_json: bool) -> None:
     """List subscriptions, and how their deliveries go. Secrets are not shown.
 
     \b
@@ -140,7 +147,8 @@ def list_(store: str | None, config: str | None, as_json: bool) -> None:
     from observant.notifications import shown
 
     with opened(store, config) as (found, _):
-        rows = [shown(one) for one in found.subscriptions.list()]
+        every = found.subscriptions.list()
+        rows = [shown(one) for one in every if owner is None or one.owner == owner]
         counts = found.deliveries.count()
     if as_json:
         print_json([_subscription_json(row) | {"deliveries": counts[row.name]} for row in rows])
@@ -191,11 +199,13 @@ def change(
         given["channel"] = channel
     if paused is not None:
         given["enabled"] = not paused
-    with opened(store, config) as (found, _):
-        before = found.subscriptions.get(name)
+    with collected(store, config) as collection:
+        before = collection.store.subscriptions.get(name)
         if wanted:
-            given["filter"] = msgspec.structs.replace(before.filter, **wanted)
-        kept = found.subscriptions.update(name, **updated(before, **given))
+            after = msgspec.structs.replace(before.filter, **wanted)
+            listed = msgspec.structs.replace(before, filter=after)
+            given["filter"] = collection.subscriptions.watching(listed).filter
+        kept = collection.store.subscriptions.update(name, **updated(before, **given))
     known = {before.secret, given.get("secret", "")}
     _tell(kept, "" if kept.secret in known else kept.secret, as_json)
 
@@ -425,6 +435,8 @@ def _filter_words(row: StoredSubscription) -> str:
         from observant.units import format_share
 
         parts.append(f"≥ {format_share(wanted.magnitude, 0)}")
+    if row.every:
+        parts.append(f"every {row.every}")
     return " ".join(parts) or "everything"
 
 

@@ -110,7 +110,7 @@ def change(
 @click.option("--robots", is_flag=True, help="Count clients that call themselves robots too.")
 @click.option("--follow", is_flag=True, help="Go on with the lines that are added, until stopped.")
 @click.option(
-    "--every",
+    "--refresh",
     type=DURATION.above_zero(),
     default="5min",
     show_default=True,
@@ -131,7 +131,7 @@ def importance(
     site: str,
     robots: bool,
     follow: bool,
-    every: float,
+    refresh: float,
     half_life: float,
     dry_run: bool,
     rows: int,
@@ -156,7 +156,7 @@ def importance(
     with collected(store, config) as collection:
         accesses = collection.sources.accesses(site, robots=robots)
         if follow:
-            _follow(collection, accesses, files, every, half_life)
+            _follow(collection, accesses, files, refresh, half_life)
             return
         accesses.read(files)
         weights = collection.sources.weigh(accesses, dry_run=dry_run)
@@ -188,7 +188,7 @@ def importance(
 
 
 def _follow(
-    collection: Collection, accesses: Accesses, logs: tuple[str, ...], every: float, half: float
+    collection: Collection, accesses: Accesses, logs: tuple[str, ...], refresh: float, half: float
 ) -> None:
     """Weigh the sources anew from time to time, until somebody stops it."""
     from observant.formats.accesses import LogEnd
@@ -201,8 +201,8 @@ def _follow(
         if accesses.counts.any():
             weights = collection.sources.weigh(accesses)
             click.echo(f"{accesses.lines:,} lines so far; {len(weights):,} sources weighed")
-        time.sleep(every * DAY)
-        accesses.fade(0.5 ** (every / half))
+        time.sleep(refresh * DAY)
+        accesses.fade(0.5 ** (refresh / half))
 
 
 @settings.command("export", short_help="Write everything that was entered to one JSON file.")

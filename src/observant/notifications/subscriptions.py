@@ -14,8 +14,10 @@ from observant.errors import InputError
 from observant.names import TOPICS
 from observant.notifications.channels import check_channel, host_of_channel
 from observant.notifications.messages import check_template
+from observant.observer import bounds
 from observant.observer.hours import ActiveHours
 from observant.store import Filter, StoredSubscription, Subscription
+from observant.store.subscriptions import is_below
 from observant.times import DAY
 from observant.units import parse_duration
 
@@ -54,6 +56,7 @@ def checked(subscription: Subscription) -> Subscription:
     check_template(subscription.template)
     if parse_duration(subscription.digest) > LONGEST_DIGEST:
         raise InputError(f"digest: at most {LONGEST_DIGEST:g} days are collected")
+    bounds.duration("every", subscription.every)
     hours = _quiet(subscription)
     if hours is not None and _is_always(hours):
         raise InputError("these quiet hours leave no time to tell anything")
@@ -134,7 +137,7 @@ def wants(wanted: Filter, event: StoredEvent, text: Callable[[], str]) -> bool:
         return False
     if wanted.sources and not {event.source, told.get("source")} & set(wanted.sources):
         return False
-    if wanted.hosts and not any(_is_host(told.get("host"), host) for host in wanted.hosts):
+    if wanted.hosts and not any(is_below(str(told.get("host") or ""), h) for h in wanted.hosts):
         return False
     magnitude = told.get("magnitude")
     if magnitude is not None and magnitude < wanted.magnitude:
@@ -202,15 +205,6 @@ def _tags(told: dict[str, Any]) -> set[str]:
     if told.get("query"):
         tags.add(f"query:{told['query']}")
     return tags
-
-
-def _is_host(host: object, wanted: str) -> bool:
-    if not isinstance(host, str):
-        return False
-    wanted = wanted.lower()
-    return host == wanted or (
-        wanted.startswith(".") and (host.endswith(wanted) or host == wanted[1:])
-    )
 
 
 def _has_term(terms: tuple[str, ...], text: str) -> bool:

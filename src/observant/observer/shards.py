@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import time
 from collections import Counter
@@ -32,6 +33,7 @@ from observant.observer.spot_checks import SpotChecks
 from observant.planning.schedule.learning import learn_prior
 from observant.store import SHARDS
 from observant.store.patience import Patience
+from observant.store.subscriptions import Wishes
 from observant.store.visit import Previous
 from observant.times import DAY
 
@@ -95,6 +97,8 @@ class Watched:
 
     refused: InputError | None = None
     """Why its settings cannot be used: every visit fails with that until somebody mends them."""
+    wish: float = math.inf
+    """Days after which somebody wants it to be visited again."""
     spot_check: float | None = None
     """How many spot checks a day it could expect, while the visit under way is one."""
 
@@ -137,6 +141,7 @@ class Watching:
         self._under_way: Counter[int] = Counter()
         """Visits under way in each shard."""
         self._seen_change: Any = None
+        self._wishes = Wishes()
 
     def _new_schedule(self) -> Schedule:
         return Schedule(
@@ -199,7 +204,8 @@ class Watching:
         if await self._take_up_settings():
             await self._tell_due_times()
         seen = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
-        if seen == self._seen_change:
+        wishes = await self.patience.call(self.store.subscriptions.wishes)
+        if seen == self._seen_change and wishes == self._wishes:
             return
         self._seen_change = seen
         if any(watched.row.kind == "query" for watched in self._watched.values()):
@@ -211,7 +217,11 @@ class Watching:
         changed = []
         for row in rows:
             watched = self._watched.get(row.source.name)
-            if watched is None or watched.row.updated_at < row.source.updated_at:
+            if (
+                watched is None
+                or watched.row.updated_at < row.source.updated_at
+                or watched.wish != self._wish(watched.row)
+            ):
                 self._forget(row.source.name)
                 changed.append(row)
         await self._watch(changed)
@@ -280,7 +290,12 @@ class Watching:
                 self.store.sources.set_due, dict(moved[some : some + _AT_ONCE])
             )
 
+    def _wish(self, row: StoredSource) -> float:
+        """Days after which somebody wants this source to be visited again."""
+        return self._wishes.period(row.name, row.tags, row.host)
+
     async def _rows(self, shards: set[int] | None) -> list[Scheduled]:
+        self._wishes = await self.patience.call(self.store.subscriptions.wishes)
         return await self.patience.call(lambda: list(self.store.sources.scheduled(shards)))
 
     async def _watch(self, rows: Sequence[Scheduled]) -> None:
@@ -324,6 +339,9 @@ class Watching:
             self._watched[row.name] = Watched(
                 row, settings, hours, standing=Standing.of(row), refused=refused.get(alike)
             )
+            self._watched[row.name].wish = wish = self._wish(row)
+            if wish < limits["max_period"]:
+                limits = limits | {"max_period": max(wish, limits["min_period"])}
             if reason := self.permission.refusal(row):
                 told = {"source": row.name, "reason": reason}
                 log.warning("this source is not visited", extra=told)

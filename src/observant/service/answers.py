@@ -283,6 +283,9 @@ class SubscriptionItem(Answer, frozen=True, kw_only=True):
     quiet: tuple[str, ...]
     timezone: str
     enabled: bool
+    owner: str
+    every: str | float
+    """Its sources are visited at least this often; 0: as the budget has it."""
     created_at: dt.datetime
     updated_at: dt.datetime
     failures: int

@@ -107,6 +107,10 @@ def read_beliefs(store: Store, config: Config, now: float, limit: int = 4000) ->
     importance, shortest, longest, own_grace = limits_of(
         config, columns.tags, columns.config, columns.importance.tolist()
     )
+    if wishes := store.subscriptions.wishes():
+        tags = map(msgspec.json.decode, columns.tags)
+        wished = [*map(wishes.period, columns.name, tags, columns.host)]
+        longest = np.minimum(longest, np.maximum(wished, shortest))
     return ActiveSources(
         at=now,
         columns=columns,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,11 +11,22 @@ from observant.errors import InputError, StoreError
 from observant.store.types import Value
 from observant.store.validation import as_json, checked_name
 from observant.times import micros
+from observant.units import parse_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from observant.store.engine import Engine, Row, Session
 
-__all__ = ["Filter", "StoredSubscription", "Subscription", "Subscriptions", "select_subscriptions"]
+__all__ = [
+    "Filter",
+    "StoredSubscription",
+    "Subscription",
+    "Subscriptions",
+    "Wishes",
+    "is_below",
+    "select_subscriptions",
+]
 
 
 class Filter(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,6 +63,11 @@ class Subscription(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Hours when nothing is sent, as in ``22:00-07:00`` or ``sat,sun``. Events wait."""
     timezone: str = "UTC"
     enabled: bool = True
+    owner: str = ""
+    """Whose it is: the name of an account, perhaps."""
+    every: str | float = 0.0
+    """Its sources are visited at least this often, as in ``3d``; 0: as the budget has it. One visit
+    serves everybody."""
 
 
 class StoredSubscription(Subscription, frozen=True, kw_only=True):
@@ -64,6 +81,60 @@ class StoredSubscription(Subscription, frozen=True, kw_only=True):
     failures: int = 0
     """In a row."""
     error: str | None = None
+
+
+class Wishes:
+    """How often people want sources to be visited: of all who watch one, the most impatient.
+
+    >>> daily = Subscription(name="ada", channel="", filter=Filter(tags=("news",)), every="1d")
+    >>> weekly = Subscription(name="bo", channel="", every="1w")
+    >>> wishes = Wishes([daily, weekly])
+    >>> wishes.period("a", ["news"], "a.example"), wishes.period("b", [], "a.example")
+    (1.0, 7.0)
+    """
+
+    def __init__(self, subscriptions: Iterable[Subscription] = ()) -> None:
+        self.given = [
+            (one.filter, days)
+            for one in subscriptions
+            if one.enabled and (days := parse_duration(one.every))
+        ]
+        self._by: dict[str | tuple[str, str], list[tuple[Filter, float]]] = {}
+        for wanted, days in self.given:
+            keys: Sequence[Any] = wanted.sources or [("tag", tag) for tag in wanted.tags] or [""]
+            for key in keys:
+                self._by.setdefault(key, []).append((wanted, days))
+
+    def __bool__(self) -> bool:
+        return bool(self.given)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Wishes) and self.given == other.given
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def period(self, name: str, tags: Iterable[str], host: str) -> float:
+        """Days that may pass between two visits of a source, infinite if nobody minds."""
+        if not self.given:
+            return math.inf
+        tags = {*tags}
+        keys: list[str | tuple[str, str]] = ["", name, *(("tag", tag) for tag in tags)]
+        perhaps = [wish for key in keys for wish in self._by.get(key, ())]
+        fitting = (
+            days
+            for wanted, days in perhaps
+            if (not wanted.tags or tags & {*wanted.tags})
+            and (not wanted.hosts or any(is_below(host, one) for one in wanted.hosts))
+        )
+        return min(fitting, default=math.inf)
+
+
+def is_below(host: str, wanted: str) -> bool:
+    """Whether this is the host that is wanted, or one below the domain ``.example.org``."""
+    wanted = wanted.lower()
+    return host == wanted or (
+        wanted.startswith(".") and (host.endswith(wanted) or host == wanted[1:])
+    )
 
 
 _FIELDS = tuple(Subscription.__struct_fields__)
@@ -120,6 +191,10 @@ class Subscriptions:
     def get(self, name: str) -> StoredSubscription:
         """The subscription of this name, or `StoreError`."""
         return self._engine.read(lambda session: _one(session, name))
+
+    def wishes(self) -> Wishes:
+        """How often people want sources to be visited."""
+        return Wishes(self.list())
 
     def list(self) -> list[StoredSubscription]:
         """All of them, by name."""

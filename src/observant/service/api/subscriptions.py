@@ -25,9 +25,11 @@ OneSubscription = Annotated[int | None, QueryParameter(ge=1, le=LARGEST_ID)]
 
 
 @get("/subscriptions", **spec("subscriptions", topic="notifications"))
-def subscriptions(collection: GivenCollection) -> list[SubscriptionItem]:
-    """Who is told of what; secrets masked."""
-    return collection.subscriptions.list()
+def subscriptions(
+    collection: GivenCollection, owner: FromQuery[str | None] = None
+) -> list[SubscriptionItem]:
+    """Who is told of what, everybody or one owner; secrets masked."""
+    return collection.subscriptions.list(owner)
 
 
 @post("/subscriptions", **spec("subscribe", topic="notifications"))

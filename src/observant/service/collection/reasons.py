@@ -67,6 +67,7 @@ def _by_price(
     waited = max(now - (source.good_at or now), 0.0) / DAY
     index = settings.importance * float(model.index(np.array([waited]))[0])
     period = max((source.due_at or now) - (source.good_at or now), 0.0) / DAY
+    wish = collection.store.subscriptions.wishes().period(source.name, source.tags, source.host)
     start = f"It changes {_often(source.rate)} and has importance {settings.importance:g}"
     if grace:
         start += f" and a grace of {format_duration(grace)}"
@@ -82,6 +83,11 @@ def _by_price(
         limit = (
             f"; it is due {_when(source.due_at, now)}, since it may not be visited more often than "
             f"every {format_duration(settings.shortest)}"
+        )
+    elif wish < settings.longest and period >= wish * 0.98:
+        limit = (
+            f"; it is due {_when(source.due_at, now)}, since somebody wants it every "
+            f"{format_duration(wish)}"
         )
     elif period >= settings.longest * 0.98:
         limit = (

@@ -1,10 +1,10 @@
-# ruff: noqa: TC001 (msgspec looks at the types)
 """Subscriptions, and what was delivered of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from observant.errors import MissingError
@@ -17,7 +17,8 @@ from observant.service.answers import (
     SubscriptionItem,
 )
 from observant.service.collection.context import some
-from observant.service.collection.entries import Entered
+from observant.service.collection.entries import Entered, NewSource
+from observant.service.collection.entries import checked as checked_source
 from observant.store import Filter, StoredSubscription, Subscription
 from observant.times import utc
 
@@ -40,6 +41,8 @@ class SubscriptionChanges(Entered, frozen=True, kw_only=True):
     quiet: tuple[str, ...] | UnsetType = UNSET
     timezone: str | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
+    owner: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
+    every: str | float | UnsetType = UNSET
 
 
 class CollectionSubscriptions:
@@ -55,14 +58,31 @@ class CollectionSubscriptions:
 
     def add(self, entry: Subscription) -> NewSubscription:
         """Tell somebody; the secret that signs a webhook is shown this once."""
-        stored = self._in.store.subscriptions.add(checked(entry), now=self._in.now())
+        entry = self.watching(checked(entry))
+        stored = self._in.store.subscriptions.add(entry, now=self._in.now())
         return NewSubscription(subscription=_item(stored, {}), secret=stored.secret)
+
+    def watching(self, entry: Subscription) -> Subscription:
+        """The same, with every address on its list watched: from now on, if it was not yet."""
+        listed = [
+            checked_source(NewSource(url=one), self._in.config) if _is_address(one) else None
+            for one in entry.filter.sources
+        ]
+        if new := [source for source in listed if source is not None]:
+            self._in.store.sources.add(new, now=self._in.now())
+            self._in.changed()
+        names = [s.name if s else n for s, n in zip(listed, entry.filter.sources, strict=True)]
+        wanted = msgspec.structs.replace(entry.filter, sources=tuple(names))
+        return msgspec.structs.replace(entry, filter=wanted)
 
     def update(self, number: int, changes: SubscriptionChanges) -> SubscriptionItem:
         """Change a subscription; what comes back masked stays what it was."""
         before = self._stored(number)
         given = {name: getattr(changes, name) for name in changes.__struct_fields__}
         found = updated(before, **{n: value for n, value in given.items() if value is not UNSET})
+        if isinstance(wanted := found.get("filter"), Filter):
+            plain = Subscription(name="", channel="", filter=wanted)
+            found["filter"] = self.watching(plain).filter
         if found:
             self._in.store.subscriptions.update(before.name, now=self._in.now(), **found)
         return self.get(number)
@@ -106,10 +126,18 @@ class CollectionSubscriptions:
                 return found
         raise MissingError(f"there is no subscription {number}")
 
-    def list(self) -> list[SubscriptionItem]:
-        """Who is told of what; secrets masked."""
+    def list(self, owner: str | None = None) -> list[SubscriptionItem]:
+        """Who is told of what, everybody or one owner; secrets masked."""
         counts = self._in.store.deliveries.count()
-        return [_item(one, counts.get(one.name, {})) for one in self._in.store.subscriptions.list()]
+        return [
+            _item(one, counts.get(one.name, {}))
+            for one in self._in.store.subscriptions.list()
+            if owner is None or one.owner == owner
+        ]
+
+
+def _is_address(name: str) -> bool:
+    return name.lower().startswith(("http://", "https://"))
 
 
 def _item(found: StoredSubscription, counts: dict[str, int]) -> SubscriptionItem:

@@ -9,6 +9,7 @@ from litestar import Response, get, post
 from litestar.params import PathParameter
 
 from observant.names import RESULT_FORMS, TOPICS
+from observant.service.access.check import identity_of
 from observant.service.collection import Collection, SourceQuery
 from observant.service.collection.entries import NewSource
 from observant.service.collection.subscriptions import SubscriptionChanges
@@ -33,7 +34,8 @@ def subscriptions(request: Asked, collection: GivenCollection) -> Response[str]:
 def subscribe(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
     """Tell somebody."""
     try:
-        made = collection.subscriptions.add(msgspec.convert(_entered(form), Subscription))
+        entry = {"owner": identity_of(request).name} | _entered(form)
+        made = collection.subscriptions.add(msgspec.convert(entry, Subscription))
     except CANNOT as error:
         return _subscriptions(request, collection, problem=str(error), entered=form)
     return _subscriptions(request, collection, secret=made.secret, made=made.subscription.name)
@@ -137,6 +139,8 @@ def _subscription(
             *(("topics", topic) for topic in wanted.topics),
             ("tags", ", ".join(wanted.tags)),
             ("hosts", ", ".join(wanted.hosts)),
+            ("sources", "\n".join(wanted.sources)),
+            ("every", str(item.every) if item.every else ""),
             ("terms", "\n".join(wanted.terms)),
             ("magnitude", f"{wanted.magnitude:g}" if wanted.magnitude else ""),
             ("digest", str(item.digest)),
@@ -167,12 +171,14 @@ def _entered(form: Form) -> dict[str, Any]:
             "topics": form.all("topics"),
             "tags": tags_in(form["tags"]),
             "hosts": tags_in(form["hosts"]),
+            "sources": [line.strip() for line in form["sources"].splitlines() if line.strip()],
             "terms": [line.strip() for line in form["terms"].splitlines() if line.strip()],
             "magnitude": number_in(form, "magnitude", 0.0),
         },
         "subject": form["subject"],
         "template": form["template"],
         "digest": form["digest"] or 0.0,
+        "every": form["every"] or 0.0,
         "quiet": [part.strip() for part in form["quiet"].split(";") if part.strip()],
         "timezone": form["timezone"] or "UTC",
     }
