@@ -10,7 +10,7 @@ BIN := .venv/bin
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: .venv/ready  ## a synthetic web of 2,000 pages, watched for a minute, and a picture
+demo: .venv/watch  ## a synthetic web of 2,000 pages, watched for a minute, and a picture
 	$(BIN)/observant demo
 
 test: check tests  ## everything CI asks for: format, lint, types, layers, tests, documentation
@@ -73,16 +73,27 @@ system:
 		|| echo "Not here, and its tests are left out (apt-get install):$$missing"
 
 # Debian's python3 comes without venv; as root we can fetch it ourselves.
-.venv/ready: pyproject.toml
+.venv/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "observant needs Python 3.11 or newer; say which with PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { test "$$(id -u)" = 0 \
 		&& apt-get update -qq && apt-get install -y -qq python3-venv; } \
 		|| { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@echo "Making an environment in .venv ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	@touch $@
+
+# A demo needs observant and what watching takes; the tools of the tests come with `make test`.
+.venv/watch: pyproject.toml | .venv/pip
+	@test -e .venv/ready || { echo "Installing observant with what watching needs (about 40 packages) ..." \
+		&& $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[watch]'; }
+	@touch $@
+
+.venv/ready: pyproject.toml | .venv/pip
+	@echo "Installing observant, every extra, and the tools of the tests ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]' --group dev
+	@touch $@ .venv/watch
 
 clean:  ## remove the environment and everything that was built
 	rm -rf .venv site site-coverage .coverage dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

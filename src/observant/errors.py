@@ -4,6 +4,7 @@ ObservantError
 ├── InputError                what was given cannot be used: names the file, row, column or source
 │   ├── VisitLogError         a visit log breaks a rule of its own (order, range, duplicates)
 │   ├── UnitError             a duration, rate or budget that cannot be read
+│   ├── ExtraError            a package that an extra brings is not installed
 │   └── MissingError          the service has nothing with this number or name
 ├── EstimationError           the question has no answer with this evidence
 ├── StoreError                the store cannot do what was asked; nothing was written
@@ -39,6 +40,7 @@ __all__ = [
     "BusyError",
     "DeniedError",
     "EstimationError",
+    "ExtraError",
     "FenceError",
     "InputError",
     "LeftOut",
@@ -109,6 +111,10 @@ class VisitLogError(InputError):
 
 class UnitError(InputError):
     """A duration, rate or budget that cannot be read."""
+
+
+class ExtraError(InputError, ImportError):
+    """A package that only an extra brings is not installed; the message says how to install it."""
 
 
 class MissingError(InputError):

@@ -19,7 +19,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-__all__ = ["GROUPS", "MovedModules", "added", "lazy", "load"]
+__all__ = ["EXTRAS", "GROUPS", "MovedModules", "added", "lazy", "load", "needed"]
+
+EXTRAS = {
+    "altair": "plot",
+    "apprise": "notify",
+    "brotli": "watch",
+    "can_ada": "watch",
+    "cssselect": "watch",
+    "feedparser": "watch",
+    "jinja2": "watch",
+    "jmespath": "watch",
+    "litestar": "watch",
+    "lxml": "watch",
+    "markupsafe": "watch",
+    "prometheus_client": "watch",
+    "protego": "watch",
+    "psycopg": "postgres",
+    "pycurl": "watch",
+    "pyspark": "spark",
+    "regex": "watch",
+    "scrapy": "scrapy",
+    "uvicorn": "watch",
+    "vl_convert": "plot",
+    "yaml": "archive",
+    "zstandard": "watch",
+}
+"""Modules that `pip install observant` does not bring, and the extra that does."""
 
 GROUPS = {
     "observant.channels": "ways to tell people, by the scheme of the address",
@@ -50,6 +76,21 @@ def load(where: str) -> Any:
     return found
 
 
+def needed(error: ImportError, extra: str = "") -> ImportError:
+    """The same error; where an extra would help, with the line that installs it (or this one).
+
+    >>> print(needed(ModuleNotFoundError("No module named 'altair'", name="altair")))
+    altair is not installed: pip install 'observant[plot]'
+    """
+    from observant.errors import ExtraError
+
+    module = (error.name or "").partition(".")[0]
+    if isinstance(error, ExtraError) or module not in EXTRAS:
+        return error
+    extra = extra or EXTRAS[module]
+    return ExtraError(f"{module} is not installed: pip install 'observant[{extra}]'")
+
+
 def lazy(
     package: str, homes: dict[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -59,7 +100,10 @@ def lazy(
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = sys.modules[package]
-        value = getattr(importlib.import_module(homes[name]), name)
+        try:
+            value = getattr(importlib.import_module(homes[name]), name)
+        except ImportError as error:
+            raise needed(error) from error
         setattr(module, name, value)
         return value
 

@@ -174,6 +174,12 @@ def main() -> Any:
         if error.filename is None:
             raise
         _complain(f"{os.fsdecode(error.filename)}: cannot be used: {error.strerror}")
+    except ImportError as error:
+        from observant.plugins import needed
+
+        if needed(error) is error:
+            raise
+        _complain(str(needed(error)))
     except MemoryError:
         _complain(
             "this needs more memory than there is: ask for less, or where a command has it "

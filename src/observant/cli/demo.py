@@ -59,13 +59,7 @@ def demo(pages: int, seconds: float, seed: int, directory: str, as_json: bool) -
     """
     from observant.cli.run import live
     from observant.errors import InputError
-    from observant.estimation.rates import estimate_rates
-    from observant.figures.observer import observer_figure
-    from observant.figures.style import save
-    from observant.formats import read_visits, write_table
-    from observant.observer.synthetic.trial import run_demo
     from observant.observer.synthetic.web import DemoWorld
-    from observant.store import open_store
 
     folder = Path(directory)
     try:
@@ -81,8 +75,16 @@ def demo(pages: int, seconds: float, seed: int, directory: str, as_json: bool) -
             f"{pages:,} pages on {world.hosts} hosts; {world.days:g} days in {seconds:g} seconds, "
             f"over HTTP on loopback, into {file}."
         )
+    from observant.observer.synthetic.trial import run_demo
+
     with live() as show:
         result = asyncio.run(run_demo(file, world, seconds=seconds, show=show))
+    from observant.estimation.rates import estimate_rates
+    from observant.figures.observer import observer_figure
+    from observant.figures.style import save
+    from observant.formats import read_visits, write_table
+    from observant.store import open_store
+
     with open_store(file) as store:
         store.visits.export(folder / "visits.parquet")
     rates = estimate_rates(read_visits(folder / "visits.parquet"))

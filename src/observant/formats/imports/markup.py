@@ -5,13 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import InputError
+from observant.plugins import needed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["elements", "local_name", "text_of"]
+__all__ = ["elements", "local_name", "text_of", "xml_reader"]
 
 _DEEPEST = 200
+
+
+def xml_reader() -> Any:
+    """The package that reads XML, which an extra brings."""
+    try:
+        from lxml import etree
+    except ImportError as error:
+        raise needed(error, "archive") from error
+    return etree
 
 
 def elements(
@@ -23,8 +33,7 @@ def elements(
     An element is emptied when the next one is asked for. With `roots` the document must begin
     with one of them. What follows a break of the rules of XML is not read, and an `InputError`.
     """
-    from lxml import etree
-
+    etree = xml_reader()
     parser = etree.iterparse(
         stream,
         events=("start", "end"),

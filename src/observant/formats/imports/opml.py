@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
 from observant.formats.imports.base import Described, Describer, SourceDescription
+from observant.formats.imports.markup import xml_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,8 +64,7 @@ IMPORTERS = (OpmlFile(),)
 
 def _outlines(file: ImportFile) -> Iterator[tuple[int, Any, tuple[str, ...]]]:
     """Line and outline, with the titles of the outlines around it."""
-    from lxml import etree
-
+    etree = xml_reader()
     with file.open() as stream:
         text = stream.read(_LARGEST + 1)
     if len(text) > _LARGEST:

@@ -109,7 +109,7 @@ def _jobs(file: ImportFile) -> list[Any]:
         yaml = importlib.import_module("yaml")
     except ImportError:
         raise InputError(
-            "job files are YAML, and PyYAML is not installed: pip install pyyaml"
+            "job files are YAML, and PyYAML is not installed: pip install 'observant[archive]'"
         ) from None
     with file.open() as stream:
         text = stream.read(_LARGEST + 1)
