@@ -18,6 +18,7 @@ from observant.estimation.population import (
     fit_lifetimes,
     fit_population,
     mixture,
+    turnover,
 )
 from observant.visits import VisitLog
 
@@ -593,3 +594,66 @@ def test_the_synthetic_log_is_described_as_it_was_made(log):
     assert len(shown.ages) == shown.sources == 4_000
     expected = mixture.age_cdf(np.median(shown.ages), SHAPE, SCALE, GROWTH)
     assert expected == pytest.approx(0.5, abs=4 * 0.5 / math.sqrt(4_000))
+
+
+# -- births, deaths and link rot ------------------------------------------------------------------
+
+
+def mortal(mu, *, sources=600, days=400.0, gap=10.0, seed=1, born_later=0.5):
+    """Visits at random times to sources that die at rate mu; half of them are born on the way."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for k in range(sources):
+        born = rng.uniform(0, days) if k < born_later * sources else 0.0
+        death = born + rng.exponential(1 / mu)
+        at = born + rng.uniform(0, gap)
+        while at < days:
+            rows.append((f"s{k}", at, 200 if at < death else 404))
+            at += rng.exponential(gap)
+    source, time, status = zip(*rows, strict=True)
+    unknown = [None] * len(rows)
+    return VisitLog.from_columns(source, time, unknown, status=status, time_unit="d")
+
+
+@pytest.mark.parametrize("gap", [2.0, 30.0])
+def test_link_rot_is_found_whatever_the_gaps(gap):
+    """Deaths are seen late, between two visits; their rate is not late for that."""
+    truth = 1 / 200
+    found = [turnover(mortal(truth, gap=gap, seed=seed)) for seed in range(8)]
+    inside = [one.death_low < truth < one.death_high for one in found]
+    assert sum(inside) >= 6  # 95 % each: fewer in 8 has a chance of 0.6 %
+    rates = np.array([one.death_rate for one in found])
+    assert abs(rates.mean() / truth - 1) < 3 * rates.std(ddof=1) / truth / np.sqrt(8)
+    half = np.interp(0.5, found[0].surviving[::-1], found[0].age[::-1])
+    assert half == pytest.approx(np.log(2) / truth, rel=0.25)
+    assert found[0].half_life == pytest.approx(np.log(2) / found[0].death_rate)
+
+
+def test_births_and_deaths_are_counted_by_the_month():
+    log = VisitLog.from_columns(
+        ["a", "a", "a", "b", "b", "b", "c", "c", "c", "d"],
+        [0, 40, 80, 1, 41, 81, 70, 75, 80, 79],
+        [None] * 10,
+        status=[200, 200, 410, 200, 404, 200, 200, 500, 0, 404],
+        time_unit="d",
+    )
+    found = turnover(log)
+    assert found.born.tolist() == [2, 0, 1]  # d was never there
+    assert found.died.tolist() == [0, 1, 0]  # a, between day 40 and 80
+    assert found.living.tolist() == [2, 1, 2]
+    assert (found.sources, found.returned) == (3, 1)  # b came back; c fails, which is not gone
+    # μ solves 40/(e^(40μ) − 1) = 40 + 80 + 0: three gaps of life and one of death
+    assert found.death_rate == pytest.approx(np.log(1 + 40 / 120) / 40)
+    assert "1 gone" in str(found)
+    assert "1 came back" in str(found)
+
+
+def test_where_nothing_died_the_rate_has_a_bound_and_without_status_nothing_is_said():
+    alive = VisitLog.from_columns(
+        ["a", "a"], [0, 100], [None, None], status=[200, 200], time_unit="d"
+    )
+    found = turnover(alive)
+    assert (found.death_rate, found.death_high) == (0.0, pytest.approx(1.92073 / 100, rel=1e-4))
+    assert "none is gone" in str(found)
+    with pytest.raises(InputError, match="column status"):
+        turnover(VisitLog.from_columns(["a"], [0], time_unit="d"))

@@ -49,7 +49,7 @@ SECTIONS = {
         "estimate": "How often does each source change?",
         "intervals": "How long between updates? The whole distribution.",
         "trend": "Is it changing more, or less, than it did?",
-        "population": "How are the rates of a whole collection distributed?",
+        "population": "How are rates distributed, and how many links rot?",
         "design": "How often must I look to know a rate?",
     },
     "Plan": {

@@ -19,7 +19,7 @@ from observant.cli.options import (
 __all__ = ["population"]
 
 
-@click.command("population", short_help="How are the rates of a whole collection distributed?")
+@click.command("population", short_help="How are rates distributed, and how many links rot?")
 @visits_argument
 @confidence_option
 @reading_options
@@ -56,15 +56,22 @@ def population(
     Each fit comes with intervals, the largest distance between the distribution seen and the one
     fitted, and how likely so large a distance would be (p) if the model were true. At the end the
     Weibull is compared with a distribution that assumes no form.
-    """
-    from observant.estimation.population import fit_population
 
-    answer = fit_population(read_within(visits, **reading), confidence=confidence)
+    Where the log has a column status, births, deaths and link rot follow: 404 and 410 are gone.
+    """
+    from observant.estimation.population import fit_population, turnover
+
+    log = read_within(visits, **reading)
+    answer = fit_population(log, confidence=confidence)
+    rot = turnover(log) if "status" in log.extras else None
     if plot is not None:
         from observant.figures import population_figure, save
 
-        save(population_figure(answer), plot)
+        save(population_figure(answer, rot), plot)
     if as_json:
-        print_json(answer.to_dict())
+        come_and_gone = {} if rot is None else {**rot.summary(), "months": list(rot.rows())}
+        print_json({**answer.to_dict(), "turnover": come_and_gone})
     else:
         click.echo(str(answer))
+        if rot is not None:
+            click.echo(f"births and deaths\n{rot}")

@@ -12,13 +12,13 @@ from observant.figures.style import SERIES, data, decades, log_scale, styled
 if TYPE_CHECKING:
     import altair as alt
 
-    from observant.estimation.population import Population
+    from observant.estimation.population import Population, Turnover
 
 __all__ = ["population_figure"]
 
 
-def population_figure(population: Population) -> alt.VConcatChart:
-    """Mean times between updates, fitted and without a form; ages and lifetimes; the week."""
+def population_figure(population: Population, rot: Turnover | None = None) -> alt.VConcatChart:
+    """Mean times between updates, fitted and without a form; ages and lifetimes; links; week."""
     import altair as alt
 
     panels: list[Any] = []
@@ -42,6 +42,10 @@ def population_figure(population: Population) -> alt.VConcatChart:
     ]
     if curves:
         panels.append(cumulative(curves, "days", "Ages and lifetimes that were seen"))
+    if rot is not None and rot.died.sum():
+        panels.append(
+            cumulative(survival_rows(rot), "days since first seen", "Links that still work")
+        )
     hours = population.description.hours_of_week
     if hours.sum():
         days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -86,6 +90,18 @@ def cumulative(rows: list[dict[str, Any]], over: str, title: str) -> Any:
         )
         .properties(title=title)
     )
+
+
+def survival_rows(rot: Turnover) -> list[dict[str, Any]]:
+    """The share of links that still work, as counted and by the rate that was estimated."""
+    pairs = zip(np.maximum(rot.age, 0.1).tolist(), rot.surviving.tolist(), strict=True)
+    rows = [{"days": days, "share": share, "curve": "still there"} for days, share in pairs]
+    smooth = np.geomspace(1.0, max(float(rot.age[-1]), 2.0), 60)
+    shares = np.exp(-rot.death_rate * smooth)
+    return rows + [
+        {"days": float(days), "share": float(share), "curve": "at a constant rate"}
+        for days, share in zip(smooth, shares, strict=True)
+    ]
 
 
 def empirical(values: Any, points: int = 200) -> Any:

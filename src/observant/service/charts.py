@@ -378,6 +378,15 @@ def _ratios(asked: Asked) -> Any:
     return change_ratio_figure(found.fits.description)
 
 
+def _links(asked: Asked) -> Any:
+    from observant.figures.dashboard import links_figure
+
+    found = _value(studies.population_study(asked.collection, wait=asked.wait))
+    if found.rot is None or not found.rot.died.sum():
+        raise InputError("no source is gone yet")
+    return links_figure(found.rot)
+
+
 CHARTS = {
     "performance": Chart("Currency by grace", _performance),
     "activity": Chart("Visits and changes by the hour", _activity),
@@ -395,4 +404,5 @@ CHARTS = {
     "mean-times": Chart("Mean times between updates", _mean_times),
     "week": Chart("Hours of the week", _week),
     "change-ratio": Chart("Change ratios", _ratios),
+    "links": Chart("Links that still work", _links),
 }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from observant.estimation.drift import RatePath
     from observant.estimation.intervals import IntervalEstimate
-    from observant.estimation.population import Population
+    from observant.estimation.population import Population, Turnover
     from observant.estimation.season.table import Season
     from observant.service.cache import Cached
     from observant.service.collection.context import Context
@@ -65,12 +65,14 @@ class PopulationAnswer:
     """Changes by hour of the week, Monday 00:00 UTC first."""
     hours_from: str
     """dates of modification, or visits that found a change."""
+    rot: Turnover | None
+    """Births, deaths and link rot."""
     notes: tuple[str, ...]
 
 
 def population(log: VisitLog | None, sources: int) -> PopulationAnswer:
     """Describe a collection of so many active sources by the log of all or some of them."""
-    from observant.estimation.population import fit_population
+    from observant.estimation.population import fit_population, turnover
 
     if log is None or not len(log):
         raise InputError("there are no visits yet: run the observer for a while")
@@ -88,6 +90,7 @@ def population(log: VisitLog | None, sources: int) -> PopulationAnswer:
         fits=fits,
         hours=hours,
         hours_from=origin,
+        rot=turnover(log) if log.succeeded.any() and "status" in log.extras else None,
         notes=tuple(notes),
     )
 

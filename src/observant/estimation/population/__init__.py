@@ -11,6 +11,7 @@ from observant.estimation.population.fits import (
     fit_lifetimes,
     fit_population,
 )
+from observant.estimation.population.link_rot import Turnover, turnover
 
 __all__ = [
     "Description",
@@ -18,10 +19,12 @@ __all__ = [
     "Population",
     "PopulationFit",
     "PriorComparison",
+    "Turnover",
     "compare_prior",
     "describe",
     "fit_ages",
     "fit_histories",
     "fit_lifetimes",
     "fit_population",
+    "turnover",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.figures.dashboard.basics import BLUE, CHANGE, GREY, HOUR_LABELS, data
-from observant.figures.population import cumulative, empirical
+from observant.figures.population import cumulative, empirical, survival_rows
 from observant.figures.season import week_map
 from observant.figures.style import styled
 
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from observant.estimation.population import Description, PriorComparison
+    from observant.estimation.population import Description, PriorComparison, Turnover
 
 __all__ = [
     "activity_figure",
     "ages_figure",
     "change_ratio_figure",
+    "links_figure",
     "mean_times_figure",
     "performance_figure",
     "week_figure",
@@ -156,6 +157,11 @@ def mean_times_figure(prior: PriorComparison) -> Any:
     ]
     shown = [row for row in rows if 5e-4 < row["share"] < 1 - 5e-4]
     return _cumulative(shown or rows, "mean days between updates")
+
+
+def links_figure(rot: Turnover) -> Any:
+    """The share of links that still work, by the time since they were first seen."""
+    return _cumulative(survival_rows(rot), "days since first seen")
 
 
 def week_figure(hours: NDArray[np.float64]) -> Any:
