@@ -35,6 +35,16 @@ def test_published_example():
     assert best.penalties["age"] == math.inf
 
 
+def test_hosts_may_be_numbers():
+    rates, hosts = [1.0, 2.0, 3.0], [1, 1, 2]
+    best = plan(rates, budget=2, hosts=hosts, host_caps={1: 0.5, 2: 1.0})
+    named = plan(rates, budget=2, hosts=["1", "1", "2"], host_caps={"1": 0.5, "2": 1.0})
+    assert best.visits_per_day.tolist() == named.visits_per_day.tolist()
+    assert best.visits_per_day[:2].sum() <= 0.5 + 1e-9
+    with pytest.raises(InputError, match="capped host '3'"):
+        plan(rates, budget=2, hosts=hosts, host_caps={3: 1.0})
+
+
 def test_detected_changes_want_visits_in_proportion():
     """Errata C-13: f ~ λ exactly, not its square root."""
     best = plan([1, 2, 3, 4, 5], budget=5, objective="detected")

@@ -49,6 +49,27 @@ def folder(tmp_path):
     return tmp_path
 
 
+def test_groups_that_a_method_does_not_use_are_said(folder):
+    for more in ([], ["--json"], ["-o", "rates.csv"]):
+        asked = ("estimate", "visits.csv", "--group", "source", "--method", "bias-reduced", *more)
+        _, out, err = observant(*asked, cwd=folder)
+        assert "--group is not used" in err
+        assert "--group" not in out
+
+
+def test_what_is_known_of_sources_that_always_changed(folder):
+    """Five gaps with three updates each: the guess is 20 % low, and no estimator could know."""
+    rows = [f"a,{day},{1 if day else ''}" for day in range(6)]
+    (folder / "always.csv").write_text("source,time,changed\n" + "\n".join(rows))
+    _, out, _ = observant("estimate", "always.csv", "--time-unit", "d", cwd=folder)
+    assert "1 source changed at every visit: only its lower bound is known" in out
+    log = read_visits(folder / "always.csv", time_unit="d")
+    found = estimate_rates(log)
+    assert found.rate_per_day[0] == pytest.approx(np.log(11))
+    assert np.isinf(found.rate_high[0])
+    assert found.rate_low[0] < 3
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("run", [observant, installed])
 def test_table_and_summary(folder, run):

@@ -159,6 +159,16 @@ def test_lists_sitemaps_feeds_and_configuration(web, tmp_path):
     assert json.loads(out)["total"] == 8
 
 
+def test_a_sitemap_on_a_private_network(web, tmp_path):
+    url, texts = web
+    texts["/sitemap.xml"] = f"<urlset><url><loc>{url}p</loc></url></urlset>"
+    asked = ("add", "--sitemap", f"{url}sitemap.xml", "--json")
+    _, err = observant(*asked, cwd=tmp_path, code=2)
+    assert "allow" in err
+    out, _ = observant(*asked, "--allow", "127.0.0.0/8", cwd=tmp_path)
+    assert json.loads(out)["added"] == 1
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -227,6 +227,23 @@ def test_a_tenfold_jump_is_followed(regular):
     assert late["auto"].mean() < 0.75 + sampling
 
 
+@pytest.mark.slow
+def test_no_change_of_a_constant_rate_is_sure():
+    """Of 120 single sources some look as if they changed; none does for sure. A real jump does."""
+    probabilities = []
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        rate = rng.lognormal(np.log(0.3), 1.0)
+        changed = rng.random((1, 99)) < -np.expm1(-rate)
+        found = drift(log_of(np.ones((1, 99)), changed)).change_points
+        probabilities += found.probability.tolist()
+    assert len(probabilities) < 12
+    assert max(probabilities, default=0.0) < 0.97
+    gaps, changed, _ = jumps(sources=1, seed=2, regular=True)
+    (jump,) = drift(log_of(gaps, changed)).change_points.probability
+    assert jump > 0.97
+
+
 def log_of(gaps, changed):
     n, visits = gaps.shape
     times = 20_000 + np.hstack([np.zeros((n, 1)), np.cumsum(gaps, axis=1)])

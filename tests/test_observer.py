@@ -150,6 +150,19 @@ def test_a_server_that_answers_304_for_ever_is_found_out(site, store, monkeypatc
     monkeypatch.undo()
     assert all(observer.audits.wanted("a.example") for _ in range(100))
 
+    async def later():
+        async with transport_to(site.port) as transport:
+            observer = Observer(store, Config(), transport=transport)
+            observer.audits.lied("a.example")
+            for n in range(3):
+                body.update(now=html(f"version {n}, and all of it new"), etag=f'"v{n}"')
+                before = len(site.requests("/page"))
+                assert (await observer.check(PAGE)).outcome == "changed"
+                # The lie is known: one request a visit, as the budget has it.
+                assert len(site.requests("/page")) == before + 1
+
+    asyncio.run(later())
+
 
 def test_an_honest_server_is_audited_less_and_less():
     audits = Audits(seed=1)

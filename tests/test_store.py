@@ -9,13 +9,14 @@ from contextlib import closing
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from observant import read_visits
+from observant import estimate_rates, read_visits
 from observant.errors import (
     BackupError,
     FenceError,
@@ -504,6 +505,24 @@ def test_the_log_is_exported_as_estimators_read_it(store, tmp_path):
     assert store.visits.export(tmp_path / "visits.csv", since=NOW + 15) == 3
     assert repr(store.visits.log()) == repr(log)
     assert [b.num_rows for b in store.visits.batches(rows=4)] == [4, 2]
+
+
+def test_gone_and_back_are_changes_after_export_too(store, tmp_path):
+    store.sources.add([Source(name="a")], now=NOW)
+    store.visits.record(visit("a", NOW, "first", digest=b"1" * 32))
+    for k in range(7):
+        at = NOW + 100 * k
+        store.visits.record(visit("a", at + 10, "gone", status=404, changed=True))
+        store.visits.record(visit("a", at + 20, "same", status=404))  # still not there
+        store.visits.record(visit("a", at + 30, "failed", status=503, error="http"))
+        store.visits.record(visit("a", at + 40, "back", digest=b"1" * 32, changed=True))
+    for name in ("visits.parquet", "visits.csv"):
+        store.visits.export(tmp_path / name)
+        log = read_visits(tmp_path / name)
+        assert np.count_nonzero(log.changed == 1) == 14 == store.sources.get("a").changes
+        assert np.count_nonzero(log.changed == 0) == 7
+        assert np.count_nonzero(~log.succeeded) == 7
+        assert estimate_rates(log, "naive").changes.tolist() == [14]
 
 
 def test_an_empty_store_exports_an_empty_file(store, tmp_path):

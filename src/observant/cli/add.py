@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.options import (
+    allow_option,
     grace_option,
     max_period_option,
     min_period_option,
@@ -92,6 +93,7 @@ _SOON = 10 / 1440
     help="Send this along; may be given again.",
 )
 @robots_option
+@allow_option
 @store_options
 def add(
     addresses: tuple[str, ...],
@@ -103,6 +105,7 @@ def add(
     importance: float | None,
     name: str | None,
     title: str,
+    allow: tuple[str, ...],
     store: str | None,
     config: str | None,
     as_json: bool,
@@ -141,7 +144,7 @@ def add(
         sources.append(describe(feed, kind="feed", title=title, tags=tags, **common))
     if not sources and not sitemap:
         raise click.UsageError("nothing to add: give addresses, --file, --sitemap or --feed")
-    with opened(store, config, create=True) as (found, loaded):
+    with opened(store, config, create=True, allow=allow or None) as (found, loaded):
         if sitemap:
             pages = asyncio.run(_pages(loaded, sitemap))
             sources += [describe(page, tags=tags, **common) for page in pages]

@@ -127,6 +127,11 @@ def estimate(
     if output and not _is_folder(output, engine):
         format_of(output)  # a bad name is better found before the work than after
     method = method or ("pooled" if group else "auto")
+    if group and not method.startswith("pooled"):
+        # To standard error: a program may read the answer.
+        click.echo(
+            f"note: method {method} looks at each source alone; --group is not used", err=True
+        )
     options = {
         "method": method,
         "confidence": confidence,
@@ -136,13 +141,13 @@ def estimate(
     }
     if engine == "spark":
         answer = _on_spark(visits, output, options, **reading)
-        _show(answer, output, as_json, plot, sort, rows, group)
+        _show(answer, output, as_json, plot, sort, rows)
         return
     engine, limit = choose_engine(engine, memory, expected_memory(visits, reading["format_"]))
     if engine == "disk":
         whole = as_json or plot is not None or not output
         found = _on_disk(visits, output, limit, spill, whole, options, **reading)
-        _show(found, output, as_json, plot, sort, rows, group)
+        _show(found, output, as_json, plot, sort, rows)
         return
     log = read_log(visits, group=group, **reading)
     with progress_bar("estimating", "sources", total=len(log.sources)) as advance:
@@ -156,7 +161,7 @@ def estimate(
         )
     if output:
         write_table(table, output)
-    _show(table, output, as_json, plot, sort, rows, group)
+    _show(table, output, as_json, plot, sort, rows)
 
 
 def _show(
@@ -166,7 +171,6 @@ def _show(
     plot: str | None,
     sort: str,
     rows: int,
-    group: str | None,
 ) -> None:
     """Tell what was found, in the way that was asked for."""
     if plot:
@@ -182,8 +186,6 @@ def _show(
     if not output:
         print_rows(table, sort, rows)
     print_summary(table)
-    if group and not table.method.startswith("pooled"):
-        click.echo(f"note: method {table.method} looks at each source alone; --group was not used")
     for written in (output, plot):
         if written:
             click.echo(f"written to {written}")

@@ -402,6 +402,14 @@ def rate_table(
             f"set aside: the dates of {{n}} {word}, {rest}" for word in ("changes", "change")
         )
         notes = [*notes, Note(many, conflicts, one)]
+    open_ended = int(np.count_nonzero((code == _ALWAYS) & np.isinf(high)))
+    if open_ended:
+        rest = "bound is known, and more visits at such gaps would not tell; shorter gaps would"
+        many, one = (
+            f"{{n}} {who} changed at every visit: only {whose} lower {rest}"
+            for who, whose in (("sources", "their"), ("source", "its"))
+        )
+        notes = [*notes, Note(many, open_ended, one)]
     good = log.succeeded if "status" in log.extras else None
     visits = (
         log.visits_per_source

@@ -43,6 +43,10 @@ class Audits:
         """Whether this visit is to be an audit."""
         return self._hosts.get(host, Honesty()).audit(self._chance)
 
+    def caught(self, host: str) -> bool:
+        """Whether a lie of this host is known: there is nothing more to find out."""
+        return host in self._hosts and self._hosts[host].lies > 0
+
     def told_truth(self, host: str) -> None:
         self._hosts.setdefault(host, Honesty()).told_truth()
 

@@ -170,7 +170,9 @@ async def pages_of_sitemap(transport: Transport, url: str) -> list[str]:
         place = waiting.pop()
         fetched = await transport.fetch(place)
         if fetched.error is not None:
-            raise InputError(f"the sitemap cannot be read: {fetched.message}", source=place)
+            how = "; to allow it, give --allow NETWORK, or `allow` in observant.toml"
+            hint = how if fetched.error == "refused-address" else ""
+            raise InputError(f"the sitemap cannot be read: {fetched.message}{hint}", source=place)
         kind: Any = Sitemap | None
         sitemap = await pool().run("sitemap", fetched.body, kind)
         if sitemap is None:

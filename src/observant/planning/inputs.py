@@ -259,10 +259,11 @@ def _encoded(hosts: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
 
 def _caps(host_caps: float | Mapping[str, float], names: tuple[str, ...]) -> Array:
     if not isinstance(host_caps, (int, float)):
-        unknown = set(host_caps) - set(names)
+        given = {str(name): cap for name, cap in host_caps.items()}  # as the hosts are read
+        unknown = set(given) - set(names)
         if unknown:
             raise InputError(f"no source belongs to the capped host {min(unknown)!r}")
-        caps = np.array([host_caps.get(name, math.inf) for name in names], np.float64)
+        caps = np.array([given.get(name, math.inf) for name in names], np.float64)
     else:
         caps = np.full(len(names), host_caps, np.float64)
     if not np.all(caps > 0.0):

@@ -79,8 +79,12 @@ def find_rate_changes(
         high,
         probability,
     )
-    low, middle, high = low[:total], middle[:total], high[:total]
     owner = np.repeat(np.arange(len(number)), number)
+    # The sum over a stretch counts changes; there can be none at all, if the rate is constant.
+    chance = np.minimum(probability[:total], _not_constant(found, experts)[owner])
+    kept = np.flatnonzero(chance >= 0.5)
+    owner, total = owner[kept], len(kept)
+    low, middle, high, probability = low[kept], middle[kept], high[kept], chance[kept]
     cuts = np.unique(np.concatenate([evidence.offsets, middle]))
     pieces = Evidence(
         offsets=cuts, gaps=evidence.gaps, kind=evidence.kind, ages=evidence.ages
@@ -100,7 +104,17 @@ def find_rate_changes(
         known = grid_likelihood(pieces.select(chosen), prior.rates, prior.trust) * weights
         known /= known.sum(axis=1, keepdims=True)
         rate[chosen] = np.exp(known @ np.log(prior.rates))
-    return [owner, middle, low, high, probability[:total], rate[after - 1], rate[after]]
+    return [owner, middle, low, high, probability, rate[after - 1], rate[after]]
+
+
+def _not_constant(found: Followed, experts: Experts) -> NDArray[np.float64]:
+    """How likely each history is to have changes of rate at all, rather than one constant rate."""
+    score = experts.scores(found.score)
+    share = np.bincount(experts.family, experts.share, 3)
+    odds = share[0] / share[2] if share[0] > 0 and share[2] > 0 else 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        answer = 1 / (1 + odds * np.exp(score[:, 0] - score[:, 2]))
+    return np.asarray(np.nan_to_num(answer))
 
 
 def _longest_stretch(experts: Experts) -> int:

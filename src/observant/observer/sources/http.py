@@ -50,7 +50,7 @@ class HttpSource(Compared):
         if validators and audits and comparison.outcome == "changed":
             if not audited:
                 audits.told_truth(host)
-            elif await self._denied(validators):
+            elif not audits.caught(host) and await self._denied(validators):
                 audits.lied(host)
         elif audited and audits and comparison.outcome == "same":
             audits.found_same(host)
