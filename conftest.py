@@ -17,6 +17,10 @@ from sybil.integration.pytest import SybilItem
 from sybil.parsers.doctest import DocTestParser
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
+# Tests start hundreds of interpreters: without bytecode each compiles the whole package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # The same examples on every machine and in every run: a failure is news, never luck.
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("steady")

@@ -53,6 +53,7 @@ def planned(folder, *more):
     return answer, np.array([row["period_days"] or np.inf for row in rows], float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("visits", [2, 6, 20])
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_the_default_pipeline_keeps_its_promise_and_is_not_below_uniform(
@@ -93,6 +94,7 @@ def test_a_rate_of_zero_that_was_never_seen_to_change_is_not_starved(tmp_path, m
     assert freshness(rates, periods) > freshness(rates, np.full(SOURCES, PERIOD))
 
 
+@pytest.mark.slow
 def test_the_table_plans_as_well_as_the_whole_posterior(tmp_path):
     rng = np.random.default_rng(6)
     rates = POPULATIONS["lognormal"](rng, SOURCES)
@@ -104,6 +106,7 @@ def test_the_table_plans_as_well_as_the_whole_posterior(tmp_path):
     assert freshness(rates, periods) == pytest.approx(freshness(rates, whole.period_days), abs=2e-3)
 
 
+@pytest.mark.slow
 def test_on_disk_and_in_memory_the_plan_is_the_same(tmp_path):
     rng = np.random.default_rng(7)
     rates = POPULATIONS["gamma"](rng, SOURCES)

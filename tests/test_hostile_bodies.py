@@ -63,6 +63,7 @@ def body_of(answer, form="page", rules=None, query=None):
 # -- the findings: each took gigabytes, or half a minute ----------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "size", "form", "rules", "outcome", "reason"),
     [
@@ -95,6 +96,7 @@ def test_a_body_is_read_in_proportion(bombs, bounded, name, size, form, rules, o
     assert reason in found.comparison.reason
 
 
+@pytest.mark.slow
 def test_every_bomb_ends_in_every_reader(bombs):
     """Read, or refused with a reason, or ended by a limit: nothing else."""
     lanes = {"small": Lane(1, 2, 0, 64 * MB), "large": Lane(1, 2, 0, 64 * MB)}
@@ -161,6 +163,7 @@ def test_the_event_loop_is_not_held_up(bombs):
 # -- limits -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_over_its_time_a_worker_is_ended_and_replaced(bombs):
     slow = fetched(bombs.BOMBS["numbers"].body(), "application/json")
     with Pool({"small": Lane(1, 1, 0, 2**31), "large": Lane(1, 1, 0, 2**31)}) as workers:
@@ -180,6 +183,7 @@ def test_over_its_memory_a_worker_says_so(bombs):
         assert workers.call("show", ("a", "b", "words"), Shown, lane="large").text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["text/html", "application/xml", "application/json", "text/plain"])
 def test_short_of_memory_nothing_is_made_up(kind):
     """Whatever a worker has, it gives the whole document or none: half a page is a change."""
@@ -205,6 +209,7 @@ def test_short_of_memory_nothing_is_made_up(kind):
     assert seen == {"refused", "read"}
 
 
+@pytest.mark.slow
 def test_short_of_memory_no_page_of_a_sitemap_is_lost(bombs):
     answer = fetched(bombs.BOMBS["sitemap: pages"].body(1 << 20), "application/xml")
     whole = tasks._read(body_of(answer, "sitemap")).comparison.text
@@ -320,6 +325,7 @@ def test_a_worker_finds_what_a_call_finds(rules, monkeypatch):
 # -- robots.txt ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["14,000 agents, 21,749 rules", "wildcards", "short lines"])
 def test_robots_txt_is_read_in_proportion(bombs, bounded, name):
     import zlib

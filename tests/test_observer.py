@@ -379,6 +379,36 @@ def test_a_spot_check_keeps_to_the_least_period_and_can_be_switched_off(tmp_path
         Config(spot_checks=0.6)
 
 
+def test_a_spot_check_that_meets_a_due_visit_does_not_follow_upon_it(tmp_path):
+    """Chance picks the source at every moment, also while it waits for its turn because it is due:
+    it is in the queue twice, and the second visit is put off until its period is over.
+    """
+    config = Config(
+        budget="400/day",
+        host_delay=0,
+        spot_checks=0.5,
+        defaults={"min_period": "12h", "max_period": "12h"},
+    )
+
+    async def main():
+        clock = AcceleratedClock(speed=43_200.0, ticks=asyncio.get_running_loop().time, start=1.7e9)
+        with open_store(tmp_path / "o.db", durable=False, clock=clock.time) as store:
+            add_sources(store, config, [describe("row", kind="callable", host="row")])
+            looked = []
+            functions = {"row": lambda _: looked.append(clock.time()) or "the same for ever"}
+            observer = Observer(store, config, clock=clock, functions=functions)
+            observer.spot_checks.pick = lambda _now, names: next(iter(names), None)
+            handed_out = []
+            submit = observer._multiplexer.submit
+            observer._multiplexer.submit = lambda *given: handed_out.append(given) or submit(*given)
+            await observer.run(seconds=4 * 86_400)
+            return looked, len(handed_out)
+
+    times, handed_out = in_simulated_time(main())
+    assert handed_out > len(times) >= 8  # they did meet, and what was put off was made
+    assert min(after - before for before, after in pairwise(times)) >= 12 * 3600 - 1e-3
+
+
 def test_what_is_added_paused_and_removed_by_hand_takes_effect(site, store):
     for k in range(3):
         site.serve(f"/{k}", html(f"page {k}"))

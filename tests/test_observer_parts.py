@@ -393,6 +393,7 @@ def test_ten_thousand_pages_of_one_host_wait_their_turn():
     assert 5 <= len(later) <= 8
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_held_up_now_and_then_loses_little_of_its_budget():
     """5,000 sources, 1000 visits a second asked, and the loop comes round five times a second: with
     a purse of √n visits it spent 35 %.

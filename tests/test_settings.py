@@ -37,6 +37,7 @@ UNUSABLE = [
 """Settings of the issue that ended the service at its next start, and the word of the refusal."""
 
 
+@pytest.mark.slow
 def test_random_settings_that_are_accepted_are_survived(tmp_path):
     told = survive(24, seed=24, folder=tmp_path)
     assert told.crashes == []

@@ -12,6 +12,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from observant.observer.config import Config
 from observant.observer.loop import Observer
 from observant.observer.settings import settings_of
@@ -109,6 +111,7 @@ def test_its_backup_goes_into_both_engines(store, tmp_path):
     assert version_of(place) == 4  # the backup itself stays as it was
 
 
+@pytest.mark.slow
 def test_a_migration_that_is_killed_at_any_moment_loses_nothing(tmp_path):
     place = written_by_the_first_release(tmp_path / "o.db")
     before, newest = rows(place), migrations("sqlite")[-1].number
