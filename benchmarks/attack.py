@@ -17,6 +17,7 @@ import gzip
 import http.client
 import http.server
 import json
+import os
 import resource
 import signal
 import socket
@@ -67,6 +68,8 @@ WHO = {
 
 def readers(_seconds):
     """What every bomb costs every reader that would get it, each in a process of its own."""
+    run("read", msgspec.msgpack.encode(asked(b"<p>warm", HTML, "page", {})))
+    run("read", msgspec.msgpack.encode(asked(b"<rss version='2.0'/>", XML, "feed", {})))
     print(f"{'bomb':34}{'kB':>7}" + "".join(f"{name:>14}" for name in PAGES))
     worst = [0.0, 0.0]
     for name, bomb in (BOMBS | ROBOTS).items():
@@ -90,17 +93,20 @@ def readers(_seconds):
 
 def in_process(name, reader):
     """Seconds, megabytes and how it ended: read with the limits of its lane in a new process."""
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "benchmarks.attack", "--one", name, reader],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode == -signal.SIGXCPU:
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(theirs, json.dumps(one(name, reader)).encode())
+        os._exit(0)
+    os.close(theirs)
+    with open(ours, "rb") as answer:  # noqa: PTH123
+        found = answer.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
         return float("nan"), float("nan"), "t"
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return msgspec.json.decode(done.stdout, type=tuple[float, float, str])
+    if status:
+        raise RuntimeError(f"{name}, {reader}: ended with {status}")
+    return msgspec.json.decode(found, type=tuple[float, float, str])
 
 
 def one(name, reader):
@@ -111,16 +117,18 @@ def one(name, reader):
     bomb = (BOMBS | ROBOTS)[name]
     body = bomb.body()
     task, given = ("robots", (body, "observant")) if reader == "robots" else ("read", None)
+    lane = LANES["small" if len(body) <= SMALL else "large"]
+    limits = int(lane.seconds + lane.seconds_per_mb * len(body) / MB), lane.memory
     if given is None:
-        given = asked(body, bomb.kind, *PAGES[reader])
+        with _Limits(*limits):  # of `again`, the first visit
+            try:
+                given = asked(body, bomb.kind, *PAGES[reader])
+            except MemoryError:
+                return 0.0, 0.0, "m"
     packed = msgspec.msgpack.encode(given)
-    lane = LANES["small" if len(packed) <= SMALL else "large"]
-    run("read", msgspec.msgpack.encode(asked(b"<p>warm", HTML, "page", {})))
-    if reader in {"feed", "query", "robots"}:
-        run("read", msgspec.msgpack.encode(asked(b"<rss version='2.0'/>", XML, "feed", {})))
     before, what = peak(), ""
     started = time.process_time()
-    with _Limits(int(lane.seconds + lane.seconds_per_mb * len(packed) / MB), lane.memory):
+    with _Limits(*limits):
         try:
             found = msgspec.msgpack.decode(run(task, packed))
             what = "-" if task == "read" and found["comparison"]["outcome"] == "failed" else ""
@@ -128,7 +136,7 @@ def one(name, reader):
             what = "m"
         except (InputError, ObservantError):
             what = "-"
-    print(json.dumps([time.process_time() - started, (peak() - before) / MB, what]))
+    return time.process_time() - started, (peak() - before) / MB, what
 
 
 def asked(body, kind, form, rules):
@@ -244,26 +252,37 @@ def serve(seconds):
     """The service is asked for its health all the time, while everybody attacks it."""
     server = Server(("0.0.0.0", 0), Hostile)  # noqa: S104 (127.0.0.1 to 127.0.0.20)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        config = place / "observant.toml"
-        config.write_text(settings(server.server_port), "utf-8")
-        port = free_port()
-        start = "from observant.cli import main; main()"
-        command = [sys.executable, "-c", start, "serve", "--port", str(port)]
-        command += ["--store", str(place / "o.db"), "--config", str(config)]
-        with (place / "log").open("wb") as told:
-            process = subprocess.Popen(command, stdout=told, stderr=told, cwd=place)  # noqa: S603
-        try:
+    try:
+        with service(settings(server.server_port)) as (process, port, place):
             told = attack(process, port, seconds, place / "log")
-        finally:
-            if process.poll() is None:
-                process.kill()
-            server.shutdown()
-        told["visits"] = Hostile.visits
+    finally:
+        server.shutdown()
+    told["visits"] = Hostile.visits
     for key, value in told.items():
         print(f"{key:34}{value:12,.3f}" if isinstance(value, float) else f"{key:34}{value:12,}")
     return told
+
+
+@contextlib.contextmanager
+def service(config, prepare=None):
+    """`observant serve` with such a configuration file: its process, its port and its folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "observant.toml").write_text(config, "utf-8")
+        if prepare is not None:
+            prepare(str(place / "o.db"))
+        port = free_port()
+        start = "from observant.cli import main; main()"
+        command = [sys.executable, "-c", start, "serve", "--port", str(port)]
+        command += ["--store", str(place / "o.db"), "--config", str(place / "observant.toml")]
+        with (place / "log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=place)  # noqa: S603
+        try:
+            yield process, port, place
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
 
 
 def settings(port):
@@ -291,10 +310,7 @@ def settings(port):
 
 def attack(process, port, seconds, log):
     waits, sizes, failed = [], [], 0
-    while not healthy(port):
-        if process.poll() is not None:
-            raise RuntimeError(f"the service did not start: {log.read_text()}")
-        time.sleep(0.1)
+    wait_for(process, port, log)
     rest, own = memory_of(process.pid), [memory_of(process.pid, alone=True)]
     first = time.monotonic() + STARTING
     end, looked, at_start = first + seconds, 0.0, 0.0
@@ -332,6 +348,14 @@ def attack(process, port, seconds, log):
         "seconds from SIGTERM to the end": time.monotonic() - started,
         "ended with": process.returncode if process.returncode is not None else -1,
     }
+
+
+def wait_for(process, port, log):
+    """Until the service answers."""
+    while not healthy(port):
+        if process.poll() is not None:
+            raise RuntimeError(f"the service did not start: {log.read_text()}")
+        time.sleep(0.1)
 
 
 def healthy(port):
@@ -381,11 +405,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
     parser.add_argument("--seconds", type=float, default=60.0, help="of the service under attack")
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one:
-        one(*options.one)
-        return
     for name in options.tables or TABLES:
         print(f"\n{name}: {(TABLES[name].__doc__ or '').splitlines()[0]}", flush=True)
         TABLES[name](options.seconds)

@@ -987,6 +987,36 @@ def test_health_says_what_is_wrong_and_nothing_secret(world):
             assert secret not in reply.text
 
 
+def test_health_waits_for_no_observer_and_its_status_is_read_once_a_second(world):
+    """Its status goes through all sources in the loop that serves everybody: with ten readers of
+    5,000 sources that was a third of all that the loop did, and /health stood in the same queue.
+    """
+
+    class Busy(Observer):
+        asked = 0
+
+        def status(self):
+            Busy.asked += 1
+            return super().status()
+
+    async def main():
+        observer = Busy(world.store, world.collection.given)
+        loop = asyncio.get_running_loop()
+        collection = Collection(world.store, Config(), observer, loop=loop)
+        try:
+            observer.outage.on = True
+            held = await asyncio.to_thread(collection.health)
+            assert "the network seems to be out" in held.problems
+            assert Busy.asked == 0
+            found = [await asyncio.to_thread(collection.status) for _ in range(20)]
+            assert all(status.outage for status in found)
+            assert Busy.asked < 20
+        finally:
+            collection.cache.close()
+
+    run(main())
+
+
 def test_metrics_speak_both_forms(program):
     from prometheus_client.openmetrics.parser import text_string_to_metric_families as modern
     from prometheus_client.parser import text_string_to_metric_families as classic

@@ -168,16 +168,26 @@ class Likelihoods:
         group: NDArray[np.int64] | None = None,
         *,
         trust: float = 1.0,
+    ) -> Beliefs:
+        """What is believed under this prior, or under row `group` of these priors."""
+        return self.weighed(np.atleast_2d(cumulated(prior)), group, trust=trust)
+
+    def weighed(
+        self,
+        sums: NDArray[np.float64],
+        group: NDArray[np.int64] | None = None,
+        *,
+        trust: float = 1.0,
         age: NDArray[np.float64] | None = None,
         age_weight: float = 0.0,
     ) -> Beliefs:
-        """What is believed under this prior, or under row `group` of these priors."""
+        """The same under priors that are `cumulated` already."""
         many = len(self)
         weights = np.empty((many, POINTS))
         _kernels(many * POINTS).weigh_all(
             self.values,
             self.place,
-            np.atleast_2d(cumulated(prior)),
+            sums,
             np.zeros(many, np.int64) if group is None else group,
             trust,
             np.full(many, -1.0) if age is None else age,

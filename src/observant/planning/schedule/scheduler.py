@@ -574,8 +574,8 @@ class Scheduler:
     def _beliefs(self, slots: NDArray[np.int64]) -> Beliefs:
         state, clock = self._state, self._state.clock[0]
         rows = state.sources[slots]
-        return Likelihoods(state.values[slots], state.place[slots]).under(
-            state.prior,
+        return Likelihoods(state.values[slots], state.place[slots]).weighed(
+            state.known.sums,
             rows["group"].astype(np.int64),
             trust=float(clock["trust"]),
             age=rows["age"].astype(np.float64),

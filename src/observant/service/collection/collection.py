@@ -140,10 +140,9 @@ class Collection(Context):
         if disabled := self._disabled():
             told = counted(disabled, "source is", "sources are")
             problems.append(f"{told} not visited until the configuration allows it: see the log")
-        status = self.status()
-        if status is not None and status.outage:
+        if self.observer is not None and self.observer.outage.on:
             problems.append("the network seems to be out")
-        if status is not None and status.store_away:
+        if self.observer is not None and self.observer.patience.away_since is not None:
             problems.append(STORE_AWAY)
         return Health(
             ok=not problems,

@@ -93,7 +93,10 @@ class Context:
         self._read(0.0, 0.0)
 
     def status(self) -> Status | None:
-        """What the observer of this process is doing; None without one, or while it is busy."""
+        """What the observer of this process is doing; None without one, or while it is busy.
+
+        It goes through all sources in the observer's own loop: once a second, whoever asks.
+        """
         observer = self.observer
         if observer is None or self.loop is None or not self.loop.is_running():
             return None
@@ -101,10 +104,13 @@ class Context:
         async def look() -> Status:
             return observer.status()
 
-        try:
-            return self.in_loop(look(), seconds=2.0)
-        except TimeoutError:
-            return None
+        def ask() -> Status | None:
+            try:
+                return self.in_loop(look(), seconds=2.0)
+            except TimeoutError:
+                return None
+
+        return self.cache.get("status", ask, max_age=1.0, wait=2.0).value
 
     def in_loop(self, work: Coroutine[Any, Any, T], *, seconds: float) -> T:
         """Run a coroutine in the observer's event loop, and wait for it here."""

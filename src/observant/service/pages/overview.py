@@ -110,7 +110,6 @@ def health(request: Asked, collection: GivenCollection) -> Response[str]:
     for lease in store.leases.list():
         if lease.expires_at > now and lease.observer:
             leases[lease.observer] = leases.get(lease.observer, 0) + 1
-    status = collection.observer.status() if collection.observer is not None else None
     return page(
         request,
         "health.html",
@@ -118,7 +117,7 @@ def health(request: Asked, collection: GivenCollection) -> Response[str]:
         findings=findings,
         observers=collection.activity.observers(),
         leases=leases,
-        running=status,
+        running=collection.status(),
         totals=collection.totals(),
         notes=[
             (utc(note.at), note.observer, note.action, _in_words(note.detail))
