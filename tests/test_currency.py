@@ -18,10 +18,14 @@ from observant.currency import (
     changed_probability,
     collection_currency,
     currency,
+    growing_period,
     heuristic_time_to_live,
+    hidden_share,
+    irregular_gaps,
     mean_missed_updates,
     mean_staleness,
     missed_updates,
+    over_gaps,
     performance_surface,
     required_grace,
     required_period,
@@ -726,3 +730,48 @@ def test_a_long_wait_in_the_last_state_takes_no_longer():
 def test_impossible_chains_are_refused(arguments, said):
     with pytest.raises(InputError, match=said):
         chain_changed(*arguments)
+
+
+# -- visits that are not periodic, collections that grow ------------------------------------------
+
+
+@pytest.mark.parametrize("variation", [0.3, 1.0, 1.5])
+def test_irregular_visits_agree_with_simulation(variation):
+    """Updates and visits drawn; a moment is current when no update since the visit is too old."""
+    rng = np.random.default_rng(5)
+    rate, mean, grace, many = 0.3, 10.0, 2.0, 200_000
+    gaps = rng.gamma(variation**-2, mean * variation**2, many)
+    first = rng.exponential(1 / rate, many)  # the first update after a visit
+    current = np.minimum(first + grace, gaps)
+    truth = current.sum() / gaps.sum()
+    error = np.std(current - truth * gaps) / np.sqrt(many) / mean
+    found = over_gaps(currency, rate, irregular_gaps(mean, variation), grace)
+    assert abs(found - truth) < 4 * error
+    assert over_gaps(currency, rate, gaps, grace) == pytest.approx(found, abs=4 * error)
+
+
+def test_random_visits_have_their_formulas_and_a_fixed_period_is_itself():
+    gaps = irregular_gaps(10.0, 1.0)
+    assert gaps.mean() == pytest.approx(10.0)
+    assert over_gaps(currency, 0.3, gaps) == pytest.approx(0.1 / 0.4, abs=1e-3)
+    assert over_gaps(hidden_share, 0.3, gaps) == pytest.approx(0.3 / 0.4, abs=1e-3)
+    assert over_gaps(currency, 0.3, irregular_gaps(10.0, 0.0), 2.0) == currency(0.3, 10.0, 2.0)
+    with pytest.raises(InputError):
+        over_gaps(currency, 0.3, [0.0])
+
+
+def test_a_queue_that_grows_has_copies_of_the_age_that_is_told():
+    """A round-robin queue simulated visit by visit, with births at its end."""
+    growth, start, speed = 0.002, 400.0, 4.0  # per day; sources; visits a day
+    queue, ages, oldest = [-np.inf] * int(start), [], []
+    for step in range(int(1200 * speed)):
+        now = step / speed
+        size = start * np.exp(growth * now)
+        queue += [-np.inf] * (int(size) - len(queue))
+        queue.pop(0)
+        queue.append(now)
+        if now > 900 and step % 40 == 0:
+            ages.append(now - min(at for at in queue if at > -np.inf))
+            oldest.append(float(growing_period(size / speed, growth)))
+    np.testing.assert_allclose(np.mean(ages), np.mean(oldest), rtol=0.01)
+    assert growing_period(100.0, 0.0) == 100.0

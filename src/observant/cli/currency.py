@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["currency"]
 
+_YEAR = 365.25
+
 
 @click.command("currency")
 @click.option(
@@ -49,6 +51,18 @@ __all__ = ["currency"]
     type=SIZE,
     help="Mean size of a page: adds bits per second. 12kB is 12,000 bytes, 12KiB is 12,288.",
 )
+@click.option(
+    "--variation",
+    type=Number(0),
+    default=0.0,
+    help="How irregular the visits are: 0 a fixed period, 1 random times.  [default: 0]",
+)
+@click.option(
+    "--growth",
+    type=RATE,
+    default=0.0,
+    help="How fast the collection grows while the visits do not: 0.00176, 1/568d.  [default: 0]",
+)
 @plot_option("currency against the period")
 @json_option
 def currency(
@@ -60,6 +74,8 @@ def currency(
     grace: float,
     pages: float | None,
     page_size: int | None,
+    variation: float,
+    growth: float,
     as_json: bool,
     plot: str | None,
 ) -> None:
@@ -79,6 +95,10 @@ def currency(
     The first is one source that changes every three days or so, visited every ten, two days late
     allowed. The second is a collection that is visited once a month. The third asks how often the
     web must be visited so that 95 % of it is at most a day late, and at what cost.
+
+    With --variation the time between visits spreads around the period; its standard deviation is so
+    many periods. With --growth a round of visits takes --period now, and longer every day: the
+    currency is that of now, and that in a year is told as well.
     """
     if [rate, weibull, rates].count(None) != 2:
         raise click.UsageError("say how the sources change: give one of --rate, --weibull, --rates")
@@ -86,10 +106,12 @@ def currency(
         raise click.UsageError("give either --period or --target")
     if page_size is not None and pages is None and rates is None:
         raise click.UsageError("--page-size needs --pages, the size of the collection")
+    if period is None and (variation or growth):
+        raise click.UsageError("--variation and --growth need --period")
     model, about = _collection(rates) if rates else _source(rate, weibull)
     if pages is None and rates:
         pages = about["sources"]
-    answer = {**_answer(model, grace, period, target, pages, page_size), **about}
+    answer = {**_answer(model, grace, period, target, pages, page_size, variation, growth), **about}
     if as_json:
         print_json(answer)
     else:
@@ -148,6 +170,8 @@ def _answer(
     target: float | None,
     pages: float | None,
     page_bytes: float | None,
+    variation: float,
+    growth: float,
 ) -> dict[str, Any]:
     from observant import currency as of
 
@@ -155,15 +179,25 @@ def _answer(
     if period is None:
         period = float(of.required_period(model, target or 0.0, grace))
         answer["target"] = target
+
+    def mean(measure: Callable[..., Any], *more: float, days: float = period) -> float:
+        if not variation and not growth:
+            return float(measure(model, days, *more))
+        oldest = float(of.growing_period(days, growth))
+        return of.over_gaps(measure, model, of.irregular_gaps(oldest, variation), *more)
+
     answer |= {
-        "alpha": float(of.currency(model, period, grace)),
+        "alpha": mean(of.currency, grace),
         "period_days": period,
         "grace_days": grace,
-        "stale_probability": float(of.stale_probability(model, period, grace)),
-        "mean_staleness_days": float(of.mean_staleness(model, period)),
-        "mean_missed_updates": float(of.mean_missed_updates(model, period)),
-        "hidden_share": float(of.hidden_share(model, period)),
+        "stale_probability": mean(of.stale_probability, grace),
+        "mean_staleness_days": mean(of.mean_staleness),
+        "mean_missed_updates": mean(of.mean_missed_updates),
+        "hidden_share": mean(of.hidden_share),
     }
+    if growth:
+        later = period * math.exp(min(growth * _YEAR, 300.0))
+        answer["alpha_in_a_year"] = mean(of.currency, grace, days=later)
     if pages is not None:
         cost = of.bandwidth(pages, period, page_bytes or 0.0)
         answer["pages_per_day"] = float(cost.pages_per_day)
@@ -209,6 +243,7 @@ _LABELS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "grace_days": ("grace", format_duration),
     "target": ("wanted currency", "{:.4g}".format),
     "alpha": ("currency", "{:.4f}".format),
+    "alpha_in_a_year": ("in a year, with the same visits", "{:.4f}".format),
     "stale_probability": ("not current", "{:.3g}".format),
     "mean_staleness_days": ("mean age of the oldest missed update", format_duration),
     "mean_missed_updates": ("mean number of missed updates", "{:.3g}".format),

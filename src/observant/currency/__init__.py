@@ -30,6 +30,7 @@ from observant.currency.collection import (
     collection_currency,
     performance_surface,
 )
+from observant.currency.irregular import growing_period, irregular_gaps, over_gaps
 from observant.currency.measures import (
     changed_probability,
     currency,
@@ -61,11 +62,14 @@ __all__ = [
     "changed_probability",
     "collection_currency",
     "currency",
+    "growing_period",
     "heuristic_time_to_live",
     "hidden_share",
+    "irregular_gaps",
     "mean_missed_updates",
     "mean_staleness",
     "missed_updates",
+    "over_gaps",
     "performance_surface",
     "required_grace",
     "required_period",
