@@ -1,6 +1,7 @@
 """`observant simulate` and `observant trace`, as a user meets them."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -53,6 +54,14 @@ def test_the_line_of_the_issue(file):
     trace = read_trace(file)
     assert rows[0]["visits"] == pytest.approx(6 * trace.span, abs=1)
     assert len(rows[0]["learning_curve"]) == 24
+
+
+def test_the_table_leads_with_what_people_understand(file):
+    text = run("simulate", file, "-p", "nutch", "--budget", "6/day", "--seeds", 2)
+    head, *rows = text.splitlines()
+    assert head.split()[:4] == ["policy", "staleness", "visits", "saved"]
+    assert re.match(r"uniform +1\.000 ±0\.000 +1\.00 ±0\.00 +0\.", rows[0])
+    assert re.match(r"nutch +\d\.\d{3} ±0\.\d{3} +(\d\.\d\d ±\d\.\d\d|–) +0\.", rows[1])
 
 
 @pytest.mark.slow

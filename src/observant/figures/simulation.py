@@ -46,8 +46,9 @@ def _bars(answer: PolicyComparison) -> Any:
         if answer.metric == "currency":
             value = list(value.values())[-1]
         error = 0.0 if math.isnan(error) else error
-        closed = result.gap_closed
-        label = "" if math.isnan(closed) else f"{100 * closed:.0f} %"
+        stale, saved = result.relative_staleness, result.visits_saved
+        label = "" if math.isnan(stale) else f"{stale:.2f}"
+        label += "" if math.isnan(saved) else f", {saved:.2f}× the visits"
         rows.append(
             {
                 "policy": result.policy,
@@ -100,8 +101,8 @@ def _bars(answer: PolicyComparison) -> Any:
         title=alt.Title(
             f"{answer.sources:,} sources, {answer.budget / answer.sources:.3g} visits per source "
             f"and day, evidence {answer.evidence}",
-            subtitle="beside each policy: how much of the gap from uniform to clairvoyant it "
-            "closes; lines: standard error over seeds",
+            subtitle="beside each policy: what is stale over what is with uniform visits, and the "
+            "visits uniform needs for the same; lines: standard error over seeds",
             subtitleColor="#666666",
         ),
     )

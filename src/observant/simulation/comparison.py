@@ -124,12 +124,17 @@ class PolicyComparison:
 
     def __str__(self) -> str:
         width = max([6, *(len(result.policy) for result in self.results)])
-        lines = [f"{'policy':{width}}  freshness  detected  delay/d  precision  gap closed"]
+        known = any(math.isfinite(result.visits_saved) for result in self.results)
+        saved = "  visits saved" if known else ""
+        rest = "freshness  detected  delay/d  precision  gap closed"
+        lines = [f"{'policy':{width}}  staleness{saved}  {rest}"]
         for result in self.results:
             m = result.metrics
+            saved = f"  {result.visits_saved:12.2f}" if known else ""
             lines.append(
-                f"{result.policy:{width}}  {m['freshness']:9.4f}  {m['detected_share']:8.4f}  "
-                f"{m['mean_delay_days']:7.2f}  {m['precision']:9.4f}  {result.gap_closed:10.3f}"
+                f"{result.policy:{width}}  {result.relative_staleness:9.3f}{saved}  "
+                f"{m['freshness']:9.4f}  {m['detected_share']:8.4f}  {m['mean_delay_days']:7.2f}  "
+                f"{m['precision']:9.4f}  {result.gap_closed:10.3f}"
             )
         return "\n".join(lines)
 

@@ -151,14 +151,16 @@ def rivals_figure(answer: PolicyComparison) -> Any:
             "found": result.metrics["detected_share"],
             "delay": result.metrics["mean_delay_days"],
             "kind": kinds.get(result.policy, "rule"),
-            "label": f"{100 * result.metrics['freshness']:.1f} %",
+            "stale": result.relative_staleness,
+            "label": f"{100 * result.metrics['freshness']:.1f} %, "
+            f"{result.relative_staleness:.2f} as stale as uniform",
         }
         for result in answer.results
     ]
     low = min(row["fresh"] for row in rows)
     high = max(row["fresh"] for row in rows)
     room = 0.12 * (high - low) or 0.02
-    domain = [max(low - room, 0.0), high + 2 * room]
+    domain = [max(low - room, 0.0), high + 4 * room]
     for row in rows:
         row["least"] = domain[0]
     base = alt.Chart(data(rows), width=560, height=23 * len(rows)).encode(
@@ -170,6 +172,7 @@ def rivals_figure(answer: PolicyComparison) -> Any:
         tooltip=[
             "rule:N",
             alt.Tooltip("fresh:Q", format=".1%", title="fresh"),
+            alt.Tooltip("stale:Q", format=".3f", title="stale, over uniform"),
             alt.Tooltip("found:Q", format=".1%", title="updates found"),
             alt.Tooltip("delay:Q", format=".2f", title="mean delay, days"),
         ],

@@ -86,6 +86,7 @@ def rivals(collection: GivenCollection) -> RivalsView:
         rivals=tuple(
             RivalItem(
                 policy=str(row["policy"]),
+                relative_staleness=finite(row.get("relative_staleness")),
                 freshness=finite(row["freshness"]),
                 gap_closed=finite(row.get("gap_closed")),
             )
