@@ -128,7 +128,7 @@ def _cell(text):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="as in `observant reproduce`")
+    parser.add_argument("names", nargs="*", help="as in `observant study reproduce`")
     parser.add_argument("--traces", type=Path, help="a folder of real update times")
     options = parser.parse_args()
     main(options.names, options.traces)

@@ -1,4 +1,4 @@
-"""`observant design` as a person at a terminal meets it."""
+"""`observant study design` as a person at a terminal meets it."""
 
 import json
 
@@ -105,7 +105,9 @@ def test_errors_of_the_library_reach_the_main_command():
 
 def test_help_holds_examples_that_run():
     text = run("--help").stdout
-    examples = [line.split()[2:] for line in text.splitlines() if "observant design --" in line]
+    examples = [
+        line.split()[3:] for line in text.splitlines() if "observant study design --" in line
+    ]
     assert len(examples) == 4
     for example in examples:
         assert run(*example).exit_code == 0

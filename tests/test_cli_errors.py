@@ -19,9 +19,11 @@ from pathlib import Path
 import click
 import pytest
 
-from observant.cli import COMMANDS, SECTIONS, cli
+from observant.cli import COMMANDS, OLD, SECTIONS, cli
 from observant.cli.options import ORDER
 from observant.cli.values import Choice
+
+from .command_line import run_here
 
 VISITS = "source,time,changed\n" + "".join(
     f"{source},2026-01-{day:02},{'' if day == 1 else day % 2}\n"
@@ -153,7 +155,7 @@ def test_examples_use_options_that_are_there(words):
     for line in (commands()[words].help or "").splitlines():
         if line.strip().startswith("observant "):
             given = shlex.split(line.strip().split(" < ")[0].split(" || ")[0])[1:]
-            depth = max(d for d in (1, 2) if tuple(given[:d]) in commands() or d == 1)
+            depth = max(d for d in (1, 2, 3) if tuple(given[:d]) in commands() or d == 1)
             command = commands()[tuple(given[:depth])]
             known = {name for option in options_of(command) for name in option.opts}
             known |= {name for option in options_of(command) for name in option.secondary_opts}
@@ -230,7 +232,7 @@ def test_shared_options_stand_in_one_order():
         shared = [
             name
             for name in names
-            if name in ORDER and not (words == ("trend",) and name == "--limit")
+            if name in ORDER and not (words == ("study", "trend") and name == "--limit")
         ]
         assert shared == sorted(shared, key=ORDER.index), " ".join(words)
         tail = [
@@ -274,10 +276,10 @@ def test_names_stand_for_what_there_is():
     from observant.processes.registry import STATIONARY
     from observant.visits.columns import TIME_UNITS
 
-    methods, intervals = choices("estimate", "--method"), choices("intervals", "--method")
+    methods, intervals = choices("estimate", "--method"), choices("study intervals", "--method")
     assert sorted(methods) == sorted({*METHODS, "auto"})
     made = [name for name, kind in STATIONARY.items() if hasattr(kind, "with_mean")]
-    assert list(names.PROCESSES) == list(choices("trace sample", "--process")) == made
+    assert list(names.PROCESSES) == list(choices("study trace sample", "--process")) == made
     assert set(intervals) >= {"auto", "concave", "m6"}
     assert tuple(OBJECTIVES) == names.OBJECTIVES
     assert set(names.BINS) == set(BINS)
@@ -328,7 +330,7 @@ def test_alone_it_finds_the_store_that_is_configured(tmp_path, monkeypatch):
     assert "secret" not in out
     monkeypatch.setenv("OBSERVANT_STORE", "text.db")
     (tmp_path / "text.db").write_text("no database at all" * 99)
-    assert "observant doctor --store text.db" in observant(code=0)[1]
+    assert "observant store doctor --store text.db" in observant(code=0)[1]
 
 
 def test_alone_it_loads_nothing_heavy(tmp_path):
@@ -346,20 +348,20 @@ def test_alone_it_loads_nothing_heavy(tmp_path):
 
 READING = {
     "estimate": ("estimate",),
-    "intervals": ("intervals",),
-    "trend": ("trend",),
-    "population": ("population",),
+    "study intervals": ("study", "intervals"),
+    "study trend": ("study", "trend"),
+    "study population": ("study", "population"),
     "plan": ("plan", "--budget", "9/day"),
     "simulate": ("simulate", "--budget", "9/day"),
-    "audit": ("audit",),
+    "study audit": ("study", "audit"),
     "currency": ("currency", "--period", "1d", "--rates"),
-    "trace show": ("trace", "show"),
-    "trace visits": ("trace", "visits", "-o", "made.csv"),
-    "trace releases": ("trace", "releases", "-o", "made.csv"),
-    "trace git": ("trace", "git", "-o", "made.csv"),
+    "study trace show": ("study", "trace", "show"),
+    "study trace visits": ("study", "trace", "visits", "-o", "made.csv"),
+    "study trace releases": ("study", "trace", "releases", "-o", "made.csv"),
+    "study trace git": ("study", "trace", "git", "-o", "made.csv"),
     "import": ("import", "-o", "made.csv"),
     "add": ("add", "--file"),
-    "restore": ("restore", "--store", "made.db"),
+    "store restore": ("store", "restore", "--store", "made.db"),
     "settings import": ("settings", "import"),
     "settings importance": ("settings", "importance"),
 }
@@ -369,7 +371,7 @@ READING = {
 def test_all_commands_that_read_a_file_are_tried():
     """Which ones do follows from their arguments."""
     reading = {"VISITS", "RATES", "CLAIMS", "TRACE", "FILE", "FILES", "PATH", "VISITS...", "LOG"}
-    writing = {"export", "backup", "settings export"}
+    writing = {"store export", "store backup", "settings export"}
     found = set()
     for words, command in commands().items():
         for param in command.params:
@@ -414,14 +416,14 @@ def called(words):
 @pytest.mark.parametrize("words", STORED, ids=" ".join)
 def test_a_store_that_cannot_be_used_is_named(words):
     given = called(words)
-    if words == ("audit",):
+    if words == ("study", "audit"):
         given += ["--query", "x"]
     if words == ("settings", "change"):
         given += ["--budget", "9/day"]
     if words == ("settings", "import"):
         given[-1] = "export.json"
         observant("settings", "export", "export.json")
-    if words == ("restore",):
+    if words == ("store", "restore"):
         given[-1] = "observant.db"
     password = "a long password\n"  # noqa: S105 - of no account
     assert "text.db: is not a SQLite database" in complaint(
@@ -444,7 +446,7 @@ def good(words):
     name = {"plan": "rates.csv", "audit": "claims.csv", "simulate": "updates.csv"}
     if words == ("add",):
         return [*words, "https://x.example/"]
-    if words == ("design",):
+    if words == ("study", "design"):
         return [*words, "--rate", "1", "--visits", "9"]
     if words == ("currency",):
         return [*words, "--rate", "1", "--period", "1d"]
@@ -514,13 +516,13 @@ def test_what_is_missing_is_named():
 def test_sources_that_are_not_there_are_named():
     for words in ("show", "check", "diff", "pause", "resume", "remove"):
         assert "'nowhere'" in complaint(words, "nowhere")
-    for words in (("query", "show"), ("query", "remove"), ("subscriptions", "remove"),
-                  ("subscriptions", "test"), ("user", "remove")):  # fmt: skip
+    for words in (("query", "show"), ("query", "remove"), ("notify", "remove"),
+                  ("notify", "test"), ("access", "remove")):  # fmt: skip
         assert "'nowhere'" in complaint(*words, "nowhere")
     assert "'nowhere'" in complaint("pause", "--tag", "nowhere")
-    assert "'nowhere'" in complaint("intervals", "visits.csv", "--source", "nowhere")
-    assert "'nowhere'" in complaint("notifications", "log", "--subscription", "nowhere")
-    assert "token 99" in complaint("token", "revoke", "99")
+    assert "'nowhere'" in complaint("study", "intervals", "visits.csv", "--source", "nowhere")
+    assert "'nowhere'" in complaint("notify", "log", "--subscription", "nowhere")
+    assert "token 99" in complaint("access", "revoke", "99")
 
 
 @pytest.mark.slow
@@ -528,55 +530,57 @@ def test_a_file_that_cannot_be_written_is_named():
     for words in (
         ("estimate", "visits.csv", "-o"),
         ("plan", "rates.csv", "--budget", "1/day", "-o"),
-        ("trend", "visits.csv", "-o"),
+        ("study", "trend", "visits.csv", "-o"),
         ("import", "visits.csv", "-o"),
-        ("export",),
-        ("trace", "sample", "--sources", "3", "-o"),
+        ("store", "export"),
+        ("study", "trace", "sample", "--sources", "3", "-o"),
     ):
         assert "nowhere/x.csv: cannot be written" in complaint(*words, "nowhere/x.csv")
         assert "made.xyz" in complaint(*words, "made.xyz")
         assert "folder.csv" in complaint(*words, "folder.csv")
     assert "nowhere/x.svg" in complaint("estimate", "visits.csv", "--plot", "nowhere/x.svg")
     assert "x.gif" in complaint("estimate", "visits.csv", "--plot", "x.gif")
-    assert "nowhere" in complaint("backup", "nowhere/x.db")
+    assert "nowhere" in complaint("store", "backup", "nowhere/x.db")
 
 
 def test_too_much_to_ask_is_told():
-    assert "more memory" in complaint("trace", "sample", "--rates", "1e12", "-o", "made.csv")
+    assert "more memory" in complaint(
+        "study", "trace", "sample", "--rates", "1e12", "-o", "made.csv"
+    )
 
 
 # -- JSON -----------------------------------------------------------------------------------------
 
 ANSWERS = [
     "estimate visits.csv",
-    "intervals visits.csv --bands 0",
-    "trend visits.csv",
-    "trend updates.csv",
-    "population visits.csv",
-    "design --rate 1/7d --visits 9",
+    "study intervals visits.csv --bands 0",
+    "study trend visits.csv",
+    "study trend updates.csv",
+    "study population visits.csv",
+    "study design --rate 1/7d --visits 9",
     "currency --rate 1 --period 1d",
     "plan rates.csv --budget 9/day",
-    "audit claims.csv",
-    "trace sample --sources 3 -o made.csv",
-    "trace show updates.csv",
-    "reproduce --list",
+    "study audit claims.csv",
+    "study trace sample --sources 3 -o made.csv",
+    "study trace show updates.csv",
+    "study reproduce --list",
     "import --list",
     "import visits.csv --dry-run",
     "list",
     "show a.example",
     "query list",
-    "subscriptions list",
-    "notifications log",
-    "notifications dead",
+    "notify list",
+    "notify log",
+    "notify log --state dead",
     "settings show",
-    "user list",
-    "token list",
-    "doctor",
-    "export made.csv",
+    "access list",
+    "access tokens",
+    "store doctor",
+    "store export made.csv",
     "pause --tag news",
     "resume --tag news",
     "settings change --budget 9/day",
-    "token create x",
+    "access token x",
 ]
 
 
@@ -587,6 +591,28 @@ def test_json_is_json_and_nothing_else(line):
     assert err == ""
     _, text, _ = observant(*line.split(), code=0)
     assert "Traceback" not in text
+
+
+def test_old_spellings_work_and_tell_the_new_one():
+    """Each of 0.1 leads to a command that is there."""
+    for old, new in OLD.items():
+        words = [word for word in new.split() if word not in {"--state", "dead"}]
+        assert tuple(words) in commands(), old
+        _, out, err = observant(*old.split(), "--help", code=0)
+        assert out.startswith(f"Usage: observant {' '.join(words)}"), old
+        assert err == f"`observant {old}` is `observant {new}` now.\n"
+    assert observant("notifications", "dead", "--json", code=0)[1] == "[]\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_are_given_their_completion(shell):
+    _, out, _ = observant("completion", shell, code=0)
+    assert "_OBSERVANT_COMPLETE" in out
+    assert "nearest" not in complaint("completion", "tcsh")
+    if shell == "bash":  # what the shell would ask
+        asked = {"COMP_WORDS": "observant study tr", "COMP_CWORD": "2"}
+        env = {"_OBSERVANT_COMPLETE": "bash_complete", **asked}
+        assert run_here(cwd=".", env=env)[1].split() == ["plain,trend", "plain,trace"]
 
 
 def test_markup_of_strangers_is_shown_as_it_is():

@@ -1,4 +1,4 @@
-"""`observant intervals` as people type it."""
+"""`observant study intervals` as people type it."""
 
 import json
 import sys
@@ -41,7 +41,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def run(monkeypatch, capfd):
     def typed(*words, fails=False):
-        monkeypatch.setattr(sys, "argv", ["observant", "intervals", *words])
+        monkeypatch.setattr(sys, "argv", ["observant", "study", "intervals", *words])
         if fails:
             with pytest.raises(SystemExit) as leaving:
                 cli.main()

@@ -109,24 +109,24 @@ def test_from_add_to_restore(web, tmp_path):
     for name in ("alpha", "price", "lateness", "spent_total", "visits_total", "changes_total"):
         assert f"observant_{name}" in metrics
 
-    out, _ = observant("export", "v.parquet", "--json", cwd=tmp_path)
+    out, _ = observant("store", "export", "v.parquet", "--json", cwd=tmp_path)
     visits = json.loads(out)["visits"]
     assert visits >= 3
     assert "visits" in observant("estimate", "v.parquet", cwd=tmp_path)[0]
-    observant("export", "v.csv", cwd=tmp_path)
-    observant("export", "changes.atom", cwd=tmp_path)
+    observant("store", "export", "v.csv", cwd=tmp_path)
+    observant("store", "export", "changes.atom", cwd=tmp_path)
     assert feedparser.parse(tmp_path / "changes.atom").entries
-    observant("export", "sources.opml", cwd=tmp_path)
+    observant("store", "export", "sources.opml", cwd=tmp_path)
     assert "<outline" in (tmp_path / "sources.opml").read_text()
     assert (tmp_path / "v.csv").read_text().count("\n") == visits + 1
 
-    observant("backup", "copy.db", cwd=tmp_path)
-    assert "is sound" in observant("doctor", cwd=tmp_path)[0]
-    assert json.loads(observant("doctor", "--json", cwd=tmp_path)[0]) == []
+    observant("store", "backup", "copy.db", cwd=tmp_path)
+    assert "is sound" in observant("store", "doctor", cwd=tmp_path)[0]
+    assert json.loads(observant("store", "doctor", "--json", cwd=tmp_path)[0]) == []
 
     assert "1 source removed" in observant("remove", url, "--forget", cwd=tmp_path)[0]
     assert json.loads(observant("list", "--json", cwd=tmp_path)[0])["total"] == 0
-    out, _ = observant("restore", "copy.db", "--store", "new.db", "--json", cwd=tmp_path)
+    out, _ = observant("store", "restore", "copy.db", "--store", "new.db", "--json", cwd=tmp_path)
     assert json.loads(out)["visits"] == visits
     env = {"OBSERVANT_STORE": "new.db"}
     assert json.loads(observant("list", "--json", cwd=tmp_path, env=env)[0])["total"] == 1
@@ -220,7 +220,7 @@ def test_ctrl_c_ends_a_run_politely_and_metrics_are_served(web, tmp_path):
     assert "observant_alpha " in text
     assert json.loads(out)["visits"] >= 1
     assert "Traceback" not in err
-    assert "is sound" in observant("doctor", cwd=tmp_path)[0]
+    assert "is sound" in observant("store", "doctor", cwd=tmp_path)[0]
 
 
 def test_demo(tmp_path):

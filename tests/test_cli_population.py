@@ -1,4 +1,4 @@
-"""`observant population` and `observant audit` as people type them."""
+"""`observant study population` and `observant study audit` as people type them."""
 
 import json
 
@@ -151,4 +151,6 @@ def test_options_that_cannot_be_read(claims, tmp_path):
 def test_help_shows_examples_and_keeps_their_lines(command):
     text = run(command, "--help")
     assert "\\b" not in text
-    assert any(line.strip().startswith(f"observant {command.name} ") for line in text.splitlines())
+    assert any(
+        line.strip().startswith(f"observant study {command.name} ") for line in text.splitlines()
+    )

@@ -1,4 +1,4 @@
-"""`observant reproduce` as people type it."""
+"""`observant study reproduce` as people type it."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`observant simulate` and `observant trace`, as a user meets them."""
+"""`observant simulate` and `observant study trace`, as a user meets them."""
 
 import json
 import re
@@ -153,14 +153,16 @@ def test_standard_input():
 
 def test_making_and_showing_traces(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    told = run("trace", "sample", "--sources", 30, "--rates", "1/10d,1", "--horizon", "90d")
+    told = run(
+        "study", "trace", "sample", "--sources", 30, "--rates", "1/10d,1", "--horizon", "90d"
+    )
     assert "written to trace.parquet" in told
-    shown = json.loads(run("trace", "show", "trace.parquet", "--json"))
+    shown = json.loads(run("study", "trace", "show", "trace.parquet", "--json"))
     assert shown["sources"] == 30
     regular = ["--process", "weibull", "--shape", "3", "-o", "w.csv", "--json"]
-    assert json.loads(run("trace", "sample", *regular))["output"] == "w.csv"
+    assert json.loads(run("study", "trace", "sample", *regular))["output"] == "w.csv"
     (tmp_path / "p.json").write_text('{"name": "p", "time": {"1": "2020-01-01T00:00:00Z"}}')
-    assert "1 update of 1 source" in run("trace", "releases", "p.json", "-o", "r.parquet")
+    assert "1 update of 1 source" in run("study", "trace", "releases", "p.json", "-o", "r.parquet")
 
 
 def test_mistakes_in_making_traces(tmp_path, capsys, monkeypatch):

@@ -1,4 +1,4 @@
-"""`observant trend` as people type it."""
+"""`observant study trend` as people type it."""
 
 import json
 from datetime import UTC, datetime, timedelta

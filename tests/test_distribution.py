@@ -107,11 +107,11 @@ def test_the_wheel_holds_the_whole_package_and_nothing_else(built):
     }
     with zipfile.ZipFile(built["wheel"]) as wheel:
         names = set(wheel.namelist())
-    about = f"observant-{observant.__version__}.dist-info"
+    about = f"observant-{observant.__version__}"
     assert names - own == {
-        f"{about}/{name}"
+        f"{about}.dist-info/{name}"
         for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
-    }
+    } | {f"{about}.data/data/share/man/man1/observant.1"}
     assert own - names == set()
     kinds = {PurePosixPath(name).suffix for name in own}
     assert kinds >= {".py", ".typed", ".sql", ".html", ".css", ".js"}  # or the walk went wrong

@@ -4,6 +4,7 @@ The Python examples of the pages are run by `conftest.py`. `python -m tests.test
 writes the help texts of the commands into docs/command-line.md.
 """
 
+import importlib.util
 import os
 import re
 import shlex
@@ -131,11 +132,15 @@ def all_commands():
 
     from observant.cli import COMMANDS, cli
 
-    for name in COMMANDS:
+    def parts(command, name):
         yield name
-        command = cli.get_command(click.Context(cli), name)
         if isinstance(command, click.Group):
-            yield from (f"{name} {part}" for part in command.list_commands(click.Context(command)))
+            context = click.Context(command)
+            for part in command.list_commands(context):
+                yield from parts(command.get_command(context, part), f"{name} {part}")
+
+    for name in (*COMMANDS, "completion"):
+        yield from parts(cli.get_command(click.Context(cli), name), name)
 
 
 def test_help_texts_are_those_of_the_commands():
@@ -149,7 +154,22 @@ def test_help_texts_are_those_of_the_commands():
         assert fence[3].split() == help_of(command).split(), hint
 
 
+def manual():
+    """docs/manual.py, which makes the man page."""
+    spec = importlib.util.spec_from_file_location("manual", DOCS / "manual.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_man_page_is_that_of_the_commands():
+    made = manual()
+    hint = "run `python -m tests.test_documentation`"
+    assert made.PAGE.read_text("utf-8").split() == made.made().split(), hint
+
+
 def write_help_texts():
+    manual().PAGE.write_text(manual().made(), "utf-8")
     text = HELP.sub(
         lambda part: f"{part[1]}```text\n{help_of(part[2])}\n```\n{part[4]}",
         COMMAND_LINE.read_text("utf-8"),

@@ -171,11 +171,11 @@ def test_restoring_a_bad_backup_leaves_no_store_behind(tmp_path, kind):
     else:
         backup.write_bytes(texts[kind])
     with pytest.raises(StoreError):
-        command("restore", str(backup), "--store", str(place))
+        command("store", "restore", str(backup), "--store", str(place))
     assert not list(tmp_path.glob("new.db*"))
     # A store that was there stays.
     with pytest.raises(StoreError):
-        command("restore", str(backup), "--store", str(tmp_path / "o.db"), "--replace")
+        command("store", "restore", str(backup), "--store", str(tmp_path / "o.db"), "--replace")
     with open_store(tmp_path / "o.db") as store:
         assert store.sources.count() == 500
 

@@ -101,14 +101,24 @@ def test_traces_of_visits_refuse_what_they_cannot_use():
 
 def test_a_trace_of_visits_on_the_command_line(folder):
     made = folder / "history.parquet"
-    told = run("trace", "visits", folder / "visits.parquet", "-o", made)
+    told = run("study", "trace", "visits", folder / "visits.parquet", "-o", made)
     assert "80 sources" in told
     assert "observant simulate --budget 8.727/day" in told  # 960 visits in 110 days
     seen = read_trace(made)
-    run("trace", "visits", folder / "visits.parquet", "--hidden", "-o", made)
+    run("study", "trace", "visits", folder / "visits.parquet", "--hidden", "-o", made)
     assert len(read_trace(made).updates.times) > len(seen.updates.times)
     few = json.loads(
-        run("trace", "visits", folder / "visits.parquet", "--sources", 9, "-o", made, "--json")
+        run(
+            "study",
+            "trace",
+            "visits",
+            folder / "visits.parquet",
+            "--sources",
+            9,
+            "-o",
+            made,
+            "--json",
+        )
     )
     assert few["sources"] == len(read_trace(made)) == 9
 
@@ -224,7 +234,9 @@ def test_an_import_blames_what_it_read_not_what_it_writes(tmp_path):
 
 def test_visits_are_not_taken_for_updates(folder):
     told = run("simulate", folder / "visits.parquet", "--budget", "10/day", ok=False)
-    assert "is a log of visits, not of updates; `observant trace visits` makes a trace" in told
+    assert (
+        "is a log of visits, not of updates; make a trace: `observant study trace visits`" in told
+    )
     told = run("currency", "--rates", folder / "visits.parquet", "--period", "1d", ok=False)
     assert "`observant estimate -o` makes a table of rates" in told
 

@@ -1332,46 +1332,47 @@ def test_an_observer_tells_of_a_change_by_webhook(tmp_path):
 
 
 def observant(*words, folder, input=None):  # noqa: A002 (click's own word)
-    from observant.cli.notify import notifications, subscribe, subscriptions
+    from observant.cli.notify import notify
 
-    group = {"subscribe": subscribe, "subscriptions": subscriptions}
-    group["notifications"] = notifications
+    assert words[0] == "notify"
     with chdir(folder):
-        return CliRunner().invoke(group[words[0]], list(words[1:]), input=input)
+        return CliRunner().invoke(notify, list(words[1:]), input=input)
 
 
 def test_the_command_line_from_subscribing_to_dead_letters(tmp_path):
     with receiving() as receiver:
         assert list(CLI_TOPICS) == list(TOPICS)
-        piped = observant("subscribe", "x", "-", folder=tmp_path, input="mailto:me@example.org\n")
+        piped = observant(
+            "notify", "add", "x", "-", folder=tmp_path, input="mailto:me@example.org\n"
+        )
         assert "mailto:me@example.org" in piped.output
-        observant("subscriptions", "remove", "x", folder=tmp_path)
+        observant("notify", "remove", "x", folder=tmp_path)
         made = observant(
-            "subscribe", "ops", receiver.url, "--topic", "failing", "--tag", "a", "--digest", "1h",
-            "--quiet", "22:00-07:00", "--json", folder=tmp_path,
+            "notify", "add", "ops", receiver.url, "--topic", "failing", "--tag", "a",
+            "--digest", "1h", "--quiet", "22:00-07:00", "--json", folder=tmp_path,
         )  # fmt: skip
         assert made.exit_code == 0, made.output
         told = json.loads(made.output)
         assert told["channel"] == f"http://127.0.0.1:{receiver.port}/{MASK}"
         assert len(told["secret"]) > 30
-        listed = observant("subscriptions", "list", "--json", folder=tmp_path).output
+        listed = observant("notify", "list", "--json", folder=tmp_path).output
         assert told["secret"] not in listed
         assert "token" not in listed
         assert json.loads(listed)[0]["filter"]["topics"] == ["failing"]
-        assert "failing #a" in observant("subscriptions", "list", folder=tmp_path).output
-        change = ("subscriptions", "change", "ops", "--tag", "b", "--digest", "0s", "--pause")
+        assert "failing #a" in observant("notify", "list", folder=tmp_path).output
+        change = ("notify", "change", "ops", "--tag", "b", "--digest", "0s", "--pause")
         changed = json.loads(observant(*change, "--json", folder=tmp_path).output)
         assert changed["filter"] == told["filter"] | {"tags": ["b"]}
         assert (changed["enabled"], changed["digest"]) == (False, "0s")
         assert changed["secret"] == MASK
-        moved = ("subscriptions", "change", "ops", "--resume", "--channel", "https://b.example/")
+        moved = ("notify", "change", "ops", "--resume", "--channel", "https://b.example/")
         assert "shown this once" in observant(*moved, folder=tmp_path).output
         back = (*moved[:-1], receiver.url, "--secret", told["secret"], "--tag", "a")
         assert "shown this once" not in observant(*back, folder=tmp_path).output
-        refused = observant("subscriptions", "test", "ops", folder=tmp_path)
+        refused = observant("notify", "test", "ops", folder=tmp_path)
         assert refused.exit_code == 1
         assert "loopback" in refused.output
-        allowed = ("subscriptions", "test", "ops", "--allow", "127.0.0.0/8")
+        allowed = ("notify", "test", "ops", "--allow", "127.0.0.0/8")
         assert "taken" in observant(*allowed, folder=tmp_path).output
     stamp, signature = (receiver.got[0][1][f"observant-{k}"] for k in ("timestamp", "signature"))
     assert verify(told["secret"], stamp, signature, receiver.got[0][2], now=time.time())
@@ -1381,17 +1382,17 @@ def test_the_command_line_from_subscribing_to_dead_letters(tmp_path):
         store.deliveries.fan_out({"event-1": {me.id: NOW}})
         (row,) = store.deliveries.list()
         store.deliveries.failed([row.id], error="\x1b[31mno", until=None)
-    shown_ = observant("notifications", "dead", folder=tmp_path).output
+    shown_ = observant("notify", "log", "--state", "dead", folder=tmp_path).output
     assert "event" not in shown_
     assert "failing" in shown_
     assert "\x1b" not in shown_
-    as_json = json.loads(observant("notifications", "log", "--json", folder=tmp_path).output)
+    as_json = json.loads(observant("notify", "log", "--json", folder=tmp_path).output)
     assert (as_json[0]["state"], as_json[0]["event"]) == ("dead", "event-1")
-    which = observant("notifications", "retry", folder=tmp_path)
+    which = observant("notify", "retry", folder=tmp_path)
     assert which.exit_code == 2
     assert "ids, --subscription NAME, or --all" in which.output
-    assert "1 delivery" in observant("notifications", "retry", "--all", folder=tmp_path).output
-    removed = observant("subscriptions", "remove", "ops", folder=tmp_path)
+    assert "1 delivery" in observant("notify", "retry", "--all", folder=tmp_path).output
+    removed = observant("notify", "remove", "ops", folder=tmp_path)
     assert removed.exit_code == 0
-    again = observant("subscriptions", "remove", "ops", folder=tmp_path)
+    again = observant("notify", "remove", "ops", folder=tmp_path)
     assert isinstance(again.exception, InputError)

@@ -52,7 +52,7 @@ def test_a_restored_backup_runs_no_command_under_the_name_of_one_of_ours(folder)
     config = configured(folder, DISK)
     ran = folder / "ran"
     backup = hostile_backup(folder, Source(name="disk", kind="command", url=f"touch {ran}"))
-    answer = command("restore", backup, "--store", config.store, "--config", config.file)
+    answer = command("store", "restore", backup, "--store", config.store, "--config", config.file)
     assert "not visited: disk: a command is run only if" in answer.stderr
     with open_store(config.store) as store:
         visit = asyncio.run(Observer(store, config).check("disk"))
@@ -73,7 +73,9 @@ def test_a_restored_backup_reads_no_file(folder):
     private = folder / "private.txt"
     private.write_text("a secret of ours")
     backup = hostile_backup(folder, describe(str(private), kind="file", name="page"))
-    told = command("restore", backup, "--store", config.store, "--config", config.file, "--json")
+    told = command(
+        "store", "restore", backup, "--store", config.store, "--config", config.file, "--json"
+    )
     (disabled,) = json.loads(told.stdout)["disabled"]
     assert (disabled["source"], disabled["kind"]) == ("page", "file")
     with open_store(config.store) as store:

@@ -234,7 +234,7 @@ def test_every_table_and_figure_is_listed():
     page = (ROOT / "docs" / "papers.md").read_text("utf-8")
     rows = re.findall(r"^\| ((?:figure|table|section) \S+) \| (.+) \| (.+) \|$", page, re.MULTILINE)
     assert all(shown and how for _, shown, how in rows)
-    named = re.findall(r"`observant reproduce ([\w.-]+)`", page)
+    named = re.findall(r"`observant study reproduce ([\w.-]+)`", page)
     assert sorted(named) == sorted(EXPERIMENTS)
     parts = dict(re.findall(r"^## (\w+)[^\n]*\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
     for paper, figures, tables in (

@@ -1,4 +1,4 @@
-"""Li's tables and figures: small runs here; the full ones are `observant reproduce "li-*"`."""
+"""Li's tables and figures: small runs here, full ones by `observant study reproduce "li-*"`."""
 
 import os
 from pathlib import Path

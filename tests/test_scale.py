@@ -612,7 +612,9 @@ def test_population_intervals_and_plan_on_disk(tmp_path):
         _, wanted, _ = observant(*asked, cwd=tmp_path)
         code, found, trouble = observant(*asked, "--engine", "disk", cwd=tmp_path)
         assert (code, found) == (0, wanted), trouble
-    _, sampled, _ = observant("population", "visits.parquet", "--memory", "100kB", cwd=tmp_path)
+    _, sampled, _ = observant(
+        "study", "population", "visits.parquet", "--memory", "100kB", cwd=tmp_path
+    )
     assert "from a random sample of" in sampled
     observant("estimate", "visits.parquet", "-m", "pooled", "-o", "rates.parquet", cwd=tmp_path)
     asked = ("plan", "rates.parquet", "--budget", "100/day")

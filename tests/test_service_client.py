@@ -311,12 +311,14 @@ def test_what_was_entered_goes_out_and_in_by_the_command_line(tmp_path):
     changed = command("change", "--budget", "77/day", "--store", place, "--json")
     assert json.loads(changed.output)["budget_per_day"] == 77
     assert "77/day  (kept)" in command("show", "--store", place).output
-    assert command("export", file, "--store", place).exit_code == 0
+    assert command("store", "export", file, "--store", place).exit_code == 0
     assert stat.S_IMODE(pathlib.Path(file).stat().st_mode) == 0o600
-    assert isinstance(command("export", file, "--store", place).exception, InputError)
+    assert isinstance(command("store", "export", file, "--store", place).exception, InputError)
     for expected in ("1 added, 0 changed, 0 as", "0 added, 0 changed, 1 as"):
         assert expected in command("import", file, "--store", other).output
-    assert command("export", "-", "--store", other).output == pathlib.Path(file).read_text()
+    assert (
+        command("store", "export", "-", "--store", other).output == pathlib.Path(file).read_text()
+    )
     forgotten = command("change", "--forget", "--store", other, "--json")
     assert json.loads(forgotten.output)["kept"] == []
     pathlib.Path(file).write_text('{"sources": 7}')

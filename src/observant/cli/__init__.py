@@ -31,37 +31,25 @@ SECTIONS = {
         "query": "Standing queries: lists whose results are tracked.",
     },
     "Tell": {
-        "subscribe": "Be told of changes: by webhook, e-mail, or Apprise.",
-        "subscriptions": "Who is told of what?",
-        "notifications": "What was told, and what could not be?",
+        "notify": "Who is told of changes, and what could not be told?",
     },
     "Keep": {
-        "settings": "Budget, objective and grace; everything entered, out and in.",
-        "user": "Who may sign in?",
-        "token": "Which programs may use the API?",
         "import": "Take in visits of archives, crawlers, watchers, feeds.",
-        "export": "Write visits, changes or sources to a file.",
-        "backup": "Write the whole store to one file.",
-        "restore": "Fill a store from a backup.",
-        "doctor": "Is the store sound?",
+        "store": "Export, back up, restore and check the store.",
+        "settings": "Budget, objective and grace; everything entered, out and in.",
+        "access": "Who may sign in, and which programs may use the API?",
     },
     "Estimate": {
         "estimate": "How often does each source change?",
-        "intervals": "How long between updates? The whole distribution.",
-        "trend": "Is it changing more, or less, than it did?",
-        "population": "How are rates distributed, and how many links rot?",
-        "design": "How often must I look to know a rate?",
     },
     "Plan": {
         "currency": "How current is a copy that is refreshed every so often?",
-        "plan": "Whom to visit how often, for a budget?",
-        "audit": "How current is an index that somebody else keeps?",
+        "plan": "How often to visit each source, for a budget?",
     },
     "Study": {
         "demo": "See it work: a synthetic web, watched for a minute.",
-        "trace": "Real update times: from your visits, git, release lists.",
         "simulate": "What would a policy have achieved on these updates?",
-        "reproduce": "Rebuild the tables and figures of the papers.",
+        "study": "Intervals, trends, populations, audits, traces, the papers.",
     },
 }
 """The commands by what one wants of them, in the order in which they are listed."""
@@ -69,26 +57,43 @@ SECTIONS = {
 COMMANDS = {name: answers for section in SECTIONS.values() for name, answers in section.items()}
 """All of them, and what each answers."""
 
-_TOGETHER = {
-    "user": "serve:user",
-    "token": "serve:token",
-    "subscribe": "notify:subscribe",
-    "subscriptions": "notify:subscriptions",
-    "notifications": "notify:notifications",
-    "import": "imports:import_",
+STUDIES = {
+    "intervals": "How long between updates? The whole distribution.",
+    "trend": "Is it changing more, or less, than it did?",
+    "population": "How are rates distributed, and how many links rot?",
+    "design": "How often must I look to know a rate?",
+    "audit": "How current is an index that somebody else keeps?",
+    "trace": "Real update times: from your visits, git, release lists.",
+    "reproduce": "Rebuild the tables and figures of the papers.",
+}
+"""The commands of `observant study`."""
+
+_HOMES = {
     "check": "run:check",
+    "import": "imports:import_",
+    "store": "store:store_group",
     "list": "sources:list_",
     "show": "sources:show",
     "diff": "sources:diff",
     "pause": "sources:pause",
     "resume": "sources:resume",
     "remove": "sources:remove",
-    "export": "store:export",
-    "backup": "store:backup",
-    "restore": "store:restore",
-    "doctor": "store:doctor",
 }
-"""Commands that share a module. Any other has one of its own name."""
+"""Commands that are not the name of a module of their own name."""
+
+OLD = {
+    **{name: f"study {name}" for name in STUDIES},
+    **{name: f"store {name}" for name in ("export", "backup", "restore", "doctor")},
+    "subscribe": "notify add",
+    **{f"subscriptions {name}": f"notify {name}" for name in ("list", "change", "remove", "test")},
+    **{f"notifications {name}": f"notify {name}" for name in ("log", "retry")},
+    "notifications dead": "notify log --state dead",
+    **{f"user {name}": f"access {name}" for name in ("add", "list", "remove", "password")},
+    "token create": "access token",
+    "token list": "access tokens",
+    "token revoke": "access revoke",
+}
+"""Spellings of 0.1, and what they are now. They go with the next release."""
 
 
 class _Commands(Group):
@@ -100,12 +105,17 @@ class _Commands(Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         del ctx
-        if name not in COMMANDS:
-            return None
-        module, _, attribute = _TOGETHER.get(name, f"{name}:{name}").partition(":")
-        found = importlib.import_module(f"observant.cli.{module}")
-        command: click.Command = getattr(found, attribute)
-        return command
+        return _found(name) if name in COMMANDS or name == "completion" else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        for words in (args[:1], args[:2]):
+            if new := OLD.get(" ".join(words)):
+                click.echo(f"`observant {' '.join(words)}` is `observant {new}` now.", err=True)
+                args = [*new.split(), *args[len(words) :]]
+                break
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
@@ -113,6 +123,12 @@ class _Commands(Group):
         for section, commands in SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl([(f"{name:<{width}}", told) for name, told in commands.items()])
+
+
+def _found(name: str) -> click.Command:
+    module, _, attribute = _HOMES.get(name, f"{name}:{name}").partition(":")
+    command: click.Command = getattr(importlib.import_module(f"observant.cli.{module}"), attribute)
+    return command
 
 
 @click.group(

@@ -1,4 +1,4 @@
-"""`observant audit`: how current is an index that somebody else keeps?"""
+"""`observant study audit`: how current is an index that somebody else keeps?"""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def audit(
 
     \b
     Examples:
-      observant audit claims.csv
-      observant audit claims.csv --grace 0d,1d,7d,30d --json
-      observant audit claims.parquet --skew 1h --weibull 1.4 152.2d
-      observant audit --query news
+      observant study audit claims.csv
+      observant study audit claims.csv --grace 0d,1d,7d,30d --json
+      observant study audit claims.parquet --skew 1h --weibull 1.4 152.2d
+      observant study audit --query news
 
     An entry is current within a grace when every update it has missed is younger than the grace.
     Only the last update can be seen; older ones hide behind it, most of all for sources that change

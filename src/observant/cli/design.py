@@ -1,4 +1,4 @@
-"""`observant design`: how often, and how many times, must I look to know the rate?"""
+"""`observant study design`: how often, and how many times, must I look to know the rate?"""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ def design(
 
     \b
     I can make 10 visits. When, and what will I know?
-      observant design --rate 1/7d --visits 10
+      observant study design --rate 1/7d --visits 10
 
     \b
     I want the rate within 35 %, three times out of four. How many visits?
-      observant design --rate 1/7d --precision 35% --probability 75%
+      observant study design --rate 1/7d --precision 35% --probability 75%
 
     \b
     I visit 10 times, every 10 days. Is that good enough?
-      observant design --rate 1/7d --visits 10 --period 10d --precision 35%
+      observant study design --rate 1/7d --visits 10 --period 10d --precision 35%
 
     \b
     The server sends Last-Modified. What do I gain?
-      observant design --rate 1/7d --visits 10 --dated
+      observant study design --rate 1/7d --visits 10 --dated
 
     Prints what these visits will tell: bias, spread, and the best period.
 

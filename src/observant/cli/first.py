@@ -36,7 +36,7 @@ def what_next() -> str:
     try:
         sources, failing, visits, visited_at = _look(store)
     except sqlite3.Error as error:
-        doctor = {f"observant doctor --store {store}": "what is wrong with it?"}
+        doctor = {f"observant store doctor --store {store}": "what is wrong with it?"}
         return _told(f"{store} cannot be read as a store ({error}).", doctor)
     trouble = f", {failing:,} failing" if failing else ""
     seen = "no visit yet"
@@ -61,7 +61,7 @@ def _next(sources: int, failing: int, visits: int) -> dict[str, str]:
     if failing:
         steps["observant list --sort failed_in_row --descending"] = "which ones fail?"
     if visits:
-        steps["observant export visits.parquet"] = "the visit log, for all other commands"
+        steps["observant store export visits.parquet"] = "the visit log, for all other commands"
     return steps
 
 

@@ -1,4 +1,4 @@
-"""`observant intervals`: how long between updates? The whole distribution."""
+"""`observant study intervals`: how long between updates? The whole distribution."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def intervals(
 
     \b
     Examples:
-      observant intervals visits.csv --source https://a.example/
-      observant intervals visits.csv --source https://a.example/ --plot intervals.svg
-      observant intervals visits.csv --source S --method m6 --step 0.05d --max 10d --json
-      observant intervals visits.csv --group host
+      observant study intervals visits.csv --source https://a.example/
+      observant study intervals visits.csv --source https://a.example/ --plot intervals.svg
+      observant study intervals visits.csv --source S --method m6 --step 0.05d --max 10d --json
+      observant study intervals visits.csv --group host
 
     \b
     Methods:

@@ -1,4 +1,4 @@
-"""`observant subscribe`, `observant subscriptions` and `observant notifications`."""
+"""`observant notify add`, `observant notify` and `observant notify`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from observant.store import Delivery, StoredSubscription
 
-__all__ = ["notifications", "subscribe", "subscriptions"]
+__all__ = ["notify"]
 
 _what = together(
     click.option(
@@ -84,7 +84,20 @@ _what = together(
 """Add the options that say who is told of what, when, and how."""
 
 
-@click.command("subscribe", short_help="Be told of changes.")
+@click.group("notify", cls=Group, short_help="Who is told of what, and what could not be told?")
+def notify() -> None:
+    """Have people and programs told of changes: by webhook, e-mail, or Apprise.
+
+    \b
+    Examples:
+      observant notify add ops https://example.org/hook --topic failing
+      observant notify list
+      observant notify test ops
+      observant notify log --state dead
+    """
+
+
+@notify.command("add", short_help="Be told of changes.")
 @click.argument("name")
 @click.argument("channel")
 @_what
@@ -106,10 +119,10 @@ def subscribe(
 
     \b
     Examples:
-      observant subscribe ops https://example.org/hook --topic failing --topic recovered
-      observant subscribe me mailto:me@example.org --tag news --digest 1d --quiet 22:00-07:00
-      observant subscribe ada mailto:ada@example.org --source https://example.org/a --every 3d
-      observant subscribe law https://example.org/hook --term 'data protection' --magnitude 0.1
+      observant notify add ops https://example.org/hook --topic failing --topic recovered
+      observant notify add me mailto:me@example.org --tag news --digest 1d --quiet 22:00-07:00
+      observant notify add ada mailto:ada@example.org --source https://example.org/a --every 3d
+      observant notify add law https://example.org/hook --term 'data protection' --magnitude 0.1
     """
     from observant.notifications import checked
     from observant.store import Filter, Subscription
@@ -123,18 +136,7 @@ def subscribe(
     _tell(kept, "" if kept.secret == given.get("secret", "") else kept.secret, as_json)
 
 
-@click.group("subscriptions", cls=Group, short_help="Who is told of what?")
-def subscriptions() -> None:
-    """See who is told of what, try a channel, or stop telling.
-
-    \b
-    Examples:
-      observant subscriptions list
-      observant subscriptions test ops
-    """
-
-
-@subscriptions.command("list")
+@notify.command("list")
 @click.option("--owner", metavar="NAME", help="Whose subscription it is.")
 @store_options
 def list_(owner: str | None, store: str | None, config: str | None, as_json: bool) -> None:
@@ -142,7 +144,7 @@ def list_(owner: str | None, store: str | None, config: str | None, as_json: boo
 
     \b
     Examples:
-      observant subscriptions list
+      observant notify list
     """
     from observant.notifications import shown
 
@@ -166,7 +168,7 @@ def list_(owner: str | None, store: str | None, config: str | None, as_json: boo
     _print_rows(("name", "channel", "told of", "waiting", "sent", "dead", "state"), table)
 
 
-@subscriptions.command("change")
+@notify.command("change")
 @click.argument("name")
 @click.option(
     "--channel", metavar="CHANNEL", help="Another address. On another host it gets a new secret."
@@ -187,8 +189,8 @@ def change(
 
     \b
     Examples:
-      observant subscriptions change ops --digest 1h --topic failing --topic gone
-      observant subscriptions change ops --pause
+      observant notify change ops --digest 1h --topic failing --topic gone
+      observant notify change ops --pause
     """
     import msgspec
 
@@ -210,7 +212,7 @@ def change(
     _tell(kept, "" if kept.secret in known else kept.secret, as_json)
 
 
-@subscriptions.command("remove")
+@notify.command("remove")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @store_options
 def remove(names: tuple[str, ...], store: str | None, config: str | None, as_json: bool) -> None:
@@ -218,7 +220,7 @@ def remove(names: tuple[str, ...], store: str | None, config: str | None, as_jso
 
     \b
     Examples:
-      observant subscriptions remove ops
+      observant notify remove ops
     """
     from observant.errors import InputError
 
@@ -232,7 +234,7 @@ def remove(names: tuple[str, ...], store: str | None, config: str | None, as_jso
         click.echo(f"removed: {', '.join(names)}")
 
 
-@subscriptions.command("test")
+@notify.command("test")
 @click.argument("name")
 @allow_option
 @store_options
@@ -245,7 +247,7 @@ def try_out(
 
     \b
     Examples:
-      observant subscriptions test ops
+      observant notify test ops
     """
     from observant.notifications import Deliverer
 
@@ -269,23 +271,12 @@ def try_out(
         sys.exit(1)
 
 
-@click.group("notifications", cls=Group, short_help="What was told, and what could not be?")
-def notifications() -> None:
-    """See what was told to whom, and have what could not be told tried again.
-
-    \b
-    Examples:
-      observant notifications log
-      observant notifications retry --all
-    """
-
-
 _subscription_option = click.option(
     "--subscription", metavar="NAME", help="Only those of this subscription."
 )
 
 
-@notifications.command("log")
+@notify.command("log")
 @_subscription_option
 @click.option("--state", type=Choice(DELIVERY_STATES), help="Only those in this state.")
 @limit_option
@@ -302,28 +293,12 @@ def log(
 
     \b
     Examples:
-      observant notifications log --subscription ops --state waiting
+      observant notify log --subscription ops --state waiting
     """
     _show(store, config, as_json, subscription=subscription, state=state, limit=limit)
 
 
-@notifications.command("dead")
-@_subscription_option
-@limit_option
-@store_options
-def dead(
-    subscription: str | None, limit: int, store: str | None, config: str | None, as_json: bool
-) -> None:
-    """Show dead letters: what no receiver would take.
-
-    \b
-    Examples:
-      observant notifications dead
-    """
-    _show(store, config, as_json, subscription=subscription, state="dead", limit=limit)
-
-
-@notifications.command("retry", short_help="Have dead letters tried again.")
+@notify.command("retry", short_help="Have dead letters tried again.")
 @click.argument("ids", nargs=-1, type=int, metavar="[ID]...")
 @_subscription_option
 @click.option("--all", "all_", is_flag=True, help="All dead letters.")
@@ -340,8 +315,8 @@ def retry(
 
     \b
     Examples:
-      observant notifications retry 17 18
-      observant notifications retry --subscription ops
+      observant notify retry 17 18
+      observant notify retry --subscription ops
     """
     from observant.units import counted
 
@@ -378,7 +353,7 @@ def _tell(kept: StoredSubscription, secret: str, as_json: bool) -> None:
     click.echo(f"{kept.name} will be told by {shown(kept).channel}{paused}")
     if secret:
         click.echo(f"Its secret, shown this once: {secret}")
-    click.echo(f"Try it: observant subscriptions test {kept.name}")
+    click.echo(f"Try it: observant notify test {kept.name}")
 
 
 def _show(store: str | None, config: str | None, as_json: bool, **which: Any) -> None:

@@ -1,4 +1,4 @@
-"""`observant population`: how do the rates of a whole collection spread?"""
+"""`observant study population`: how do the rates of a whole collection spread?"""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def population(
 
     \b
     Examples:
-      observant population visits.parquet
-      observant population crawl-*.csv.gz --json > population.json
+      observant study population visits.parquet
+      observant study population crawl-*.csv.gz --json > population.json
 
     The mean times between updates of the sources are described by a Weibull distribution: its scale
     says how long they are, its shape how alike (below 1: a few fast sources among many slow ones).

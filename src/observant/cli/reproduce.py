@@ -1,4 +1,4 @@
-"""`observant reproduce`: rebuild the tables and figures of the papers."""
+"""`observant study reproduce`: rebuild the tables and figures of the papers."""
 
 from __future__ import annotations
 
@@ -73,11 +73,10 @@ def reproduce(
 
     \b
     Examples:
-      observant reproduce --list
-      observant reproduce cho-figure-7
-      observant reproduce 'brewington-figure-3*' --plot figures
-      observant reproduce cho-table-1 --traces traces --json
-      observant reproduce 'li-table-*' --traces edits.csv
+      observant study reproduce cho-figure-7
+      observant study reproduce 'brewington-figure-3*' --plot figures
+      observant study reproduce cho-table-1 --traces traces --json
+      observant study reproduce 'li-table-*' --traces edits.csv
     """
     from pathlib import Path
 

@@ -148,7 +148,7 @@ def simulate(
     truth.
 
     TRACE is a Parquet, CSV or JSON Lines file, or - for standard input, with a row for every
-    update (`observant trace` makes one):
+    update (`observant study trace` makes one):
 
     \b
       source      which one (or source_id)

@@ -7,13 +7,25 @@ from pathlib import Path
 
 import click
 
-from observant.cli.options import since_option
+from observant.cli.options import Group, since_option
 from observant.cli.store_options import new_file, opened, place, store_options, tell_disabled
 
-__all__ = ["backup", "doctor", "export", "restore"]
+__all__ = ["store_group"]
 
 
-@click.command("export", short_help="Write the visit log to a file.")
+@click.group("store", cls=Group, short_help="Export, back up, restore and check the store.")
+def store_group() -> None:
+    """Care for the store: write its visits to a file, back it up, restore it, check it.
+
+    \b
+    Examples:
+      observant store export visits.parquet
+      observant store backup observant.backup
+      observant store doctor
+    """
+
+
+@store_group.command("export", short_help="Write the visit log to a file.")
 @click.argument("file", type=click.Path(dir_okay=False))
 @since_option
 @store_options
@@ -27,10 +39,10 @@ def export(
 
     \b
     Examples:
-      observant export visits.parquet
-      observant export last-month.csv --since 30d
-      observant export changes.atom
-      observant export sources.opml
+      observant store export visits.parquet
+      observant store export last-month.csv --since 30d
+      observant store export changes.atom
+      observant store export sources.opml
     """
     from pathlib import Path
 
@@ -60,7 +72,7 @@ def export(
         click.echo(f"{counted(rows, what)} written to {file}.")
 
 
-@click.command("backup", short_help="Write the whole store to one file.")
+@store_group.command("backup", short_help="Write the whole store to one file.")
 @click.argument("file", type=click.Path(dir_okay=False))
 @store_options
 def backup(file: str, store: str | None, config: str | None, as_json: bool) -> None:
@@ -68,7 +80,7 @@ def backup(file: str, store: str | None, config: str | None, as_json: bool) -> N
 
     \b
     Examples:
-      observant backup copy.db
+      observant store backup copy.db
       observant list --store copy.db
     """
     from observant.cli.console import print_json
@@ -81,7 +93,7 @@ def backup(file: str, store: str | None, config: str | None, as_json: bool) -> N
         click.echo(f"{size:,} bytes written to {file}.")
 
 
-@click.command("restore", short_help="Fill a store from a backup.")
+@store_group.command("restore", short_help="Fill a store from a backup.")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--replace", is_flag=True, help="Replace what is in a store that is not empty.")
 @store_options
@@ -93,8 +105,8 @@ def restore(file: str, replace: bool, store: str | None, config: str | None, as_
 
     \b
     Examples:
-      observant restore copy.db --store new.db
-      observant restore copy.db --replace
+      observant store restore copy.db --store new.db
+      observant store restore copy.db --replace
     """
     from observant.cli.console import print_json
     from observant.units import counted
@@ -115,7 +127,7 @@ def restore(file: str, replace: bool, store: str | None, config: str | None, as_
         click.echo(f"{place(loaded.store)} now holds {counted(visits, 'visit')}.")
 
 
-@click.command("doctor", short_help="Is the store sound?")
+@store_group.command("doctor", short_help="Is the store sound?")
 @click.option("--repair", is_flag=True, help="Mend what can be mended.")
 @store_options
 def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -> None:
@@ -125,8 +137,8 @@ def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -
 
     \b
     Examples:
-      observant doctor
-      observant doctor --repair
+      observant store doctor
+      observant store doctor --repair
     """
     import msgspec
 

@@ -1,4 +1,4 @@
-"""`observant trace`: real update times, from what is at hand."""
+"""`observant study trace`: real update times, from what is at hand."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def trace() -> None:
 
     \b
     Examples:
-      observant trace visits visits.parquet -o history.parquet
-      observant trace git ~/src/website -o website.parquet
-      observant trace sample --rates 0.02,0.2 --sources 1000 --horizon 1y -o made.parquet
-      observant trace show website.parquet
+      observant study trace visits visits.parquet -o history.parquet
+      observant study trace git ~/src/website -o website.parquet
+      observant study trace sample --rates 0.02,0.2 --sources 1000 --horizon 1y -o made.parquet
+      observant study trace show website.parquet
 
     `observant simulate` then says what a policy would have achieved on it.
     """
@@ -89,8 +89,8 @@ def visits(
 
     \b
     Examples:
-      observant trace visits visits.parquet -o history.parquet
-      observant trace visits visits.parquet --hidden --sources 10000 -o history.parquet
+      observant study trace visits visits.parquet -o history.parquet
+      observant study trace visits visits.parquet --hidden --sources 10000 -o history.parquet
     """
     from dataclasses import replace
 
@@ -146,8 +146,8 @@ def git(
 
     \b
     Examples:
-      observant trace git ~/src/website -o website.parquet
-      observant trace git . --under docs --largest-commit 100
+      observant study trace git ~/src/website -o website.parquet
+      observant study trace git . --under docs --largest-commit 100
     """
     from observant.formats import format_of
     from observant.simulation.traces import trace_of_git
@@ -175,7 +175,7 @@ def releases(files: tuple[str, ...], output: str, as_json: bool) -> None:
 
     \b
     Examples:
-      observant trace releases left-pad.json requests.json -o packages.parquet
+      observant study trace releases left-pad.json requests.json -o packages.parquet
     """
     from observant.formats import format_of
     from observant.simulation.traces import read_releases
@@ -238,8 +238,8 @@ def sample(
 
     \b
     Examples:
-      observant trace sample --rates 0.02,0.2 --sources 1000 --horizon 1y -o made.parquet
-      observant trace sample --process weibull --shape 0.5 --rates 1/7d -o bursty.parquet
+      observant study trace sample --rates 0.02,0.2 --sources 1000 --horizon 1y -o made.parquet
+      observant study trace sample --process weibull --shape 0.5 --rates 1/7d -o bursty.parquet
     """
     import numpy as np
 
@@ -273,7 +273,7 @@ def show(file: str, as_json: bool) -> None:
 
     \b
     Examples:
-      observant trace show website.parquet
+      observant study trace show website.parquet
     """
     from observant.simulation.traces import read_trace
 

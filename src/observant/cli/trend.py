@@ -1,4 +1,4 @@
-"""`observant trend`: is it changing more, or less, than it did?"""
+"""`observant study trend`: is it changing more, or less, than it did?"""
 
 from __future__ import annotations
 
@@ -145,10 +145,10 @@ def trend(
 
     \b
     Examples:
-      observant trend updates.csv
-      observant trend visits.csv --source https://example.org/ --plot trend.svg
-      observant trend visits.csv --source https://example.org/ --window 2026-01 --json
-      observant trend visits.csv --window '*-01' --season weekday
+      observant study trend updates.csv
+      observant study trend visits.csv --source https://example.org/ --plot trend.svg
+      observant study trend visits.csv --source https://example.org/ --window 2026-01 --json
+      observant study trend visits.csv --window '*-01' --season weekday
     """
     from observant.formats import format_of
 

@@ -1,4 +1,4 @@
-"""How `observant trend` shows what it found: tables for people, plain values for machines."""
+"""How `observant study trend` shows what it found: tables for people, plain values for machines."""
 
 from __future__ import annotations
 

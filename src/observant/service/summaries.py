@@ -190,7 +190,7 @@ class PopulationView(Answer, frozen=True, kw_only=True):
     sampled: int | None = None
     visits: int | None = None
     fits: dict[str, Any] | None = None
-    """Weibull and nonparametric descriptions of the rates, as `observant population --json`."""
+    """Descriptions of the rates, as `observant study population --json` gives them."""
     hours_of_week: tuple[float, ...] = ()
     """Changes by hour of the week, Monday 00:00 UTC first."""
     hours_from: str = ""

@@ -4,7 +4,7 @@ A commit is no visit: nobody looked and found nothing between two of them. It is
 files it touched (in a repository that a scraper fills, a visit that found a change). So a history
 is change-only evidence. For users who accept that the commits are all updates there were
 (``every-change-seen``) it is a complete history of each file, and is put into the log as that
-(`histories`). To try policies on it, `observant trace git` keeps it as what it is, a trace.
+(`histories`). To try policies on it, `observant study trace git` keeps it as what it is, a trace.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Everything that people have entered, as one JSON document: out, and in again without loss.
 
 The document holds sources with their settings, subscriptions, and the settings changed while it
-ran. Visits are not in it (that is `observant export` and `observant backup`), nor are accounts.
+ran. Visits are not in it (that is `observant store export` and `observant store backup`), nor are
+accounts.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _places(names: list[str], file: str) -> dict[str, str]:
     """Which columns hold the source and the time."""
     if set(_OF_VISITS) & set(names):
         raise InputError(
-            "is a log of visits, not of updates; `observant trace visits` makes a trace of it",
+            "is a log of visits, not of updates; make a trace: `observant study trace visits`",
             file=file,
         )
     places = {}
