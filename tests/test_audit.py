@@ -1,14 +1,23 @@
 """The audit against indexes that were simulated, whose true currency is known."""
 
+import asyncio
+import json
+from email.utils import formatdate
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from observant.cli.audit import audit as audit_command
 from observant.currency import WeibullPopulation, currency, required_period
 from observant.currency.audit import COLUMNS, Claims, audit_claims, forgiven
 from observant.currency.audit import hidden as aliasing_module
 from observant.errors import EstimationError, InputError
+from observant.observer.query_sample import AskedIndex, ask_indexes, read_indexes
+
+from .observer_world import Site, transport_to
 
 NOW = 20_000.0
 GRACES = np.array([0.0, 1.0, 3.0, 10.0, 20.0])
@@ -312,3 +321,99 @@ def test_the_answer_is_a_table_and_reads_well():
     assert "looks at each source every" in str(answer)
     assert repr(answer).startswith("<Audit: 100 rows")
     assert len(answer.to_dict()["currency"]) == len(GRACES)
+
+
+# -- several indexes ------------------------------------------------------------------------------
+
+
+def engines(site, days_behind):
+    """Engines that list the same pages, with dates so many days behind."""
+    old = 1_700_000_000
+    for k in range(6):
+        modified = formatdate(old + k * 86_400, usegmt=True)
+        answer = (200, {"Content-Type": "text/html", "Last-Modified": modified}, b"<p>page</p>")
+        site.pages[f"/page{k}"] = lambda _headers, answer=answer: answer
+    indexes = {}
+    for name, behind in days_behind.items():
+        for q in range(3):
+            items = "".join(
+                f"<li><a href='http://p.example/page{k}'>page</a> <time datetime='"
+                f"{np.datetime64(old + (k - behind) * 86_400, 's')}Z'></time></li>"
+                for k in (2 * q, 2 * q + 1)
+            )
+            site.serve(f"/{name}?q=word+{q}", f"<ul>{items}</ul>")
+        indexes[name] = AskedIndex(
+            url=f"http://{name}.example/{name}?q={{query}}", items="li", date="time"
+        )
+    return indexes
+
+
+def test_indexes_are_asked_the_same_random_queries_and_every_page_once():
+    site = Site()
+    indexes = engines(site, {"fresh": 0, "stale": 9})
+
+    async def main():
+        async with transport_to(site.port) as transport:
+            words = [f"word {q}" for q in range(3)]
+            few = await ask_indexes(transport, indexes, words, sample=2, seed=3)
+            asked = {
+                name: {p for p, _ in site.seen if p.startswith(f"/{name}")} for name in indexes
+            }
+            pages = [path for path, _ in site.seen if path.startswith("/page")]
+            return few, asked, pages, await ask_indexes(transport, indexes, words, sample=9)
+
+    few, asked, pages, found = asyncio.run(main())
+    site.close()
+    assert [len(claims.source) for claims in few.values()] == [4, 4]
+    assert {p.partition("?")[2] for p in asked["fresh"]} == {
+        p.partition("?")[2] for p in asked["stale"]
+    }
+    assert len(pages) == len(set(pages)) == 4
+    assert (found["fresh"].claimed == found["fresh"].actual).all()
+    np.testing.assert_allclose(found["stale"].actual - found["stale"].claimed, 9.0)
+    assert any("6 results of 3 queries" in note for note in found["fresh"].notes)
+
+
+def test_an_index_without_dates_or_answers_is_named():
+    site = Site()
+    index = AskedIndex(url="http://x.example/none?q={query}", items="li", date="time")
+
+    async def main():
+        async with transport_to(site.port) as transport:
+            await ask_indexes(transport, {"x": index}, ["a"], sample=1)
+
+    with pytest.raises(InputError, match="index 'x': of 0 results"):
+        asyncio.run(main())
+    site.close()
+    with pytest.raises(InputError, match="query"):
+        AskedIndex(url="http://x.example/", items="li")
+
+
+def test_a_file_of_indexes_is_checked(tmp_path):
+    good = tmp_path / "good.toml"
+    good.write_text('[a]\nurl = "https://a.example/?q={query}"\nitems = "li"\ndate = "time"\n')
+    assert read_indexes(str(good))["a"].rules.may_be_empty
+    for text, said in (("", "names no index"), ("[a", "not TOML"), ('[a]\nitems="li"', r"\[a\]")):
+        bad = tmp_path / "bad.toml"
+        bad.write_text(text)
+        with pytest.raises(InputError, match=said):
+            read_indexes(str(bad))
+    with pytest.raises(InputError, match=r"nowhere\.toml: cannot be read"):
+        read_indexes(str(tmp_path / "nowhere.toml"))
+
+
+def test_several_files_of_claims_are_compared(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, behind in (("a.csv", 0), ("b.csv", 30)):
+        rows = [
+            f"s{k},{1e9 - behind * 86_400 * (k % 2)},{1e9},{1e9 + 86_400 * 40}" for k in range(40)
+        ]
+        (tmp_path / name).write_text(f"{','.join(COLUMNS)}\n" + "\n".join(rows) + "\n")
+    told = CliRunner().invoke(audit_command, ["a.csv", "b.csv", "--resamples", "5"])
+    assert told.exit_code == 0, told.output
+    assert "a.csv" in told.output
+    assert "40, 20 stale" in told.output
+    both = CliRunner().invoke(audit_command, ["a.csv", "b.csv", "--resamples", "5", "--json"])
+    assert set(json.loads(both.output)) == {"a.csv", "b.csv"}
+    drawn = ["a.csv", "b.csv", "--resamples", "5", "--plot", "audit.svg"]
+    assert CliRunner().invoke(audit_command, drawn).exit_code == 0

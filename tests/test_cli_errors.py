@@ -399,7 +399,7 @@ STORED = [
 ARGUMENTS = {
     "SOURCE": "a.example", "SOURCES": "a.example", "NAME": "x", "NAMES": "x", "URL": "https://x.example/",
     "CHANNEL": "https://x.example/", "FILE": "made.xyz", "NUMBER": "1", "IDS": "1",
-    "ADDRESSES": "https://x.example/", "FILES": "visits.csv",
+    "ADDRESSES": "https://x.example/", "FILES": "visits.csv", "CLAIMS": "claims.csv",
 }  # fmt: skip
 
 
@@ -417,7 +417,7 @@ def called(words):
 def test_a_store_that_cannot_be_used_is_named(words):
     given = called(words)
     if words == ("study", "audit"):
-        given += ["--query", "x"]
+        given = ["study", "audit", "--query", "x"]
     if words == ("settings", "change"):
         given += ["--budget", "9/day"]
     if words == ("settings", "import"):

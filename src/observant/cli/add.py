@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -173,19 +172,12 @@ def add(
 
 def _listed(file: str, kind: str, tags: tuple[str, ...], common: dict[str, Any]) -> list[Source]:
     """Sources of a list: an address a line, then tags; # begins a comment."""
-    from pathlib import Path
-
+    from observant.cli.console import text_of
     from observant.errors import InputError
     from observant.observer.program import describe
 
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=file) from error
-    except UnicodeDecodeError as error:
-        raise InputError("this is not text in UTF-8", file=file) from error
     sources = []
-    for row, line in enumerate(text.splitlines(), 1):
+    for row, line in enumerate(text_of(file).splitlines(), 1):
         words = line.replace(",", " ").split()
         if not words or words[0].startswith("#"):
             continue

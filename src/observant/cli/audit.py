@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import named_format, print_json
+from observant.cli.console import named_format, print_json, print_table
 from observant.cli.options import (
+    allow_option,
     confidence_option,
     format_option,
     plot_option,
@@ -18,16 +19,39 @@ from observant.cli.options import (
 )
 from observant.cli.store_options import opened, store_options
 from observant.cli.values import DURATION, DURATIONS, Integer, Number
+from observant.units import format_duration
 
 if TYPE_CHECKING:
-    from observant.currency.audit import Claims
+    from observant.currency.audit import Audit, Claims
 
 __all__ = ["audit"]
 
 
 @click.command("audit", short_help="How current is an index that somebody else keeps?")
-@click.argument("claims", metavar="[CLAIMS]", required=False)
-@click.option("--query", metavar="NAME", help="Audit the results of a standing query instead.")
+@click.argument("claims", metavar="[CLAIMS]...", nargs=-1)
+@click.option(
+    "--query",
+    "queries",
+    metavar="NAME",
+    multiple=True,
+    help="Audit the results of a standing query instead; may be given again.",
+)
+@click.option(
+    "--indexes",
+    metavar="FILE",
+    help="Put random queries to these indexes: TOML, a table each with url, items, date.",
+)
+@click.option(
+    "--terms", metavar="FILE", help="With --indexes: the queries to draw from, one a line."
+)
+@click.option(
+    "--sample",
+    type=Integer(1),
+    default=20,
+    show_default=True,
+    help="With --indexes: how many queries each index gets, the same for all.",
+)
+@allow_option
 @click.option(
     "--grace",
     type=DURATIONS,
@@ -65,8 +89,12 @@ __all__ = ["audit"]
 @plot_option("currency against the grace")
 @store_options
 def audit(
-    claims: str | None,
-    query: str | None,
+    claims: tuple[str, ...],
+    queries: tuple[str, ...],
+    indexes: str | None,
+    terms: str | None,
+    sample: int,
+    allow: tuple[str, ...],
     store: str | None,
     config: str | None,
     grace: list[float],
@@ -80,6 +108,8 @@ def audit(
 ) -> None:
     """Measure how current an index is, from the dates it claims.
 
+    Several are compared: files, standing queries, or --indexes that random queries are put to.
+
     CLAIMS is a Parquet, CSV or JSON Lines file (also .gz, .zst), or - for standard input, one row
     for each entry looked at:
 
@@ -91,10 +121,10 @@ def audit(
 
     \b
     Examples:
-      observant study audit claims.csv
       observant study audit claims.csv --grace 0d,1d,7d,30d --json
       observant study audit claims.parquet --skew 1h --weibull 1.4 152.2d
       observant study audit --query news
+      observant study audit --indexes engines.toml --terms queries.txt --sample 50
 
     An entry is current within a grace when every update it has missed is younger than the grace.
     Only the last update can be seen; older ones hide behind it, most of all for sources that change
@@ -109,21 +139,27 @@ def audit(
     """
     from observant.currency.audit import audit_claims
 
-    if (claims is None) == (query is None):
-        raise click.UsageError("give either a file of claims, or --query NAME")
-    answer = audit_claims(
-        _read_claims(claims, format_, time_unit)
-        if claims is not None
-        else _query_claims(query or "", store, config),
-        grace,
-        skew=skew,
-        population=weibull,
-        **options,
-    )
+    if bool(claims) + bool(queries) + (indexes is not None) != 1:
+        raise click.UsageError("give either files of claims, --query NAME, or --indexes FILE")
+    if (indexes is None) != (terms is None):
+        raise click.UsageError("--indexes and --terms go together")
+    if indexes is not None:
+        found = _asked(indexes, terms or "", sample, options["seed"], config, allow)
+    else:
+        found = {name: _query_claims(name, store, config) for name in queries}
+        found |= {name: _read_claims(name, format_, time_unit) for name in claims}
+    answers = {
+        name: audit_claims(one, grace, skew=skew, population=weibull, **options)
+        for name, one in found.items()
+    }
     if plot is not None:
         from observant.figures import audit_figure, save
 
-        save(audit_figure(answer), plot)
+        save(audit_figure(answers), plot)
+    if len(answers) > 1:
+        _compare(answers, as_json)
+        return
+    (answer,) = answers.values()
     if as_json:
         print_json(answer.to_dict())
         return
@@ -131,6 +167,70 @@ def audit(
     click.echo(str(answer))
     for note in answer.notes:
         click.echo(f"note: {note}")
+
+
+def _compare(answers: dict[str, Audit], as_json: bool) -> None:
+    """Several indexes side by side, a row a grace."""
+    if as_json:
+        print_json({name: answer.to_dict() for name, answer in answers.items()})
+        return
+    first = next(iter(answers.values()))
+    rows = [
+        (
+            format_duration(grace),
+            *(f"{a.alpha[i]:.3f} ({a.low[i]:.3f} to {a.high[i]:.3f})" for a in answers.values()),
+        )
+        for i, grace in enumerate(first.grace_days.tolist())
+    ]
+    rows.append(
+        (
+            f"{first.target:g} at",
+            *(_reached(a) for a in answers.values()),
+        )
+    )
+    rows.append(("entries", *(f"{a.rows_used:,}, {a.stale:,} stale" for a in answers.values())))
+    print_table(("grace", *answers), rows)
+    for name, answer in answers.items():
+        for note in answer.notes:
+            click.echo(f"note: {name}: {note}")
+
+
+def _reached(answer: Audit) -> str:
+    return format_duration(answer.crossing_days) if answer.crossing_days >= 0 else "?"
+
+
+def _asked(
+    indexes: str, terms: str, sample: int, seed: int, config: str | None, allow: tuple[str, ...]
+) -> dict[str, Claims]:
+    import asyncio
+
+    from observant.cli.console import progress_bar, text_of
+    from observant.errors import InputError
+    from observant.observer.config import load_config
+    from observant.observer.query_sample import ask_indexes, read_indexes
+    from observant.observer.shards import make_transport
+
+    known, words = read_indexes(indexes), text_of(terms).splitlines()
+    words = [word.strip() for word in words if word.strip()]
+    if not words:
+        raise InputError("has no query", file=terms)
+    loaded = load_config(config, {"allow": allow} if allow else {})
+
+    async def ask() -> dict[str, Claims]:
+        with progress_bar("asking", "percent", 100) as advance:
+            done = 0
+
+            def tick(share: float) -> None:
+                nonlocal done
+                advance(int(100 * share) - done)
+                done = int(100 * share)
+
+            async with make_transport(loaded) as transport:
+                return await ask_indexes(
+                    transport, known, words, sample=sample, seed=seed, tick=tick
+                )
+
+    return asyncio.run(ask())
 
 
 def _query_claims(name: str, store: str | None, config: str | None) -> Claims:

@@ -32,6 +32,7 @@ __all__ = [
     "progress_bar",
     "read_log",
     "terminal",
+    "text_of",
     "when",
     "wide_enough",
 ]
@@ -133,6 +134,20 @@ def when(option: str, text: str) -> dt.datetime:
             f"{option}: this is not a time: {text!r}; write 2026-01-31, 2026-01-31T12:00Z, or "
             "30d for 30 days ago"
         ) from None
+
+
+def text_of(file: str) -> str:
+    """The text of a file, - for standard input."""
+    from pathlib import Path
+
+    from observant.errors import InputError
+
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file) from error
+    except UnicodeDecodeError as error:
+        raise InputError("this is not text in UTF-8", file=file) from error
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,21 +114,33 @@ def budget_figure(plan: Plan) -> alt.LayerChart:
     return chart
 
 
-def audit_figure(audit: Audit) -> alt.LayerChart:
-    """Currency of an index against the grace: corrected with its band, and as others count it."""
+def audit_figure(audits: Audit | Mapping[str, Audit]) -> alt.LayerChart:
+    """Currency against the grace: of one index, corrected with its band and as others count it; of
+    several, corrected, side by side (figure 3.26).
+    """
     import altair as alt
 
+    several = audits if isinstance(audits, Mapping) else {"": audits}
     names = {
         "alpha": "corrected for aliasing",
         "printed": "as printed (3.20)",
         "uncorrected": "uncorrected",
     }
-    rows = list(audit.rows())
+    rows = [row for one in several.values() for row in one.rows()]
     lines = [
         {"grace": row["grace_days"], "alpha": row[name], "count": label}
         for name, label in names.items()
         for row in rows
     ]
+    colours = [COLOURS["ok"], COLOURS["too-few"], COLOURS["always-changed"]]
+    if len(several) > 1:
+        lines = [
+            {"grace": row["grace_days"], "alpha": row["alpha"], "count": name}
+            for name, one in several.items()
+            for row in one.rows()
+        ]
+        names, rows = {name: name for name in several}, []
+        colours = SERIES[: len(several)]
     x = alt.X("grace:Q", title="grace, days", scale=alt.Scale(type="symlog", constant=1))
     band = (
         alt.Chart(data([{"grace": r["grace_days"], **r} for r in rows]), width=560, height=300)
@@ -145,13 +158,14 @@ def audit_figure(audit: Audit) -> alt.LayerChart:
                 sort=list(names.values()),
                 scale=alt.Scale(
                     domain=list(names.values()),
-                    range=[COLOURS["ok"], COLOURS["too-few"], COLOURS["always-changed"]],
+                    range=colours,
                 ),
                 legend=alt.Legend(title=None, orient="bottom"),
             ),
             tooltip=["count:N", "grace:Q", alt.Tooltip("alpha:Q", format=".3f")],
         )
     )
-    title = f"How current is the index? {audit.rows_used:,} entries looked at"
+    looked_at = sum(one.rows_used for one in several.values())
+    title = f"How current is the index? {looked_at:,} entries looked at"
     chart: alt.LayerChart = styled((band + curves).properties(title=title))
     return chart
