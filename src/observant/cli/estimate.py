@@ -52,6 +52,19 @@ _ORDERS = ("source", "rate", "visits", "changes")
     type=Choice(RATE_METHODS),
     help="How to estimate; see above.  [default: auto, with --group: pooled]",
 )
+@click.option(
+    "--prior",
+    metavar="LAW",
+    help="A prior of your own instead of a method: gamma:2,1/7d (shape and mean), "
+    "lognormal:1/7d,1.5 (median and sigma), uniform:LOW,HIGH, loguniform:LOW,HIGH, beta:1,1.",
+)
+@click.option(
+    "--point",
+    type=Choice(("mean", "map")),
+    default="mean",
+    show_default=True,
+    help="Of the posterior that --prior gives: its mean, or its most likely rate.",
+)
 @group_option()
 @confidence_option
 @click.option(
@@ -80,6 +93,8 @@ _ORDERS = ("source", "rate", "visits", "changes")
 def estimate(
     visits: tuple[str, ...],
     method: str | None,
+    prior: str | None,
+    point: str,
     group: str | None,
     confidence: float,
     use_first_age: bool,
@@ -105,6 +120,7 @@ def estimate(
     Examples:
       observant estimate visits.csv
       observant estimate crawl-*.parquet --method pooled --group host -o rates.parquet
+      observant estimate visits.csv --prior gamma:2,1/7d --point map
       observant estimate - --format jsonl -o rates.parquet < visits.jsonl
       observant estimate crawl.parquet --engine disk --memory 4GB -o rates.parquet
 
@@ -126,6 +142,14 @@ def estimate(
 
     if output and not _is_folder(output, engine):
         format_of(output)  # a bad name is better found before the work than after
+    own = None
+    if prior is not None:
+        from observant.estimation.bayes import BayesEstimator
+
+        if method or engine in {"disk", "spark"}:
+            raise click.UsageError("--prior is a method of its own, in memory")
+        own = BayesEstimator(prior, point, confidence)  # type: ignore[arg-type]
+        method, engine = own.name, "memory"
     method = method or ("pooled" if group else "auto")
     if group and not method.startswith("pooled"):
         # To standard error: a program may read the answer.
@@ -153,7 +177,7 @@ def estimate(
     with progress_bar("estimating", "sources", total=len(log.sources)) as advance:
         table = estimate_rates(
             log,
-            method,
+            own or method,
             confidence=confidence,
             use_first_age=use_first_age,
             zero_truncated=zero_truncated,
