@@ -125,13 +125,14 @@ class BayesEstimator:
                 return np.asarray((1 - quiet) ** (first - 1) * quiet**second)
         if law == "gamma":
             logs = (first - 1) * np.log(GRID) - first * GRID / second
-            return np.exp(logs - logs.max())[None, :]
-        if law == "lognormal":
-            return (np.exp(-0.5 * (np.log(GRID / first) / second) ** 2) / GRID)[None, :]
-        inside = (first <= GRID) & (second >= GRID)
-        if not inside.any():
-            raise InputError(f"{self.prior!r} holds no rate: the lower one comes first")
-        return (inside / (GRID if law == "loguniform" else 1.0))[None, :]
+        elif law == "lognormal":
+            logs = -0.5 * (np.log(GRID / first) / second) ** 2 - np.log(GRID)
+        else:
+            logs = -np.log(GRID) if law == "loguniform" else np.zeros(len(GRID))
+            logs = np.where((first <= GRID) & (second >= GRID), logs, -np.inf)
+            if np.isinf(logs).all():
+                raise InputError(f"{self.prior!r} holds no rate: the lower one comes first")
+        return np.asarray(np.exp(logs - logs.max()))[None, :]
 
 
 def _number(law: str, text: str, place: int) -> float:
