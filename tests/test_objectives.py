@@ -16,6 +16,7 @@ from observant.planning.objectives import (
     RenewalObjective,
     objective,
 )
+from observant.planning.objectives.numerics import COMPILED_FROM
 from observant.processes import Weibull
 
 RATES = np.array([1e-4, 0.03, 0.5, 2.0, 40.0])
@@ -188,3 +189,18 @@ def test_bad_posteriors():
         PosteriorMean("freshness", [1.0, 2.0], [[0.2, 0.3, 0.5]])
     with pytest.raises(InputError, match="entry for each source"):
         Custom(lambda s: s)
+
+
+@pytest.mark.parametrize("grace", [0.0, 0.3])
+@pytest.mark.parametrize("one_grid", [True, False])
+def test_the_compiled_mean_index_is_that_of_the_formula(grace, one_grid):
+    rng = np.random.default_rng(3)
+    rates = 10.0 ** rng.uniform(-4, 2, (2000, 16))
+    rates[5, 3], weights = 0.0, rng.dirichlet(np.ones(16), 2000)
+    weights[:, 2] = 0.0
+    mean = PosteriorMean("currency", rates[5] if one_grid else rates, weights, grace)
+    assert mean.weights.size >= COMPILED_FROM
+    few = [mean.select(slice(first, first + 100)) for first in range(0, 2000, 100)]
+    for s in (10.0 ** rng.uniform(-5, 6, 2000), np.full(2000, np.inf), np.zeros(2000)):
+        plain = np.concatenate([part.index(s[i * 100 :][:100]) for i, part in enumerate(few)])
+        np.testing.assert_allclose(mean.index(s), plain, rtol=1e-13)

@@ -18,6 +18,7 @@ from observant.planning.objectives.index import (
     checked_grace,
     checked_rates,
 )
+from observant.planning.objectives.numerics import COMPILED_FROM
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,6 +137,14 @@ class PosteriorMean(Objective):
         return np.maximum(square - self.mean_penalty(period) ** 2, 0.0)
 
     def index(self, s: ArrayLike) -> Array:
+        compiled = self.kind in {"freshness", "currency"} and isinstance(self.weights, np.ndarray)
+        if compiled and self.weights.size >= COMPILED_FROM:
+            from observant.planning.objectives import kernels
+
+            s, answer = np.broadcast_to(np.asarray(s, float), len(self)), np.empty(len(self))
+            grid, grace = np.atleast_2d(self.grid), np.atleast_1d(self.grace)
+            kernels.mean_currency_index(s, grid, self.weights, grace, answer)
+            return answer
         return self._average(lambda known, s: known.index(s), s)
 
     @property

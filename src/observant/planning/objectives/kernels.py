@@ -5,7 +5,10 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["currency_crossing"]
+__all__ = ["currency_crossing", "mean_currency_index"]
+
+_SERIES = np.array([(n - 1) / math.factorial(n) for n in range(19, 1, -1)])
+"""1 − (1 + x)e⁻ˣ = Σ (n − 1)(−x)ⁿ/n!, the last first: for small x, where the left side is lost."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -52,3 +55,25 @@ def _less_log(u):
     for n in (15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0):
         tail = zz * tail + 1.0 / n
     return u * z - 2.0 * z * zz * tail
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def mean_currency_index(s, rates, weights, grace, answer):
+    """The currency index of each source, averaged over its rates; see `averaged`."""
+    to_rates, to_grace = min(len(rates) - 1, 1), min(grace.size - 1, 1)  # one stands for all
+    for i in range(len(weights)):
+        beta = grace[i * to_grace]
+        late = max(s[i] - beta, 0.0)
+        answer[i] = 0.0
+        for j in range(weights.shape[1]):
+            rate = rates[i * to_rates, j]
+            if weights[i, j] > 0.0 and rate > 0.0:
+                x = min(rate * late, 800.0)
+                gone = -math.expm1(-x)
+                gain = gone - x * math.exp(-x)
+                if x < 1.0:
+                    gain = 0.0
+                    for k in range(_SERIES.size):
+                        gain = _SERIES[k] - x * gain
+                    gain *= x * x
+                answer[i] += weights[i, j] * (gain / rate + beta * gone)

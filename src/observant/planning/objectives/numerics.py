@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "COMPILED_FROM",
     "crossing",
     "currency_crossing",
     "ein",
@@ -23,8 +24,8 @@ __all__ = [
 Array: TypeAlias = NDArray[np.float64]
 
 _STEPS = 60
-_COMPILED_FROM = 30_000
-"""Below so many sources, NumPy answers sooner than numba can load."""
+COMPILED_FROM = 30_000
+"""Below so many values, NumPy answers sooner than numba can load."""
 # The error left after a step is of the order of its third (Halley) or second power (Newton).
 _CLOSE_FOR_HALLEY = 1e-5
 _CLOSE_FOR_NEWTON = 1e-8
@@ -55,7 +56,7 @@ def currency_crossing(
     where the left side is convex and rises, so Newton's (here Halley's)
     steps cannot fail. `start` is a guess of the answer.
     """
-    if rates.ndim == 1 and rates.size >= _COMPILED_FROM and price.shape in {(), rates.shape}:
+    if rates.ndim == 1 and rates.size >= COMPILED_FROM and price.shape in {(), rates.shape}:
         from observant.planning.objectives import kernels
 
         answer = np.empty(rates.shape)
