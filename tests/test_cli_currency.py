@@ -1,6 +1,7 @@
 """`observant currency` as people type it."""
 
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -16,7 +17,7 @@ WEB = ["--weibull", "1.4", "152.2d"]
 
 
 def run(*arguments):
-    result = CliRunner().invoke(currency, arguments, catch_exceptions=False)
+    result = CliRunner().invoke(currency, [str(a) for a in arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -35,6 +36,21 @@ def test_units_are_those_of_the_package():
     assert json.loads(run("--rate", "1/week", "--period", "48h", "--grace", "12h", "--json")) == (
         json.loads(days)
     )
+
+
+def test_time_to_live(tmp_path):
+    """The last answer served is stale with the risk: 1 − e^(−λt) = 5 %."""
+    told = json.loads(run("--rate", "2/day", "--risk", "5%", "--json"))
+    assert told["time_to_live_days"] == pytest.approx(-math.log(0.95) / 2)
+    assert told["max_age_seconds"] == int(-math.log(0.95) / 2 * 86_400)
+    (tmp_path / "r.csv").write_text("source,rate_per_day\na,1\nb,0.01\nnever,0\n")
+    out = run("--rates", tmp_path / "r.csv", "--risk", "5%", "-o", tmp_path / "ttl.csv")
+    assert "sources            3" in out
+    rows = (tmp_path / "ttl.csv").read_text().splitlines()
+    assert rows[1].startswith('"a",0.0512')
+    assert rows[3].endswith(",2147483648")  # for ever, in the words of RFC 9111
+    rows = json.loads(run("--rates", tmp_path / "r.csv", "--risk", "5%", "--grace", "1d", "--json"))
+    assert rows[0]["time_to_live_days"] == pytest.approx(1 - math.log(0.95))
 
 
 def test_a_population():

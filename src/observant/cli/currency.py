@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.console import print_json
-from observant.cli.options import grace_option, json_option, plot_option, weibull_option
-from observant.cli.values import DURATION, RATE, SIZE, Number
+from observant.cli.options import (
+    grace_option,
+    json_option,
+    output_option,
+    plot_option,
+    weibull_option,
+)
+from observant.cli.values import DURATION, RATE, SHARE, SIZE, Number
 from observant.errors import InputError
 from observant.units import format_duration, format_rate, format_share
 
@@ -40,6 +46,11 @@ _YEAR = 365.25
     metavar="ALPHA",
     help="A wanted currency, 0 to 1, instead of a period: answers with the longest period.",
 )
+@click.option(
+    "--risk",
+    type=SHARE,
+    help="How often a cached copy may be stale: 5%. Answers with its time to live.",
+)
 @grace_option(default="0d")
 @click.option(
     "--pages",
@@ -63,6 +74,7 @@ _YEAR = 365.25
     default=0.0,
     help="How fast the collection grows while the visits do not: 0.00176, 1/568d.  [default: 0]",
 )
+@output_option("the time to live of every source (--rates and --risk)")
 @plot_option("currency against the period")
 @json_option
 def currency(
@@ -71,11 +83,13 @@ def currency(
     rates: str | None,
     period: float | None,
     target: float | None,
+    risk: float | None,
     grace: float,
     pages: float | None,
     page_size: int | None,
     variation: float,
     growth: float,
+    output: str | None,
     as_json: bool,
     plot: str | None,
 ) -> None:
@@ -91,10 +105,13 @@ def currency(
       observant currency --rate 0.3 --period 10d --grace 2d
       observant currency --rates rates.parquet --period 1mo --grace 1w
       observant currency --weibull 1.4 152.2d --grace 1d --target 0.95 --pages 8e8 --page-size 12kB
+      observant currency --rates rates.parquet --risk 5% -o times-to-live.csv
 
     The first is one source that changes every three days or so, visited every ten, two days late
     allowed. The second is a collection that is visited once a month. The third asks how often the
-    web must be visited so that 95 % of it is at most a day late, and at what cost.
+    web must be visited so that 95 % of it is at most a day late, and at what cost. The fourth is
+    for a cache: how long each source may be served after a fetch, in seconds for Cache-Control, so
+    that even the last answer is stale in 5 % of cases at most.
 
     With --variation the time between visits spreads around the period; its standard deviation is so
     many periods. With --growth a round of visits takes --period now, and longer every day: the
@@ -102,8 +119,13 @@ def currency(
     """
     if [rate, weibull, rates].count(None) != 2:
         raise click.UsageError("say how the sources change: give one of --rate, --weibull, --rates")
-    if (period is None) == (target is None):
-        raise click.UsageError("give either --period or --target")
+    if [period, target, risk].count(None) != 2:
+        raise click.UsageError("give one of --period or --target, or --risk")
+    if output and (risk is None or rates is None):
+        raise click.UsageError("-o goes with --rates and --risk")
+    if risk is not None:
+        _live(rate, weibull, rates, risk, grace, output, as_json)
+        return
     if page_size is not None and pages is None and rates is None:
         raise click.UsageError("--page-size needs --pages, the size of the collection")
     if period is None and (variation or growth):
@@ -122,6 +144,55 @@ def currency(
         if not math.isfinite(answer["period_days"]) or answer["period_days"] <= 0:
             raise InputError("there is nothing to draw: the period is zero or has no limit")
         save(currency_figure(model, answer["period_days"], answer["grace_days"]), plot)
+
+
+def _live(
+    rate: float | None,
+    weibull: tuple[float, float] | None,
+    file: str | None,
+    risk: float,
+    grace: float,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """How long copies may be served: of one source, or of each in a file."""
+    import numpy as np
+
+    from observant.currency import time_to_live
+
+    if file is None:
+        one = float(time_to_live(_source(rate, weibull)[0], risk, grace))
+        age = None if math.isinf(one) else int(one * 86_400)
+        if as_json:
+            print_json({"time_to_live_days": one, "max_age_seconds": age, "risk": risk})
+        else:
+            told = "" if age is None else f"  (Cache-Control: max-age={age})"
+            click.echo(f"may be served for  {format_duration(one)}{told}")
+        return
+    from observant.cli.rate_tables import read_rates
+    from observant.formats import write_table
+
+    table = read_rates(file)
+    # A source of which little is known may be fast: the risk is over all rates it may have.
+    days = np.asarray(time_to_live(table["known"], risk, grace), np.float64)
+    seconds = np.where(np.isfinite(days), days * 86_400, 2**31).astype(np.int64)
+    rows = {"source": table["source"], "time_to_live_days": days, "max_age_seconds": seconds}
+    if output:
+        import pyarrow as pa
+
+        write_table(pa.table(rows), output)
+    if as_json:
+        print_json([dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)])
+        return
+    low, middle, high = (
+        format_duration(float(np.quantile(days, q, method="lower"))) for q in (0.1, 0.5, 0.9)
+    )
+    click.echo(f"sources            {len(days):,}")
+    click.echo(
+        f"may be served for  {middle} (a tenth of them {low} or less, a tenth {high} or more)"
+    )
+    if output:
+        click.echo(f"written to {output}")
 
 
 def _source(

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from observant.cli.console import print_json
+from observant.cli.console import print_json, print_table
 from observant.cli.options import json_option
 from observant.cli.values import DURATION, RATE, SHARE, Choice, Integer
+from observant.units import format_duration
 
 if TYPE_CHECKING:
     from observant.estimation.exact import Method
@@ -51,6 +52,11 @@ __all__ = ["design"]
     help="How to estimate; see above.",
 )
 @click.option("--dated", is_flag=True, help="Each visit reports when the source was last modified.")
+@click.option(
+    "--adaptive",
+    is_flag=True,
+    help="When to change the interval on the way, after what was seen.",
+)
 @json_option
 def design(
     rate: float,
@@ -60,6 +66,7 @@ def design(
     probability: float | None,
     method: Method,
     dated: bool,
+    adaptive: bool,
     as_json: bool,
 ) -> None:
     """How often, and how many times, must I look at a source to know its rate?
@@ -83,6 +90,10 @@ def design(
     The server sends Last-Modified. What do I gain?
       observant study design --rate 1/7d --visits 10 --dated
 
+    \b
+    It changed at the first four visits. Was my guess wrong, shall I look more often?
+      observant study design --rate 1/7d --visits 10 --period 10d --adaptive
+
     Prints what these visits will tell: bias, spread, and the best period.
 
     \b
@@ -101,6 +112,11 @@ def design(
     """
     from observant.estimation.design import design as design_visits
 
+    if adaptive:
+        if dated or precision is not None:
+            raise click.UsageError("--adaptive goes with --visits and --period alone")
+        _print_adaptive(rate, visits or 10, period, as_json)
+        return
     if visits is None and precision is None:
         raise click.UsageError(
             "say how many visits you can make, or what precision you want: "
@@ -121,3 +137,41 @@ def design(
         print_json(answer.to_dict())
     else:
         click.echo(str(answer))
+
+
+def _print_adaptive(rate: float, visits: int, period: float | None, as_json: bool) -> None:
+    """The next gap for every count of changes so far, as long as the interval was kept."""
+    import numpy as np
+
+    from observant.estimation.sampling_plan import first_gap, next_gap
+
+    period = period or first_gap(rate)
+    most = min(visits - 1, _SHOWN)
+    rows = []
+    for n in range(1, most + 1):
+        seen = np.arange(n)[None, :] < np.arange(n + 1)[:, None]
+        gaps = next_gap(rate, np.full(seen.shape, period), seen)
+        rows += [
+            {"visits": n, "changes": x, "next_gap_days": float(gap)} for x, gap in enumerate(gaps)
+        ]
+    if as_json:
+        print_json({"period_days": period, "next": rows})
+        return
+    click.echo(
+        f"Begin with a visit every {format_duration(period)}. Go on with another interval if"
+    )
+    click.echo()
+    print_table(
+        ("visits so far", "changes", "next after"),
+        [
+            (f"{row['visits']}", f"{row['changes']}", format_duration(row["next_gap_days"]))
+            for row in rows
+            if row["next_gap_days"] != period
+        ],
+    )
+    click.echo()
+    click.echo("Otherwise keep it: no other would tell a quarter more.")
+
+
+_SHOWN = 6
+"""Visits up to which the table is printed; after a change of interval, `next_gap` goes on."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Density = Callable[[Floats], Floats]
 
-__all__ = ["PRIORS", "BayesEstimator"]
+__all__ = ["GRID", "PRIORS", "BayesEstimator", "as_weights"]
 
 PRIORS = {
     "gamma": "gamma:SHAPE,MEAN, such as gamma:2,1/7d",
@@ -85,26 +85,34 @@ class BayesEstimator:
         return answer[0], answer[1], answer[2]
 
     def _some(self, evidence: Evidence, first: int, last: int, answer: NDArray[np.float64]) -> None:
+        seen, density = self.log_posterior(evidence, first, last)
+        if not len(seen):
+            return
+        weights = as_weights(density)
+        place = first + seen
+        passed = np.cumsum(weights, axis=1)
+        answer[0, place] = weights @ GRID if self.point == "mean" else _tops(density)
+        for row, share in ((1, (1 - self.confidence) / 2), (2, (1 + self.confidence) / 2)):
+            answer[row, place] = GRID[np.argmax(passed >= share, axis=1)]
+
+    def log_posterior(
+        self, evidence: Evidence, first: int = 0, last: int | None = None
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Of some sources: which of them were compared at all, and their density at `GRID`."""
+        last = len(evidence.offsets) - 1 if last is None else last
         offsets = evidence.offsets[first : last + 1]
         rows = slice(int(offsets[0]), int(offsets[-1]))
         logs = _log_likelihood(evidence, rows, GRID)
         counts = np.diff(offsets)
         seen = np.flatnonzero(counts > 0)
         if not len(seen):
-            return
+            return seen, np.empty((0, len(GRID)))
         total = np.add.reduceat(logs, (offsets[:-1] - offsets[0])[seen], axis=0)
         gaps = np.where(np.isfinite(evidence.gaps[rows]), evidence.gaps[rows], 0.0)
         mean_gap = np.add.reduceat(gaps, (offsets[:-1] - offsets[0])[seen]) / counts[seen]
         with np.errstate(divide="ignore"):
             density = total + np.log(self._density(mean_gap))
-        density -= density.max(axis=1, keepdims=True)
-        weights = np.exp(density) * GRID  # an even step of log λ holds a mass in proportion to λ
-        weights /= weights.sum(axis=1, keepdims=True)
-        place = first + seen
-        passed = np.cumsum(weights, axis=1)
-        answer[0, place] = weights @ GRID if self.point == "mean" else _tops(density)
-        for row, share in ((1, (1 - self.confidence) / 2), (2, (1 + self.confidence) / 2)):
-            answer[row, place] = GRID[np.argmax(passed >= share, axis=1)]
+        return seen, np.asarray(density - density.max(axis=1, keepdims=True))
 
     def _density(self, mean_gap: Floats) -> Floats:
         """The prior at each rate of the grid, a row for each source where it depends on gaps."""
@@ -133,6 +141,12 @@ class BayesEstimator:
             if np.isinf(logs).all():
                 raise InputError(f"{self.prior!r} holds no rate: the lower one comes first")
         return np.asarray(np.exp(logs - logs.max()))[None, :]
+
+
+def as_weights(density: Floats) -> Floats:
+    """Probabilities of the rates of `GRID` from logarithms of a density of the rate."""
+    weights = np.exp(density) * GRID  # an even step of log λ holds a mass in proportion to λ
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _number(law: str, text: str, place: int) -> float:
