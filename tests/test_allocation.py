@@ -376,3 +376,34 @@ def test_bad_input_is_named(given_, words):
         given_["source"] = []
     with pytest.raises(InputError, match=words):
         plan(given_.pop("rates"), **given_)
+
+
+def test_queues_spend_the_budget_and_lose_less_the_more_there_are():
+    rng = np.random.default_rng(3)
+    rates, weights = rng.lognormal(-2, 1.5, 400), rng.lognormal(0, 1, 400)
+    best = plan(rates, budget=40.0, importance=weights)
+    found = [best.queues(count) for count in (1, 2, 4, 8, 400)]
+    for few in found:
+        assert few.spent == pytest.approx(40.0)
+        assert few.collection_alpha <= best.collection_alpha + 1e-12
+        alpha = freshness(rates, few.period_days)
+        assert few.collection_alpha == pytest.approx(np.average(alpha, weights=weights))
+    alphas = [few.collection_alpha for few in found]
+    assert alphas == sorted(alphas)
+    assert alphas[-1] == pytest.approx(best.collection_alpha, abs=1e-6)
+    assert [len(np.unique(few.period_days[np.isfinite(few.period_days)])) for few in found[:3]] == [
+        1,
+        2,
+        4,
+    ]
+    # A queue has those whose best periods lie together: no grid over rate and importance.
+    order = np.argsort(best.period_days)
+    assert np.all(np.diff(found[2].period_days[order][~best.starved[order]]) >= 0)
+    with pytest.raises(InputError, match="one queue"):
+        best.queues(0)
+
+
+def freshness(rates, period):
+    with np.errstate(invalid="ignore"):
+        x = rates * period
+        return np.where(np.isfinite(period), -np.expm1(-x) / x, 0.0)

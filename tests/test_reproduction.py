@@ -1,5 +1,6 @@
 """Every table and figure of Cho and Brewington runs, agrees or says why, and can fail."""
 
+import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,9 @@ import numpy as np
 import pytest
 
 from observant.errors import InputError
+from observant.observer.config import Config
+from observant.observer.loop import Observer
+from observant.observer.program import describe
 from observant.papers import (
     EXPERIMENTS,
     Check,
@@ -29,6 +33,7 @@ from observant.papers.cho import crawl as crawlers
 from observant.papers.cho import estimates as estimators
 from observant.processes import Poisson
 from observant.simulation.traces import Trace
+from observant.store import open_store
 
 ROOT = Path(__file__).resolve().parents[1]
 MINE = [e.name for e in experiments() if e.name.startswith(("cho-", "brewington-"))]
@@ -66,9 +71,10 @@ def test_the_list_is_in_order_and_complete():
     assert names.index("cho-figure-7") < names.index("cho-figure-11") < names.index("cho-table-1")
     assert names.index("brewington-figure-3.8") < names.index("brewington-figure-3.16")
     cho = {f"cho-figure-{n}" for n in (1, 3, 4, 5, 6, 7, 11, 12, *range(14, 20))}
-    thesis = ["2.2", "2.4", "3.6", "3.7", "3.8", *(f"3.{n}" for n in range(16, 25)), "3.26", "4.5"]
+    thesis = ["2.2", "2.4", *(f"3.{n}" for n in range(1, 25)), "3.26", "4.5"]
     thesis += [f"4.{n}" for n in range(7, 14)]
     brewington = {f"brewington-figure-{n}" for n in thesis}
+    brewington |= {f"brewington-appendix-{n}" for n in range(1, 6)}
     wanted = cho | brewington | {"cho-table-1", "brewington-table-4.1", "brewington-section-4.3"}
     assert set(MINE) == wanted
     for name, experiment in EXPERIMENTS.items():
@@ -244,6 +250,29 @@ def test_every_table_and_figure_is_listed():
     ):
         wanted = [f"figure {n}" for n in figures] + [f"table {n}" for n in tables.split()]
         assert [what for what in wanted if f"| {what} |" not in parts[paper]] == []
+
+
+def test_figures_about_pages_take_those_of_a_store(tmp_path):
+    file = tmp_path / "pages.txt"
+
+    async def watch():
+        with open_store(tmp_path / "o.db") as store:
+            store.sources.add([describe(str(file), kind="file")])
+            for text in ("one two three", "one two four", "five six seven"):
+                file.write_text(text)
+                await Observer(store, Config(files=(str(tmp_path),))).check(str(file))
+
+    asyncio.run(watch())
+    options = Options(store=str(tmp_path / "o.db"))
+    sizes = reproduce("brewington-figure-3.14", options)
+    assert "2 changes of text" in sizes.notes
+    (first, last) = reproduce("brewington-figure-3.11", options).pictures[0].curves
+    np.testing.assert_allclose(first.y, [np.sqrt(2 / 3), 1.0], atol=1e-6)
+    np.testing.assert_allclose(last.y, [np.sqrt(2 / 3), 1.0], atol=1e-6)
+    with open_store(tmp_path / "empty.db"):
+        pass
+    with pytest.raises(InputError, match="no page of the store was seen to change"):
+        reproduce("brewington-figure-3.4", Options(store=str(tmp_path / "empty.db")))
 
 
 def test_errata_that_are_cited_are_listed():

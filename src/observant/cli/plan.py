@@ -30,7 +30,7 @@ from observant.cli.options import (
     rows_option,
 )
 from observant.cli.rate_tables import read_rates
-from observant.cli.values import BUDGET, DURATIONS, Choice, Number
+from observant.cli.values import BUDGET, DURATIONS, Choice, Integer, Number
 from observant.errors import InputError
 from observant.names import SEED_FORMATS
 from observant.units import counted, format_duration, format_rate, parse_budget, parse_duration
@@ -78,6 +78,11 @@ _SEEN = "planned on all that the visits tell of each rate, not on one number"
     help="Move every period to the nearest of these: 1d,1w,4w. --seeds -o writes a list for each.",
 )
 @click.option(
+    "--queues",
+    type=Integer(1),
+    help="Put the sources into so many queues of fixed rate; prints what that costs.",
+)
+@click.option(
     "--seeds",
     type=Choice(SEED_FORMATS),
     help="Write (-o) or print the plan as a seed list for that crawler.",
@@ -93,6 +98,7 @@ def plan(
     output: str | None,
     seeds: str | None,
     paces: list[float] | None,
+    queues: int | None,
     rows: int,
     as_json: bool,
     plot: str | None,
@@ -147,11 +153,17 @@ def plan(
     needed = expected_memory(files, options["format_"], BYTES_PER_SOURCE)
     engine, _ = choose_engine(engine, memory, needed)
     if engine == "disk":
-        if seeds or plot or paces:
-            raise InputError("--seeds, --paces and --plot need the plan in memory: --engine memory")
+        if seeds or plot or paces or queues:
+            raise InputError("--seeds, --paces, --queues and --plot need --engine memory")
         _tell_stored(_solve_on_disk(rates, output, rows, **options), as_json)
         return
     answer = _solve(rates, **options)
+    if paces and queues:
+        raise click.UsageError("--paces or --queues, not both")
+    if queues:
+        best, answer = answer, answer.queues(queues)
+        lost = f"a period for each source gives {best.collection_alpha:.4f}"
+        answer = replace(answer, notes=(*answer.notes, lost))
     if paces:
         answer = answer.rounded(paces)
     written = [output] if output else []

@@ -41,6 +41,11 @@ __all__ = ["MARKS", "compared_with", "number", "reproduce", "score"]
     help="Real update times too: a file with the columns source and t, or a folder of them.",
 )
 @click.option(
+    "--store",
+    metavar="FILE|URL",
+    help="Pages of your own, for the figures about words, links and dates of pages.",
+)
+@click.option(
     "--plot",
     type=click.Path(file_okay=False),
     metavar="FOLDER",
@@ -53,6 +58,7 @@ def reproduce(
     runs: int | None,
     seed: int,
     traces: str | None,
+    store: str | None,
     plot: str | None,
     as_json: bool,
 ) -> None:
@@ -89,7 +95,7 @@ def reproduce(
     folder = None if plot is None else _folder(Path(plot))
     found = []
     with progress_bar("reproducing", "%", total=100) as advance:
-        for experiment, result in _run(chosen, runs, seed, traces, advance):
+        for experiment, result in _run(chosen, runs, seed, traces, store, advance):
             found.append(result)
             if folder is not None and result.pictures:
                 from observant.figures import save
@@ -113,6 +119,7 @@ def _run(
     runs: int | None,
     seed: int,
     traces: str | None,
+    store: str | None,
     advance: Callable[[int], None],
 ) -> Iterator[tuple[Experiment, Reproduction]]:
     """Run them one after the other, telling the share of the whole work that is done."""
@@ -134,6 +141,7 @@ def _run(
             seed=seed,
             runs=runs,
             traces=None if traces is None else Path(traces),
+            store=store,
             tick=lambda share, seconds=seconds: done(share, seconds),  # type: ignore[misc]
         )
         try:

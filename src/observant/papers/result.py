@@ -161,6 +161,8 @@ class Options:
     """Repetitions of a simulation; more of them make smaller errors."""
     traces: Path | None = None
     """A folder of real traces, for those who want the same table on real data."""
+    store: str | None = None
+    """A store with pages of one's own, for figures that are made of pages."""
     tick: Callable[[float], None] | None = field(default=None, compare=False)
     """Told the share that is done, from 0 to 1, for a progress bar."""
 

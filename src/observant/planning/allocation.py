@@ -189,6 +189,36 @@ class Plan(Table):
             uniform_alpha=np.array([self._problem.uniform_alpha(float(b)) for b in budgets]),
         )
 
+    def queues(self, count: int) -> Plan:
+        """The same budget in so many queues, each going round its sources at a rate of its own.
+
+        Brewington (4.2) divides sources by a grid over rate and importance; here a queue has the
+        sources whose best periods are near each other, which is the division that counts, and its
+        borders are no grid. The periods of the queues are then stretched to spend the budget.
+
+        >>> best = plan([0.1, 0.2, 0.5, 1.0, 2.0], budget=2.0)
+        >>> few = best.queues(2)
+        >>> print(few.period_days.round(2), round(few.spent, 6))
+        [3.44 3.44 1.77 1.77 3.44] 2.0
+        """
+        if count < 1:
+            raise InputError("a plan needs one queue or more")
+        logs = np.sort(np.log(self.period_days[~self.starved]))
+        centres = np.unique(np.quantile(logs, (np.arange(count) + 0.5) / count))
+        for _ in range(100):
+            ends = np.searchsorted(logs, (centres[1:] + centres[:-1]) / 2)
+            sums = np.add.reduceat(logs, np.append(0, ends)[: len(centres)])
+            sizes = np.diff(np.append(np.append(0, ends), len(logs)))
+            after = np.where(sizes > 0, sums / np.maximum(sizes, 1), centres)
+            if np.allclose(after, centres, rtol=0, atol=1e-9):
+                break
+            centres = np.unique(after)
+        plain = self.rounded(np.exp(centres))
+        made = replace(self, period_days=plain.period_days * (plain.spent / self.spent))
+        kept = made.rounded(np.exp(centres) * (plain.spent / self.spent))
+        told = f"{len(centres)} queues of fixed rate, with the periods above"
+        return replace(kept, budget=self.budget, notes=(*self.notes, told))
+
     def rounded(self, paces: ArrayLike) -> Plan:
         """The same plan with every period moved to the nearest of these, in days.
 

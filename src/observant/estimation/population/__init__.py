@@ -1,6 +1,11 @@
 """The distribution of rates over a whole collection: described, fitted, and compared."""
 
-from observant.estimation.population.descriptive import Description, Histogram, describe
+from observant.estimation.population.descriptive import (
+    Description,
+    Histogram,
+    age_densities,
+    describe,
+)
 from observant.estimation.population.fits import (
     Population,
     PopulationFit,
@@ -20,6 +25,7 @@ __all__ = [
     "PopulationFit",
     "PriorComparison",
     "Turnover",
+    "age_densities",
     "compare_prior",
     "describe",
     "fit_ages",

@@ -21,7 +21,7 @@ from observant.visits.columns import MISSING
 if TYPE_CHECKING:
     from observant.visits import VisitLog
 
-__all__ = ["Description", "Histogram", "describe"]
+__all__ = ["Description", "Histogram", "age_densities", "describe"]
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -207,6 +207,25 @@ class Description:
             rows = rows[:-2]  # no visit has a date, as a note says
         width = max(len(label) for label, _ in rows)
         return "\n".join(f"{label:<{width}}  {value}" for label, value in rows)
+
+
+def age_densities(log: VisitLog, windows: int = 4) -> list[tuple[float, Histogram]]:
+    """The density of ages in parts of the time of observation (figure 3.3): does its tail lengthen?
+
+    Each part has as many dated visits as the others. Of each, the middle in days since 1970, and
+    the ages that its visits saw.
+    """
+    if log.last_modified is None:
+        raise InputError("ages need dates of modification: the column last_modified")
+    rows = np.flatnonzero(log.succeeded & (log.last_modified != MISSING))
+    if len(rows) < windows:
+        raise InputError(f"{windows} parts of the time need as many dated visits or more")
+    time = log.time[rows]
+    age = np.maximum(time - log.last_modified[rows], 0) / MICROSECONDS_PER_DAY
+    order = np.argsort(time, kind="stable")
+    parts = np.array_split(order, windows)
+    middles = [float(np.median(time[part])) / MICROSECONDS_PER_DAY for part in parts]
+    return [(m, Histogram.of(age[part], 4)) for m, part in zip(middles, parts, strict=True)]
 
 
 def describe(log: VisitLog, *, least_visits: int = 6) -> Description:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from observant.errors import InputError
-from observant.observer.content.record import ATTRIBUTES, term_vector
+from observant.observer.content.record import ATTRIBUTES, compare_terms, term_vector
 from observant.tables import Table
 from observant.times import DAY
 
@@ -28,10 +28,12 @@ __all__ = [
     "Magnitudes",
     "RankFrequency",
     "StyleByAge",
+    "TermDrift",
     "attribute_shares",
     "magnitudes",
     "rank_frequency",
     "style_by_age",
+    "term_drift",
 ]
 
 _Z95 = 1.959963984540054
@@ -193,6 +195,50 @@ def magnitudes(comparisons: Iterable[Comparison]) -> Magnitudes:
     ]
     columns = np.array(rows, dtype=float).reshape(len(rows), 4).T
     return Magnitudes(*(np.ascontiguousarray(column) for column in columns))
+
+
+@dataclasses.dataclass(frozen=True)
+class TermDrift(Table):
+    """How far texts are from their first version, by how many versions later (figure 3.11)."""
+
+    step: np.ndarray[Any, np.dtype[np.int64]]
+    """Versions since the first."""
+    sources: np.ndarray[Any, np.dtype[np.int64]]
+    """How many pages have so many versions."""
+    from_first: np.ndarray[Any, np.dtype[np.float64]]
+    """Mean of ‖v_k − v₁‖ over the longer of the two: how change accumulates."""
+    from_last: np.ndarray[Any, np.dtype[np.float64]]
+    """The same from the version before."""
+
+    columns: ClassVar[tuple[str, ...]] = ("step", "sources", "from_first", "from_last")
+
+
+def term_drift(versions: Iterable[Sequence[str]]) -> TermDrift:
+    """The limiting behaviour of v_k − v₁ (Brewington 3.2.1): do pages wander off, or come back?
+
+    A page that wanders like a random walk is √k times as far from its first version as one step
+    takes it; one that moves about a mean stays near it.
+
+    >>> drift = term_drift([["a b c d", "a b c e", "a b f e"]])
+    >>> print(drift.from_first.round(2), drift.from_last.round(2))
+    [0.71 1.  ] [0.71 0.71]
+    """
+    rows: list[tuple[int, float, float]] = []
+    for texts in versions:
+        rows += [
+            (k, compare_terms([texts[0]], [text]).magnitude, compare_terms([old], [text]).magnitude)
+            for k, (old, text) in enumerate(itertools.pairwise(texts), 1)
+        ]
+    step, first, last = np.array(rows, float).reshape(len(rows), 3).T
+    place = step.astype(np.int64)
+    count = np.bincount(place)
+    steps = np.flatnonzero(count)
+    return TermDrift(
+        steps,
+        count[steps],
+        np.bincount(place, first)[steps] / count[steps],
+        np.bincount(place, last)[steps] / count[steps],
+    )
 
 
 # -- how often -------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ There are two kinds. An **allocation** knows the rates and shares out a budget:
     allocation(rates, importance, budget) → visits per day of each source
 
 `ALLOCATIONS` holds them by name: uniform, proportional, square_root, azar, azar_floor,
-lambda_crawl, lambda_crawl_approx. `polite_azar`, `lambda_crawl` with notified sources and the
-policies of Cho's section 6.4 (`cho_policy`) ask for more and are functions of their own.
+lambda_crawl, lambda_crawl_approx, queues. `polite_azar`, `lambda_crawl` with notified sources and
+the policies of Cho's section 6.4 (`cho_policy`) ask for more and are functions of their own.
 
 A **rule** knows nothing beforehand. It looks at the outcome of each visit and sets the next one:
 
@@ -41,6 +41,7 @@ from observant.planning.rivals.allocations import (
     polite_azar,
     power,
     proportional,
+    queues,
     square_root,
     uniform,
 )
@@ -95,6 +96,7 @@ __all__ = [
     "polite_azar",
     "power",
     "proportional",
+    "queues",
     "square_root",
     "uniform",
 ]

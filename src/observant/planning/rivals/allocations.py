@@ -25,6 +25,7 @@ __all__ = [
     "polite_azar",
     "power",
     "proportional",
+    "queues",
     "square_root",
     "uniform",
 ]
@@ -71,6 +72,24 @@ def power(
     if not share.sum() > 0.0:  # nothing is known to change: all are equal
         share = np.ones_like(rates)
     return np.asarray(budget * share / share.sum())
+
+
+def queues(
+    rates: ArrayLike, importance: ArrayLike = 1.0, budget: float = 1.0, *, count: int = 6
+) -> Floats:
+    """Brewington's queues of fixed rate (4.2): sources of a queue are visited in turn.
+
+    Six of them, as many as his grid has on a side; see `Plan.queues`.
+
+    >>> print(queues([0.1, 0.2, 0.5, 1.0, 2.0], budget=2.0, count=2).round(3))
+    [0.291 0.291 0.564 0.564 0.291]
+    """
+    from observant.planning.allocation import plan
+
+    rates, importance, budget = _checked(rates, importance, budget)
+    if not np.any(rates * importance > 0.0):
+        return uniform(rates, importance, budget)
+    return plan(rates, budget=budget, importance=importance).queues(count).visits_per_day
 
 
 def cho_policy(
@@ -257,6 +276,7 @@ ALLOCATIONS: dict[str, Callable[..., Floats]] = {
     "azar_floor": partial(azar, epsilon=0.4),
     "lambda_crawl": lambda_crawl,
     "lambda_crawl_approx": lambda_crawl_approx,
+    "queues": queues,
 }
 """Every rival that needs only `rates, importance, budget`, by name."""
 
