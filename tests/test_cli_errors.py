@@ -418,6 +418,8 @@ def test_a_store_that_cannot_be_used_is_named(words):
     given = called(words)
     if words == ("study", "audit"):
         given = ["study", "audit", "--query", "x"]
+    if words == ("study", "reproduce"):
+        given = ["study", "reproduce", "brewington-figure-3.4"]
     if words == ("settings", "change"):
         given += ["--budget", "9/day"]
     if words == ("settings", "import"):

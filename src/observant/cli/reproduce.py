@@ -41,15 +41,15 @@ __all__ = ["MARKS", "compared_with", "number", "reproduce", "score"]
     help="Real update times too: a file with the columns source and t, or a folder of them.",
 )
 @click.option(
-    "--store",
-    metavar="FILE|URL",
-    help="Pages of your own, for the figures about words, links and dates of pages.",
-)
-@click.option(
     "--plot",
     type=click.Path(file_okay=False),
     metavar="FOLDER",
     help="Draw every figure into FOLDER, as SVG.",
+)
+@click.option(
+    "--store",
+    metavar="FILE|URL",
+    help="Pages of your own, for the figures about words, links and dates of pages.",
 )
 @json_option
 def reproduce(
