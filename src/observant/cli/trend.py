@@ -19,7 +19,7 @@ from observant.cli.options import (
     start_option,
     visits_argument,
 )
-from observant.cli.values import DURATION, Choice, Number
+from observant.cli.values import DURATION, Choice, Integer, Number
 from observant.names import BINS, ESTIMATORS, MEASURES, PLACES
 
 if TYPE_CHECKING:
@@ -48,6 +48,17 @@ __all__ = ["trend"]
     metavar="WINDOW",
     help="Rate in 2026, 2026-01, 2026-01-15, 2026-01..2026-03, or *-01 (each year); may be "
     "given again.",
+)
+@click.option(
+    "--forecast",
+    type=Integer(1, 12),
+    metavar="MONTH",
+    help="How often in the next such month (1: January), from past ones and the latest year.",
+)
+@click.option(
+    "--duane",
+    is_flag=True,
+    help="Draw Duane's plot with --plot: the mean time between updates so far, log-log.",
 )
 @click.option(
     "--threshold",
@@ -115,6 +126,8 @@ def trend(
     visits: tuple[str, ...],
     sources: tuple[str, ...],
     calendar: tuple[str, ...],
+    forecast: int | None,
+    duane: bool,
     confidence: float,
     output: str | None,
     as_json: bool,
@@ -149,6 +162,8 @@ def trend(
       observant study trend visits.csv --source https://example.org/ --plot trend.svg
       observant study trend visits.csv --source https://example.org/ --window 2026-01 --json
       observant study trend visits.csv --window '*-01' --season weekday
+      observant study trend updates.csv --forecast 1
+      observant study trend updates.csv --duane --plot duane.svg
     """
     from observant.formats import format_of
 
@@ -156,6 +171,9 @@ def trend(
         format_of(output)  # a bad name is better found before the work than after
     reading = {name: options.pop(name) for name in ("format_", "skew", "on_duplicate")}
     history = _read(visits, sources, (start, end), time_unit, **reading)
+    if forecast is not None:
+        _forecast(history, forecast, confidence, output, rows, as_json=as_json)
+        return
     if calendar:
         _calendar(history, calendar, confidence, output, plot, rows, as_json=as_json)
         return
@@ -180,9 +198,9 @@ def trend(
         write_table(answer, output)
     if plot:
         from observant.figures.style import save
-        from observant.figures.trend import trend_figure
+        from observant.figures.trend import duane_figure, trend_figure
 
-        save(trend_figure(answer, due), plot)
+        save(duane_figure(points) if duane else trend_figure(answer, due), plot)
     if as_json:
         print_json(as_plain(answer, due, seen))
         return
@@ -345,3 +363,48 @@ def _calendar(
     for written in (output, plot):
         if written:
             click.echo(f"written to {written}")
+
+
+def _forecast(
+    history: VisitLog | UpdatePoints,
+    month: int,
+    confidence: float,
+    output: str | None,
+    rows: int,
+    *,
+    as_json: bool,
+) -> None:
+    from observant.cli.console import print_table, wide_enough
+    from observant.estimation.windows import forecast_month
+    from observant.formats import write_table
+    from observant.units import format_rate
+
+    answer = forecast_month(history, month, confidence=confidence)
+    if output:
+        write_table(answer, output)
+    if as_json:
+        print_json({"forecast": list(answer.rows()), "notes": list(answer.notes)})
+        return
+    told = []
+    for _, row in zip(range(rows), answer.rows(), strict=False):
+        known = row["rate_per_day"] is not None
+        cells = [format_rate(row[k] or 0.0) for k in ("rate_per_day", "rate_low", "rate_high")]
+        told.append(
+            (
+                wide_enough(row["source"], 48),
+                row["window"],
+                cells[0] if known else "?",
+                f"{cells[1]} to {cells[2]}" if known else "",
+                format_rate(row["level_per_day"]) if known else "?",
+                f"{row['ratio']:.2f}",
+                f"{row['years']}",
+            )
+        )
+    print_table(
+        ("source", "month", "rate", f"{100 * confidence:g} % interval", "last year", "×", "years"),
+        told,
+    )
+    for note in answer.notes:
+        click.echo(f"note: {note}")
+    if output:
+        click.echo(f"written to {output}")

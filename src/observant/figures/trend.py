@@ -14,9 +14,14 @@ from observant.times import DAY
 if TYPE_CHECKING:
     import altair as alt
 
-    from observant.estimation.windows import CalendarRates, LocalRates, Predictions
+    from observant.estimation.windows import (
+        CalendarRates,
+        LocalRates,
+        Predictions,
+        UpdatePoints,
+    )
 
-__all__ = ["calendar_figure", "trend_figure"]
+__all__ = ["calendar_figure", "duane_figure", "trend_figure"]
 
 STATE_COLOURS = {"increasing": "#c2492f", "constant": "#8a8f98", "decreasing": "#2a78b8"}
 _MOST_SOURCES = 4
@@ -162,6 +167,55 @@ def _title(answer: LocalRates, source: int, name: str) -> Any:
         "orange: power law of each window; green: when the next update is due",
         subtitleColor="#666",
     )
+
+
+def duane_figure(points: UpdatePoints, source: int | None = None) -> alt.LayerChart:
+    """Duane's plot (Singh 3.3): the mean time between updates so far, t/N(t), on logarithmic axes.
+
+    A power law is a straight line: level for a constant rate, falling where updates come faster
+    and faster. The line is the regression that `duane` estimates rates by. Of many sources the one
+    with most updates is drawn, unless one is named.
+    """
+    import altair as alt
+
+    if not len(points) or points.counts.max(initial=0) < 2:
+        raise InputError("a Duane plot needs a source with two updates or more")
+    which = int(np.argmax(points.counts)) if source is None else source
+    times = points.times[points.offsets[which] : points.offsets[which + 1]] - points.start[which]
+    count = np.arange(1, len(times) + 1)
+    x, y = np.log(times), np.log(times / count)
+    slope, level = np.polyfit(x, y, 1)
+    some = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).astype(int))
+    rows = [
+        {"days": float(times[i]), "mean": float(times[i] / count[i]), "updates": int(count[i])}
+        for i in some
+    ]
+    ends = [{"days": float(t), "mean": float(np.exp(level) * t**slope)} for t in times[[0, -1]]]
+    log = alt.Scale(type="log", nice=False)
+    axes = {
+        "x": alt.X("days:Q", scale=log, title="days since watching began"),
+        "y": alt.Y("mean:Q", scale=log, title="mean time between updates so far, days"),
+    }
+    dots = alt.Chart(data(rows)).mark_circle(size=30, opacity=0.7, color="#2a78b8")
+    line = alt.Chart(data(ends)).mark_line(color="#c2492f", strokeWidth=1.5)
+    tooltip = [
+        "updates:Q",
+        alt.Tooltip("days:Q", format=".3g"),
+        alt.Tooltip("mean:Q", format=".3g"),
+    ]
+    chart: alt.LayerChart = styled(
+        (dots.encode(**axes, tooltip=tooltip) + line.encode(**axes)).properties(
+            width=520,
+            height=300,
+            title=alt.Title(
+                str(points.names([which])[0].as_py()),
+                subtitle=f"slope {slope:.2f}: the rate grows as t^{-slope:.2f} "
+                f"(a power law with β = {1 - slope:.2f})",
+                subtitleColor="#666",
+            ),
+        )
+    )
+    return chart
 
 
 def calendar_figure(answer: CalendarRates) -> alt.Chart:
