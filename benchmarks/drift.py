@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from observant import VisitLog
-from observant.estimation.drift import METHODS, drift, prequential
+from observant.estimation.drift import METHODS, estimate_drift, prequential
 from observant.estimation.drift.experts import Experts
 from observant.estimation.evidence import Evidence
 from observant.estimation.priors import fit_mixture, grid_likelihood, rate_grid
@@ -116,7 +116,7 @@ def learnt_season(log, prior, comparisons=5000):
     A season shows in gaps shorter than itself, so only the sources with the shortest gaps are
     asked: every second one for the shape, the rest whether it holds for them.
     """
-    from observant.estimation.season import seasonal_rates
+    from observant.estimation.season import estimate_seasons
 
     if len(log.sources) < ENOUGH_FOR_A_SEASON:
         return None
@@ -126,9 +126,9 @@ def learnt_season(log, prior, comparisons=5000):
     order = order[: 2 + np.searchsorted(np.cumsum(visits[order]), comparisons)]
     fitted, judging = np.zeros((2, len(visits)), bool)
     fitted[order[::2]], judging[order[1::2]] = True, True
-    season = seasonal_rates(log.select(fitted)).season
+    season = estimate_seasons(log.select(fitted)).season
     judge = log.select(judging)
-    plain, seasonal = (drift(judge, prior=prior, season=shape) for shape in (None, season))
+    plain, seasonal = (estimate_drift(judge, prior=prior, season=shape) for shape in (None, season))
     return season if seasonal.score.sum() > plain.score.sum() else None
 
 
@@ -138,16 +138,16 @@ def halves(log):
     found, seasons = {}, 0
     for test in (odd, ~odd):
         teacher, pupil = log.select(~test), log.select(test)
-        prior = drift(teacher, "constant").posterior.prior
+        prior = estimate_drift(teacher, "constant").posterior.prior
         season = learnt_season(teacher, prior)
         seasons += season is not None
         for method in (*METHODS, "auto"):
-            learnt = drift(teacher, method, prior=prior)
+            learnt = estimate_drift(teacher, method, prior=prior)
             told = prequential(pupil, learnt=learnt)
             found.setdefault(method, []).append(told)
             if method in {"constant", "auto"}:
                 if season is not None:
-                    learnt = drift(teacher, method, prior=prior, season=season)
+                    learnt = estimate_drift(teacher, method, prior=prior, season=season)
                     told = prequential(pupil, learnt=learnt)
                 found.setdefault(f"{method}, season", []).append(told)
     return found, seasons
@@ -200,7 +200,10 @@ def draw(folder, seed):
     names = np.repeat(np.char.mod("page %03d", np.arange(200)), times.shape[1])
     log = VisitLog.from_columns(names, times.ravel(), seen.ravel(), time_unit="d")
     faster = np.flatnonzero(rates[:, -1] > rates[:, 0])[3]
-    save(rate_path_figure(drift(log).path(f"page {faster:03d}")), str(folder / "drift-path.svg"))
+    save(
+        rate_path_figure(estimate_drift(log).path(f"page {faster:03d}")),
+        str(folder / "drift-path.svg"),
+    )
     told = {method: prequential(log, method) for method in ("auto", "constant")}
     save(reliability_figure(told), str(folder / "drift-reliability.svg"))
 

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from observant import VisitLog
-from observant.estimation.season import Season, WallClock, seasonal_rates
+from observant.estimation.season import Season, WallClock, estimate_seasons
 from observant.estimation.season.checks import flat_p_value
 from observant.estimation.season.shape import Likelihood, ObservedWindows, smooth_priors
 from observant.planning.phases import best_times
@@ -48,7 +48,7 @@ def recovery(rng, visits, repeats):
     found = []
     for _ in range(repeats):
         log = visited(rng, season, [rate], random_times(rng, 1, visits, 6 / 24))
-        answer = seasonal_rates(log, "hour-of-day", significance=1)
+        answer = estimate_seasons(log, "hour-of-day", significance=1)
         hourly = answer.season.weights * answer.rate_per_day[0] / 24
         found.append((hourly[day].mean(), hourly[~day].mean()))
     return np.mean(found, axis=0), np.std(found, axis=0)
@@ -73,7 +73,7 @@ def office_delay(rng, *, learning_days=60, days=2000, rate=3.0, visits=8):
     truth = Season(OFFICE, bins="hour-of-day")
     n = learning_days * visits
     times = MONDAY + np.sort(rng.random((1, n)) * learning_days, axis=1)
-    answer = seasonal_rates(visited(rng, truth, [rate], times), "hour-of-day")
+    answer = estimate_seasons(visited(rng, truth, [rate], times), "hour-of-day")
     plan = best_times(answer.season, visits)
     updates = truth.process(rate).sample(days, seed=rng, phase=0.0).times % 1.0
     return delay(updates, plan.times), delay(updates, (np.arange(visits) + rng.random()) / visits)
@@ -92,7 +92,7 @@ def speed(rng, windows):
     times = random_times(rng, sources, min(windows, 1000), 0.5)
     log = visited(rng, season, rng.gamma(1.0, 1.0, sources), times)
     began = time.perf_counter()
-    answer = seasonal_rates(log)
+    answer = estimate_seasons(log)
     return time.perf_counter() - began, answer
 
 

@@ -40,6 +40,7 @@ LAYERS = {
     "How does this source change?": {
         "observant.estimation.rates": "estimating-rates.md",
         "observant.estimation.online": "estimating-rates.md",
+        "observant.estimation.bayes": "estimating-rates.md",
         "observant.estimation.evidence": "intervals.md",
         "observant.estimation.accuracy": "design-visits.md",
         "observant.estimation.design": "design-visits.md",

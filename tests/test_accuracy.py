@@ -22,7 +22,7 @@ from observant.estimation.design import (
     PEAK_RATIO,
     VisitDesign,
     best_ratio,
-    design,
+    design_visits,
     largest_ratio,
     visits_needed,
 )
@@ -491,14 +491,14 @@ def test_arrays_give_what_scalars_give(n, r):
         (lambda: visits_needed(1.0, precision=0.1, relative_sd=0.1), "not both"),
         (lambda: visits_needed(1.0, relative_sd=0.0), "wanted spread must be"),
         (lambda: visits_needed(1.0, precision=0.1, probability=95), "between 0 and 1"),
-        (lambda: design(1.0), "how many visits"),
-        (lambda: design(0.0, visits=3), "the rate must be"),
-        (lambda: design("often", visits=3), "not a rate"),
-        (lambda: design(1.0, visits=3, interval=0), "the interval must be"),
-        (lambda: design(1.0, visits=3, precision=-1.0), "the precision must be"),
-        (lambda: design(1.0, visits=0), "at least 1"),
-        (lambda: design(1.0, visits=3, probability=95.0), "between 0 and 1"),
-        (lambda: design(1.0, visits=3, method="naive", dated=True), "cannot use dates"),
+        (lambda: design_visits(1.0), "how many visits"),
+        (lambda: design_visits(0.0, visits=3), "the rate must be"),
+        (lambda: design_visits("often", visits=3), "not a rate"),
+        (lambda: design_visits(1.0, visits=3, interval=0), "the interval must be"),
+        (lambda: design_visits(1.0, visits=3, precision=-1.0), "the precision must be"),
+        (lambda: design_visits(1.0, visits=0), "at least 1"),
+        (lambda: design_visits(1.0, visits=3, probability=95.0), "between 0 and 1"),
+        (lambda: design_visits(1.0, visits=3, method="naive", dated=True), "cannot use dates"),
     ],
 )
 def test_bad_input_is_named(call, message):
@@ -510,7 +510,7 @@ def test_bad_input_is_named(call, message):
 
 
 def test_design_from_visits_recommends_the_best_interval():
-    answer = design("1/7d", visits=10)
+    answer = design_visits("1/7d", visits=10)
     assert answer.interval_days == pytest.approx(7 * best_ratio(10)) == answer.best_interval_days
     assert answer.duration_days == pytest.approx(10 * answer.interval_days)
     assert answer.unbiased_interval_days == pytest.approx(7 * largest_ratio(10))
@@ -519,11 +519,11 @@ def test_design_from_visits_recommends_the_best_interval():
         precision_reached("improved", 10, answer.ratio, 0.75)
     )
     assert answer.visits_needed is None
-    assert design("1/7d", visits=10, probability=0.75).precision == answer.precision_75
+    assert design_visits("1/7d", visits=10, probability=0.75).precision == answer.precision_75
 
 
 def test_design_judges_example_4_as_it_stands():
-    answer = design("1/7d", visits=10, interval="10.5d", precision=0.35, probability=0.75)
+    answer = design_visits("1/7d", visits=10, interval="10.5d", precision=0.35, probability=0.75)
     assert answer.ratio == pytest.approx(1.5)
     assert answer.interval_days == 10.5
     assert answer.probability == pytest.approx(0.755, abs=5e-4)
@@ -534,7 +534,7 @@ def test_design_judges_example_4_as_it_stands():
 @pytest.mark.parametrize("dated", [False, True])
 @pytest.mark.parametrize(("precision", "probability"), [(0.35, 0.75), (0.35, None), (0.1, 0.9)])
 def test_design_from_precision_keeps_its_promise(precision, probability, dated):
-    answer = design("1/7d", precision=precision, probability=probability, dated=dated)
+    answer = design_visits("1/7d", precision=precision, probability=probability, dated=dated)
     method = "last-modified" if dated else "improved"
     assert answer.method == method
     wanted = probability or 0.95
@@ -548,27 +548,30 @@ def test_design_from_precision_keeps_its_promise(precision, probability, dated):
 
 
 def test_design_with_a_given_interval():
-    answer = design(2.0, precision=0.3, interval="6h")
+    answer = design_visits(2.0, precision=0.3, interval="6h")
     assert (answer.interval_days, answer.ratio) == (0.25, 0.5)
     assert answer.visits == visits_needed(0.5, precision=0.3)
 
 
 def test_design_scales_with_time():
-    day, hour = design("1/d", visits=12, precision=0.4), design("1/h", visits=12, precision=0.4)
+    day, hour = (
+        design_visits("1/d", visits=12, precision=0.4),
+        design_visits("1/h", visits=12, precision=0.4),
+    )
     assert hour.interval_days * 24 == pytest.approx(day.interval_days)
     assert hour.probability == pytest.approx(day.probability)
 
 
 def test_design_says_what_is_out_of_reach():
-    answer = design("1/7d", visits=10, interval="14d", precision=0.35, method="naive")
+    answer = design_visits("1/7d", visits=10, interval="14d", precision=0.35, method="naive")
     assert answer.visits_needed is None
     assert "95 % is out of reach at this interval" in str(answer)
     with pytest.raises(EstimationError):
-        design("1/7d", interval="14d", precision=0.35, method="naive")
+        design_visits("1/7d", interval="14d", precision=0.35, method="naive")
 
 
 def test_design_prints_and_travels():
-    answer = design("1/7d", visits=10, interval="10.5d", precision=0.35)
+    answer = design_visits("1/7d", visits=10, interval="10.5d", precision=0.35)
     assert str(answer) == (
         "A source that changes about once every 7d, visited 10 times, once every 10.5d (r = 1.5), "
         "for 105d:\n"
@@ -577,12 +580,12 @@ def test_design_prints_and_travels():
         "  within 29.7 % with probability 75 %, within 103 % with probability 95 %\n"
         "  best interval 11.2d; bias under 10 % up to 18.5d"
     )
-    two = design(5.0, visits=2, dated=True)
+    two = design_visits(5.0, visits=2, dated=True)
     assert isinstance(two, VisitDesign)
     assert (two.to_dict()["relative_sd"], two.to_dict()["unbiased_interval_days"]) == (None, None)
     assert "5 times a day" in str(two)
     assert "spread σ/r unlimited" in str(two)
     assert "bias under 10 % at any interval" in str(two)
-    one = str(design(5.0, visits=1, dated=True))
+    one = str(design_visits(5.0, visits=1, dated=True))
     assert "visited once" in one
     assert "bias over 10 % at any interval" in one

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from observant.cli.design import design
 from observant.errors import EstimationError, InputError
 from observant.estimation.accuracy import accuracy
-from observant.estimation.design import design as design_visits
+from observant.estimation.design import design_visits
 
 
 def run(*arguments):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from observant import VisitLog, plan
 from observant.currency import RateMixture
 from observant.errors import EstimationError, InputError
-from observant.estimation.drift import METHODS, drift, prequential
+from observant.estimation.drift import METHODS, estimate_drift, prequential
 from observant.estimation.drift.experts import Experts, restart_prior
 from observant.estimation.evidence import Evidence
 from observant.estimation.pooling import estimate_pooled
@@ -124,7 +124,7 @@ def test_predicted_chance_of_a_change_does_not_peek():
 def test_the_constant_rate_is_the_pooled_posterior():
     log, _ = synthetic_visits(sources=300, seed=2)
     pooled = estimate_pooled(log, trust=1.0)
-    table = drift(log, "constant")
+    table = estimate_drift(log, "constant")
     assert table.posterior.weights() == pytest.approx(pooled.posterior.weights(), abs=1e-5)
     assert table.rate_per_day == pytest.approx(pooled.rate_per_day, rel=1e-3)
     assert set(table.method) == {"constant"}
@@ -142,7 +142,7 @@ def test_groups_have_their_own_priors():
         group=np.array(hosts)[owner],
     )
     pooled = estimate_pooled(grouped, trust=1.0)
-    table = drift(grouped, "constant")
+    table = estimate_drift(grouped, "constant")
     assert table.posterior.weights() == pytest.approx(pooled.posterior.weights(), abs=1e-5)
 
 
@@ -235,12 +235,12 @@ def test_no_change_of_a_constant_rate_is_sure():
         rng = np.random.default_rng(seed)
         rate = rng.lognormal(np.log(0.3), 1.0)
         changed = rng.random((1, 99)) < -np.expm1(-rate)
-        found = drift(log_of(np.ones((1, 99)), changed)).change_points
+        found = estimate_drift(log_of(np.ones((1, 99)), changed)).change_points
         probabilities += found.probability.tolist()
     assert len(probabilities) < 12
     assert max(probabilities, default=0.0) < 0.97
     gaps, changed, _ = jumps(sources=1, seed=2, regular=True)
-    (jump,) = drift(log_of(gaps, changed)).change_points.probability
+    (jump,) = estimate_drift(log_of(gaps, changed)).change_points.probability
     assert jump > 0.97
 
 
@@ -258,7 +258,7 @@ def test_one_that_jumps_is_found_among_many_that_do_not():
     rng = np.random.default_rng(6)
     rates[7, 60:] = 10 * rates[7, 0]
     changed[7] = rng.random(120) < -np.expm1(-rates[7] * gaps[7])
-    table = drift(log_of(gaps, changed))
+    table = estimate_drift(log_of(gaps, changed))
     assert table.shares["constant"] > 0.5
     assert table.method[7] != "constant"
     assert 0.3 < table.rate_per_day[7] / rates[7, -1] < 3
@@ -279,7 +279,7 @@ def test_the_moment_of_a_jump_lies_in_its_interval():
     An interval that is right more often is no fault, but it must not be the whole history.
     """
     gaps, changed, _ = jumps(sources=150, seed=3)
-    points = drift(log_of(gaps, changed), "changepoints", hazards=1 / 80).change_points
+    points = estimate_drift(log_of(gaps, changed), "changepoints", hazards=1 / 80).change_points
     jumped = ((20_000 + gaps[:, :60].sum(axis=1)) * 86_400e6).astype(np.int64).view("M8[us]")
     owner = np.array([int(name[1:]) for name in points.source.to_pylist()])
     near = np.abs(points.time - jumped[owner]) < np.timedelta64(15, "D")
@@ -297,7 +297,7 @@ def test_the_mixture_is_never_much_worse():
     """For each source by at most −log of the method's share; over all, never below the best."""
     for factor in (1.0, 10.0):
         gaps, changed, _ = jumps(sources=150, factor=factor, seed=8)
-        table = drift(log_of(gaps, changed))
+        table = estimate_drift(log_of(gaps, changed))
         scores = [table.score_constant, table.score_forgetting, table.score_changepoints]
         for name, score in zip(METHODS, scores, strict=True):
             assert (table.score >= score + np.log(table.shares[name]) - 1e-9).all()
@@ -312,7 +312,7 @@ def test_the_mixture_is_never_much_worse():
 def jumping():
     gaps, changed, _ = jumps(sources=60, seed=9)
     log = log_of(gaps, changed)
-    return log, drift(log)
+    return log, estimate_drift(log)
 
 
 def test_a_path_ends_where_the_table_stands(jumping):
@@ -357,13 +357,13 @@ def test_columns_travel(jumping):
 
 def test_threads_do_not_matter(jumping):
     log, table = jumping
-    assert np.array_equal(drift(log, threads=1).rate_per_day, table.rate_per_day)
+    assert np.array_equal(estimate_drift(log, threads=1).rate_per_day, table.rate_per_day)
 
 
 def test_time_has_no_unit():
     """Four times slower visits: a quarter of the rates (the grid has four points to a doubling)."""
     gaps, changed, _ = jumps(sources=30, regular=True, seed=1)
-    fast, slow = (drift(log_of(scale * gaps, changed)) for scale in (1.0, 4.0))
+    fast, slow = (estimate_drift(log_of(scale * gaps, changed)) for scale in (1.0, 4.0))
     assert slow.rate_per_day * 4 == pytest.approx(fast.rate_per_day, rel=1e-3)
     assert slow.score == pytest.approx(fast.score, rel=1e-3)
 
@@ -376,7 +376,7 @@ def test_failed_and_unknown_visits_are_passed_over():
         status=[200, 200, 200, 200, 500, 200, 200],
         time_unit="d",
     )
-    table = drift(log)
+    table = estimate_drift(log)
     assert table.visits.tolist() == [5, 1]
     path = table.path("a")
     assert path.time.astype("M8[D]").astype(int).tolist() == [1, 3, 5]
@@ -397,10 +397,12 @@ class Constant:
 def test_a_season_stretches_time(jumping):
     log, table = jumping
     prior = table.posterior.prior
-    same, faster = (drift(log, prior=prior, season=Constant(speed)) for speed in (1.0, 4.0))
+    same, faster = (
+        estimate_drift(log, prior=prior, season=Constant(speed)) for speed in (1.0, 4.0)
+    )
     assert same.rate_per_day == pytest.approx(table.rate_per_day, rel=1e-6)
     moved = Prior(rates=prior.rates / 4, weights=prior.weights)
-    again = drift(log, prior=moved, season=Constant(4.0))
+    again = estimate_drift(log, prior=moved, season=Constant(4.0))
     assert again.rate_per_day == pytest.approx(table.rate_per_day / 4, rel=1e-6)
     assert np.median(faster.rate_per_day) < np.median(same.rate_per_day)
 
@@ -412,13 +414,13 @@ def test_seasons_of_groups(jumping):
         seasons = (Constant(1.0), Constant(2.0))
         group_code = np.arange(60) % 2
 
-    found = drift(log, "constant", prior=table.posterior.prior, season=Seasons())
-    plain = drift(log, "constant", prior=table.posterior.prior)
-    double = drift(log, "constant", prior=table.posterior.prior, season=Constant(2.0))
+    found = estimate_drift(log, "constant", prior=table.posterior.prior, season=Seasons())
+    plain = estimate_drift(log, "constant", prior=table.posterior.prior)
+    double = estimate_drift(log, "constant", prior=table.posterior.prior, season=Constant(2.0))
     assert np.array_equal(found.rate_per_day[::2], plain.rate_per_day[::2])
     assert np.array_equal(found.rate_per_day[1::2], double.rate_per_day[1::2])
     with pytest.raises(InputError, match="seasons are those of 60 sources"):
-        drift(log.select(["s0001"]), season=Seasons())
+        estimate_drift(log.select(["s0001"]), season=Seasons())
 
 
 @pytest.mark.parametrize(
@@ -436,14 +438,14 @@ def test_seasons_of_groups(jumping):
 )
 def test_bad_settings_are_told(jumping, options, message):
     with pytest.raises(InputError, match=message):
-        drift(jumping[0], **options)
+        estimate_drift(jumping[0], **options)
 
 
 def test_no_evidence_is_told():
     log = VisitLog.from_columns(["a", "b"], [0, 1], [None, None])
     for prior in ("pooled", "broad"):
         with pytest.raises(EstimationError, match="no source has two visits"):
-            drift(log, prior=prior)
+            estimate_drift(log, prior=prior)
 
 
 def test_an_unknown_source_is_told(jumping):
@@ -453,7 +455,7 @@ def test_an_unknown_source_is_told(jumping):
 
 def test_a_broad_prior_needs_no_collection():
     gaps, changed, rates = jumps(sources=1, seed=2)
-    table = drift(log_of(gaps, changed), prior="broad")
+    table = estimate_drift(log_of(gaps, changed), prior="broad")
     assert abs(np.log(table.rate_per_day[0] / rates[0, -1])) < 1.5
 
 

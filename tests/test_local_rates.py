@@ -17,7 +17,7 @@ from observant.estimation.windows import (
     ESTIMATORS,
     calendar_rates,
     consistent_windows,
-    local_rates,
+    estimate_windows,
     predict_next,
     roll_forward,
     update_points,
@@ -116,15 +116,21 @@ def test_the_first_update_is_the_start_unless_one_is_given():
         (lambda: update_points([2.0, 1.0]), "sorted within a source"),
         (lambda: update_points("visits.csv"), "neither a VisitLog nor update times"),
         (lambda: update_points([[1.0]]), "flat list"),
-        (lambda: local_rates([1.0, 2.0], estimator="wrong"), "unknown estimator"),
-        (lambda: local_rates([1.0, 2.0], measure="wrong"), "measure is one of gap, cumulative"),
-        (lambda: local_rates([1.0, 2.0], limit="wrong"), "limit is one of points, each, total"),
-        (lambda: local_rates([1.0, 2.0], direction="up"), "direction is one of"),
-        (lambda: local_rates([1.0, 2.0], threshold=-1.0), "must not be negative"),
-        (lambda: local_rates([1.0, 2.0], smallest=0), "at least 1 point"),
-        (lambda: local_rates([1.0, 2.0], unit=0.0), "positive number of days"),
-        (lambda: local_rates([1.0, 2.0], confidence=1.0), "between 0 and 1"),
-        (lambda: local_rates([1.0, 2.0], tau=0.0), "must be a positive number"),
+        (lambda: estimate_windows([1.0, 2.0], estimator="wrong"), "unknown estimator"),
+        (
+            lambda: estimate_windows([1.0, 2.0], measure="wrong"),
+            "measure is one of gap, cumulative",
+        ),
+        (
+            lambda: estimate_windows([1.0, 2.0], limit="wrong"),
+            "limit is one of points, each, total",
+        ),
+        (lambda: estimate_windows([1.0, 2.0], direction="up"), "direction is one of"),
+        (lambda: estimate_windows([1.0, 2.0], threshold=-1.0), "must not be negative"),
+        (lambda: estimate_windows([1.0, 2.0], smallest=0), "at least 1 point"),
+        (lambda: estimate_windows([1.0, 2.0], unit=0.0), "positive number of days"),
+        (lambda: estimate_windows([1.0, 2.0], confidence=1.0), "between 0 and 1"),
+        (lambda: estimate_windows([1.0, 2.0], tau=0.0), "must be a positive number"),
         (lambda: predict_next([1.0, 2.0], now=1.5), "now lies before the last update"),
         (lambda: predict_next([1.0, 2.0], model="duane"), "model is one of"),
         (lambda: roll_forward(whole([1.0, 2.0]), "linear"), "can be rolled forward"),
@@ -220,15 +226,15 @@ def test_windows_are_those_of_section_4(
 
 
 def test_windows_name_what_the_rate_does():
-    slower = local_rates(np.cumsum([1.0, 2, 3, 4, 5, 6]))
-    faster = local_rates(np.cumsum([6.0, 5, 4, 3, 2, 1]))
-    clock = local_rates(np.arange(8.0))
+    slower = estimate_windows(np.cumsum([1.0, 2, 3, 4, 5, 6]))
+    faster = estimate_windows(np.cumsum([6.0, 5, 4, 3, 2, 1]))
+    clock = estimate_windows(np.arange(8.0))
     assert [answer.state.tolist() for answer in (slower, faster, clock)] == [
         ["decreasing"],
         ["increasing"],
         ["constant"],
     ]
-    turning = local_rates(np.cumsum([6.0, 5, 4, 3, 2, 1, 2, 3, 4, 5, 6, 7, 8]), threshold=1)
+    turning = estimate_windows(np.cumsum([6.0, 5, 4, 3, 2, 1, 2, 3, 4, 5, 6, 7, 8]), threshold=1)
     assert turning.state.tolist() == ["increasing", "decreasing"]
 
 
@@ -274,7 +280,7 @@ def test_compiled_and_plain_windows_are_the_same(monkeypatch):
 @given(st.sampled_from([1e-3, 24.0, 365.0]), st.integers(0, 10))
 def test_the_unit_of_time_does_not_matter(factor, seed):
     times = np.cumsum(np.random.default_rng(seed).exponential(size=60))
-    one, other = local_rates(times), local_rates(factor * times)
+    one, other = estimate_windows(times), estimate_windows(factor * times)
     assert one.points.tolist() == other.points.tolist()
     np.testing.assert_allclose(one.beta, other.beta, rtol=1e-9)
     np.testing.assert_allclose(one.rate_at_end, factor * other.rate_at_end, rtol=1e-9)
@@ -283,8 +289,8 @@ def test_the_unit_of_time_does_not_matter(factor, seed):
 @pytest.mark.slow
 def test_a_small_history_needs_no_compiler():
     code = (
-        "import sys; from observant.estimation.windows import local_rates, predict_next;"
-        "local_rates([1.0, 2, 4, 8, 16]); predict_next([1.0, 2, 4, 8]); "
+        "import sys; from observant.estimation.windows import estimate_windows, predict_next;"
+        "estimate_windows([1.0, 2, 4, 8, 16]); predict_next([1.0, 2, 4, 8]); "
         "print('numba' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
@@ -399,23 +405,23 @@ def test_a_silence_at_the_end_counts_in_the_verdict():
     """Watched until day 60: uniform p-values at a constant rate; a page that died is falling."""
     updates = Poisson(0.2).sample(60.0, 20_000, seed=6)
     points = update_points(updates, start=0.0, until=60.0)
-    overall = local_rates(points).overall
+    overall = estimate_windows(points).overall
     known = overall.points >= 3
     assert stats.kstest(overall.p_value[known], "uniform").pvalue > 1e-3
     close(overall.beta[overall.points >= 6], 1.0)
     died = np.arange(1.0, 21.0)
-    assert local_rates(died, start=0.0).overall.trend.tolist() == ["none"]
-    later = local_rates(update_points(died, start=0.0, until=80.0)).overall
+    assert estimate_windows(died, start=0.0).overall.trend.tolist() == ["none"]
+    later = estimate_windows(update_points(died, start=0.0, until=80.0)).overall
     assert later.trend.tolist() == ["falling"]
     assert later.points.tolist() == [20]
 
 
 def test_verdicts():
     for shape, verdict in ((0.4, "falling"), (2.5, "rising")):
-        answer = local_rates(power_law(60, shape, 1, seed=1)[0], start=0.0)
+        answer = estimate_windows(power_law(60, shape, 1, seed=1)[0], start=0.0)
         assert answer.overall.trend.tolist() == [verdict]
         assert answer.overall.beta_low[0] < shape < answer.overall.beta_high[0]
-    clock = local_rates(np.arange(30.0))
+    clock = estimate_windows(np.arange(30.0))
     assert clock.overall.p_value[0] > 0.05
     assert clock.overall.trend.tolist() == ["none"]
 
@@ -424,7 +430,7 @@ def test_verdicts():
 
 
 def test_an_answer_travels(log):
-    answer = local_rates(log)
+    answer = estimate_windows(log)
     (row,) = answer.rows()
     assert row["source"] == "a"
     assert row["points"] == 3
@@ -440,7 +446,7 @@ def test_an_answer_travels(log):
 
 
 def test_windows_too_short_for_the_estimator_get_a_rate_all_the_same():
-    answer = local_rates([0.0, 2.0, 4.0], estimator="weibull")
+    answer = estimate_windows([0.0, 2.0, 4.0], estimator="weibull")
     assert answer.rate_at_end.tolist() == [0.5]
     assert any("N(t)/t" in note for note in answer.notes)
 
@@ -448,7 +454,7 @@ def test_windows_too_short_for_the_estimator_get_a_rate_all_the_same():
 def test_a_rate_that_jumps_is_seen_in_the_latest_window():
     rng = np.random.default_rng(5)
     times = np.cumsum(np.concatenate([rng.exponential(5.0, 60), rng.exponential(0.25, 60)]))
-    answer = local_rates(times)
+    answer = estimate_windows(times)
     assert answer.rate_low[-1] < 4.0 < answer.rate_high[-1]
     assert answer.mean_rate[0] < 1.0
 
@@ -457,9 +463,9 @@ def test_a_rate_that_jumps_is_seen_in_the_latest_window():
 def test_many_points_in_seconds():
     updates = Poisson(0.25).sample(100.0, 40_000, seed=1)
     assert updates.times.size > 900_000
-    local_rates(updates, start=0.0)  # compiles, if no one did
+    estimate_windows(updates, start=0.0)  # compiles, if no one did
     with cpu_within(15):
-        answer = local_rates(updates, start=0.0)
+        answer = estimate_windows(updates, start=0.0)
     assert answer.points.sum() == updates.times.size
 
 
@@ -674,6 +680,6 @@ def test_ids_and_sources_of_updates():
 
     updates = Updates.from_lists([[1.0, 2.0, 3.0], [1.0, 5.0]])
     points = from_updates(updates, ids=pa.array(["x", "y"]))
-    assert local_rates(points).source.to_pylist() == ["x", "y"]
-    assert local_rates(updates).source.to_pylist() == ["0", "1"]
+    assert estimate_windows(points).source.to_pylist() == ["x", "y"]
+    assert estimate_windows(updates).source.to_pylist() == ["0", "1"]
     assert repr(points) == "<UpdatePoints: 3 points of 2 sources>"

@@ -10,7 +10,7 @@ import pytest
 
 from observant import VisitLog
 from observant.errors import EstimationError, InputError
-from observant.estimation.drift import drift, prequential
+from observant.estimation.drift import estimate_drift, prequential
 from observant.estimation.drift.experts import restart_prior
 from observant.estimation.overdue import change_probability, overdue
 from observant.estimation.priors import Prior
@@ -77,7 +77,7 @@ def test_the_wrong_model_is_found_out():
 
 def test_losses_add_up_to_the_score():
     log, _ = simulated(50, 20, hazard=0.05, seed=2)
-    table = drift(log, prior=PRIOR)
+    table = estimate_drift(log, prior=PRIOR)
     told = prequential(table)
     assert told.losses.sum() == pytest.approx(-table.score.sum(), rel=1e-9)
     assert told.log_loss == pytest.approx(told.losses.mean())
@@ -120,8 +120,8 @@ def test_real_sources_are_foretold_better_with_drift(collection):
     log = benchmark.visit_traces(folder, collection, 200, seed=5)
     odd = np.arange(len(log.sources)) % 2 == 1
     teacher, pupil = log.select(~odd), log.select(odd)
-    constant = drift(teacher, "constant")
-    auto = drift(teacher, prior=constant.posterior.prior)
+    constant = estimate_drift(teacher, "constant")
+    auto = estimate_drift(teacher, prior=constant.posterior.prior)
     told = [prequential(pupil, learnt=learnt) for learnt in (auto, constant)]
     gain, spread = told[0].gain_over(told[1])
     assert gain > 2 * spread > 0
@@ -151,7 +151,7 @@ def test_probability_by_now_is_its_formula():
 
 def test_the_moment_may_be_given_in_many_ways():
     log, _ = simulated(5, 5)
-    table = drift(log, prior=PRIOR)
+    table = estimate_drift(log, prior=PRIOR)
     when = dt.datetime(2025, 6, 1, tzinfo=dt.UTC)
     given = [when, "2025-06-01", when.timestamp(), np.datetime64("2025-06-01")]
     tables = [change_probability(table, at) for at in given]
@@ -254,7 +254,7 @@ def test_a_source_never_seen_has_no_probability():
 @pytest.mark.slow
 def test_figures_draw():
     log, _ = simulated(20, 30, hazard=0.05, seed=3)
-    table = drift(log, prior=PRIOR)
+    table = estimate_drift(log, prior=PRIOR)
     told = prequential(table)
     assert rate_path_figure(table.path("s00003")).to_dict()["vconcat"]
     drawn = reliability_figure({"auto": told, "constant": prequential(log, "constant")}).to_dict()

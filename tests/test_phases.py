@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from observant import VisitLog
 from observant.errors import InputError
-from observant.estimation.season import Season, seasonal_rates
+from observant.estimation.season import Season, estimate_seasons
 from observant.planning.phases import best_times, mean_delay
 from observant.processes import Seasonal
 
@@ -102,7 +102,7 @@ def test_office_hours_with_the_season_estimated():
         time = 20_000 + np.sort(60 * rng.random(480))
         seen = rng.random(479) < -np.expm1(-3.0 * truth.exposure(time[:-1], time[1:]))
         log = VisitLog.from_columns(["s"] * 480, time, [None, *seen.tolist()], time_unit="d")
-        plan = best_times(seasonal_rates(log, "hour-of-day").season, 8)
+        plan = best_times(estimate_seasons(log, "hour-of-day").season, 8)
         updates = truth.process(3.0).sample(2000, seed=rng, phase=0.0).times % 1.0
         for visits, found in ((plan.times, planned), ((np.arange(8) + rng.random()) / 8, even)):
             after = np.append(visits, visits[0] + 1)[np.searchsorted(visits, updates)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from observant import VisitLog, estimate_rates
 from observant.errors import InputError
-from observant.estimation.season import BINS, Season, WallClock, seasonal_rates
+from observant.estimation.season import BINS, Season, WallClock, estimate_seasons
 from observant.estimation.season.checks import flat_p_value, quadratic_tail
 from observant.estimation.season.shape import Likelihood, ObservedWindows, smooth_priors
 
@@ -185,7 +185,7 @@ def test_day_and_night_are_recovered(visits, day_within, night_within, repeats):
     found = []
     for _ in range(repeats):
         log = visited(rng, season, [24 * 0.08], random_times(rng, 1, visits, 6 / 24))
-        answer = seasonal_rates(log, "hour-of-day", significance=1)
+        answer = estimate_seasons(log, "hour-of-day", significance=1)
         hourly = answer.season.weights * answer.rate_per_day[0] / 24
         found.append((hourly[day].mean(), hourly[~day].mean()))
     means = np.mean(found, axis=0)
@@ -197,7 +197,7 @@ def test_a_shape_is_pooled_and_levels_are_kept_with_intervals_that_hold():
     rng = np.random.default_rng(5)
     rates = rng.gamma(2.0, 0.5, 60)
     log = visited(rng, OFFICE_WEEK, rates, random_times(rng, 60, 200, 0.5))
-    answer = seasonal_rates(log)
+    answer = estimate_seasons(log)
     season = answer.season
     inside = (season.low <= OFFICE_WEEK.weights) & (season.high >= OFFICE_WEEK.weights)
     assert inside.mean() > 0.85  # 95 % wanted; bins are correlated
@@ -213,7 +213,7 @@ def test_dates_sharpen_the_shape():
     rng = np.random.default_rng(6)
     log = visited(rng, OFFICE, [2.0] * 5, random_times(rng, 5, 200, 0.6), dated=True)
     with_dates, without = (
-        seasonal_rates(log, "hour-of-day", use_dates=use).season for use in (True, False)
+        estimate_seasons(log, "hour-of-day", use_dates=use).season for use in (True, False)
     )
     errors = [np.sqrt(np.mean((s.weights - OFFICE.weights) ** 2)) for s in (with_dates, without)]
     assert errors[0] < 0.7 * errors[1]
@@ -226,12 +226,12 @@ def test_harmonics_find_a_wave():
     rng = np.random.default_rng(7)
     truth = Season(np.exp(np.cos(2 * np.pi * (HOURS - 14) / 24)), bins="hour-of-day")
     log = visited(rng, truth, [2.0] * 5, random_times(rng, 5, 400, 0.4))
-    answer = seasonal_rates(log, "hour-of-day", harmonics=(2, 0))
+    answer = estimate_seasons(log, "hour-of-day", harmonics=(2, 0))
     season = answer.season
     error = np.log(season.high / season.low) / (2 * 1.96)  # one standard error
     assert (np.abs(np.log(season.weights / truth.weights)) < 4 * error).all()
     # Four numbers are known better than 24.
-    free = seasonal_rates(log, "hour-of-day").season
+    free = estimate_seasons(log, "hour-of-day").season
     assert np.mean(error) < np.mean(np.log(free.high / free.low)) / (2 * 1.96)
     assert answer.method == "2+0 harmonics"
     log_shape = np.log(season.weights)
@@ -248,7 +248,7 @@ def test_groups_have_their_own_seasons():
     columns = {k: [v for t in tables for v in t[k]] for k in ("time", "changed")}
     log = VisitLog.from_columns(source, columns["time"], columns["changed"],
                                 group=[s[0] for s in source])  # fmt: skip
-    answer = seasonal_rates(log, "hour-of-day", group="group")
+    answer = estimate_seasons(log, "hour-of-day", group="group")
     assert [season.name for season in answer.seasons] == ["a", "b"]
     busy = [int(np.argmax(np.convolve(np.tile(s.weights, 2), np.ones(10), "valid")[:24]))
             for s in answer.seasons]  # fmt: skip
@@ -281,7 +281,7 @@ def test_a_flat_source_is_flat_and_its_rate_that_of_a_constant_one():
     rng = np.random.default_rng(10)
     flat = Season(np.ones(168))
     log = visited(rng, flat, [1.0] * 3, random_times(rng, 3, 150, 0.4))
-    answer = seasonal_rates(log)
+    answer = estimate_seasons(log)
     assert answer.season.flat
     assert (answer.season.weights == 1).all()
     assert any("no season was found" in note for note in answer.notes)
@@ -299,7 +299,7 @@ def test_a_flat_source_is_flat_and_its_rate_that_of_a_constant_one():
 def test_visits_at_one_hour_show_no_hours(bins, gap, words):
     rng = np.random.default_rng(11)
     times = MONDAY + 0.25 + gap * np.arange(200)[None, :] + 1e-4 * rng.random((1, 200))
-    answer = seasonal_rates(visited(rng, OFFICE_WEEK, [0.5 / gap], times), bins)
+    answer = estimate_seasons(visited(rng, OFFICE_WEEK, [0.5 / gap], times), bins)
     assert answer.season.flat
     assert answer.season.visible < 0.01
     assert words in answer.notes[0]
@@ -319,7 +319,7 @@ def test_levels_of_sources_are_not_mistaken_for_a_season():
         np.trace(Likelihood(windows).at(np.zeros(24), profile=p).information) for p in (True, False)
     ]
     assert information[0] < 1e-6 * information[1]
-    answer = seasonal_rates(log, "hour-of-day")
+    answer = estimate_seasons(log, "hour-of-day")
     assert answer.season.flat
     assert answer.season.visible < 1e-6
     assert "cannot be seen" in answer.notes[0]
@@ -327,7 +327,7 @@ def test_levels_of_sources_are_not_mistaken_for_a_season():
 
 def test_a_season_needs_changes():
     log = VisitLog.from_columns(["a"] * 3, [0, 1, 2], [None, False, False], time_unit="d")
-    answer = seasonal_rates(log)
+    answer = estimate_seasons(log)
     assert answer.season.flat
     assert "no change was seen" in answer.notes[0]
 
@@ -360,7 +360,7 @@ def test_tails_of_quadratic_forms():
 def test_what_cannot_be_used_is_refused(options, words):
     log = VisitLog.from_columns(["a"] * 3, [0, 1, 2], [None, True, False], time_unit="d")
     with pytest.raises(InputError, match=words):
-        seasonal_rates(log, **options)
+        estimate_seasons(log, **options)
 
 
 def test_figures_are_drawn():

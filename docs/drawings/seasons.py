@@ -23,8 +23,8 @@ from drawings import (
     words,
 )
 from observant import VisitLog
-from observant.estimation.drift import drift
-from observant.estimation.season import Season, seasonal_rates
+from observant.estimation.drift import estimate_drift
+from observant.estimation.season import Season, estimate_seasons
 from observant.planning.phases import best_times, mean_delay
 
 DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
@@ -33,7 +33,7 @@ DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 @picture("idea-seasons-week")
 def a_week():
     truth = Season(np.repeat([0.1, 1.0, 0.1] * 5 + [0.1], [8, 10, 6] * 5 + [48]))
-    found = seasonal_rates(visited_for_a_year(truth, np.random.default_rng(7))).season
+    found = estimate_seasons(visited_for_a_year(truth, np.random.default_rng(7))).season
     best = best_times(found, 14, period="7d")
     delay = mean_delay(best.times, truth.by_hour().ravel(), period="7d")
     cells = [
@@ -105,7 +105,7 @@ def a_rate_that_jumps():
         changed=np.hstack([np.full((60, 1), None), changed]).ravel(),
         time_unit="d",
     )
-    path, constant = (drift(log, how).path(names[shown]) for how in ("auto", "constant"))
+    path, constant = (estimate_drift(log, how).path(names[shown]) for how in ("auto", "constant"))
     days = np.cumsum(gaps[shown])
     curves = {
         "the truth": (days, rates[shown]),

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 from observant.plugins import MovedModules, lazy
 
 if TYPE_CHECKING:
+    from observant.currency import currency_of, required_period
     from observant.estimation.accuracy import accuracy
     from observant.estimation.classes import classify
-    from observant.estimation.design import design
-    from observant.estimation.drift import drift
+    from observant.estimation.design import design_visits
+    from observant.estimation.drift import estimate_drift
     from observant.estimation.intervals import IntervalEstimate, estimate_intervals
     from observant.estimation.online import OnlineRate
     from observant.estimation.overdue import change_probability, overdue
     from observant.estimation.rates import RateTable, estimate_rates
-    from observant.estimation.season import seasonal_rates
-    from observant.estimation.windows import local_rates, predict_next
+    from observant.estimation.season import estimate_seasons
+    from observant.estimation.windows import estimate_windows, predict_next
     from observant.formats import read_visits, write_table
     from observant.planning import plan
     from observant.planning.schedule import Scheduler
@@ -39,17 +40,19 @@ __all__ = [
     "accuracy",
     "change_probability",
     "classify",
-    "design",
-    "drift",
+    "currency_of",
+    "design_visits",
+    "estimate_drift",
     "estimate_intervals",
     "estimate_rates",
-    "local_rates",
+    "estimate_seasons",
+    "estimate_windows",
     "overdue",
     "plan",
     "predict_next",
     "read_trace",
     "read_visits",
-    "seasonal_rates",
+    "required_period",
     "simulate",
     "write_table",
 ]
@@ -66,22 +69,32 @@ _HOMES = {
     "accuracy": "observant.estimation.accuracy",
     "change_probability": "observant.estimation.overdue",
     "classify": "observant.estimation.classes",
-    "design": "observant.estimation.design",
-    "drift": "observant.estimation.drift",
+    "currency_of": "observant.currency",
+    "design_visits": "observant.estimation.design",
+    "estimate_drift": "observant.estimation.drift",
     "estimate_intervals": "observant.estimation.intervals",
     "estimate_rates": "observant.estimation.rates",
-    "local_rates": "observant.estimation.windows",
+    "estimate_seasons": "observant.estimation.season",
+    "estimate_windows": "observant.estimation.windows",
     "overdue": "observant.estimation.overdue",
     "plan": "observant.planning",
     "predict_next": "observant.estimation.windows",
     "read_trace": "observant.simulation.traces",
     "read_visits": "observant.formats",
-    "seasonal_rates": "observant.estimation.season",
+    "required_period": "observant.currency",
     "simulate": "observant.simulation",
     "write_table": "observant.formats",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+_RENAMED = {
+    "design": "design_visits",
+    "drift": "estimate_drift",
+    "local_rates": "estimate_windows",
+    "seasonal_rates": "estimate_seasons",
+}
+"""Public names of 0.1, for one release."""
+
+__getattr__, __dir__ = lazy(__name__, _HOMES, _RENAMED)
 
 _MOVED = {
     "observant.audit": "observant.currency.audit",

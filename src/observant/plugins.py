@@ -92,11 +92,20 @@ def needed(error: ImportError, extra: str = "") -> ImportError:
 
 
 def lazy(
-    package: str, homes: dict[str, str]
+    package: str, homes: dict[str, str], renamed: dict[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package whose names load when they are first used."""
+    """The `__getattr__` and `__dir__` of a package whose names load when they are first used.
+
+    Names that are `renamed` are found too, with a warning.
+    """
 
     def find(name: str) -> Any:
+        if renamed and name in renamed:
+            import warnings
+
+            message = f"{package}.{name} is {package}.{renamed[name]} now"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            return getattr(sys.modules[package], renamed[name])
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = sys.modules[package]

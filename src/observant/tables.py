@@ -1,7 +1,8 @@
 """What every answer of observant has in common: columns that travel, a readable print, notes.
 
 A `Table` is a frozen value with named columns. It speaks the Arrow PyCapsule interface, so Polars,
-pandas, DuckDB and PyArrow take it as it is. A `Note` is a doubt about an answer.
+pandas, DuckDB and PyArrow take it as it is. In a notebook it shows itself, `plot` draws it. A
+`Note` is a doubt about an answer.
 """
 
 from __future__ import annotations
@@ -10,18 +11,39 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from observant.errors import ExtraError, InputError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
-__all__ = ["Note", "Table", "first_rows"]
+__all__ = ["Drawn", "Note", "Table", "first_rows"]
 
 _SHOWN = 10
 _WIDEST = 48
+_NUMBERS = {"double", "float", "int64", "int32", "int16", "int8", "uint8", "uint32", "uint64"}
 
 
-class Table:
+class Drawn:
+    """An answer that can be drawn by one of our figures."""
+
+    figure: ClassVar[str] = ""
+    """The figure, as ``module:function``. Figures are a higher layer, looked up when wanted."""
+
+    def plot(self) -> Any:
+        """Draw it: an Altair chart, which a notebook shows and `observant.figures.save` writes."""
+        from observant.plugins import load, needed
+
+        if not self.figure:
+            raise InputError(f"there is no figure of a {type(self).__name__}")
+        try:
+            return load(self.figure)(self)
+        except ImportError as error:
+            raise needed(error) from error
+
+
+class Table(Drawn):
     """Named columns of equal length, given by the fields listed in `columns`.
 
     A subclass is a frozen dataclass; its fields hold NumPy or Arrow arrays.
@@ -37,6 +59,43 @@ class Table:
         import pyarrow as pa
 
         return pa.table({name: _arrow(getattr(self, name)) for name in self.columns})
+
+    def to_pandas(self) -> Any:
+        """Return the columns as a pandas data frame; pandas must be installed."""
+        _installed("pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return the columns as a Polars data frame; Polars must be installed."""
+        return _installed("polars").from_arrow(self.to_arrow())
+
+    def summary(self) -> dict[str, Any]:
+        """How many rows there are, and the median and the extremes of every column of numbers."""
+        table = self.to_arrow()
+        found: dict[str, Any] = {"rows": table.num_rows}
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            values = np.asarray(column) if str(column.type) in _NUMBERS else np.empty(0)
+            values = values[np.isfinite(values)]
+            if values.size:
+                low, middle, high = np.quantile(values, [0.0, 0.5, 1.0]).tolist()
+                found[name] = {"least": low, "median": middle, "most": high}
+        return found
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first rows, how many follow, and the notes."""
+        from html import escape
+
+        def line(cells: Iterable[object], tag: str) -> str:
+            return f"<tr>{''.join(f'<{tag}>{escape(_shown(c))}</{tag}>' for c in cells)}</tr>"
+
+        table = self.to_arrow()
+        rows = [list(row.values()) for row in table.slice(0, _SHOWN).to_pylist()]
+        more = table.num_rows - len(rows)
+        below = [f"… and {more:,} more"] if more > 0 else []
+        below += [str(note) for note in getattr(self, "notes", ())]
+        body = "".join(line(row, "td") for row in rows)
+        said = "".join(f"<p>{escape(text)}</p>" for text in below)
+        return f"<table><thead>{line(table.column_names, 'th')}</thead>{body}</table>{said}"
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
@@ -119,6 +178,21 @@ def _arrow(column: Any) -> pa.Array:
     if isinstance(column, np.ndarray) and column.dtype == object:
         return pa.array(column.tolist())
     return pa.array(column)
+
+
+def _installed(name: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ExtraError(f"{name} is not installed: pip install {name}") from error
+
+
+def _shown(value: Any) -> str:
+    if value is None or value != value:  # noqa: PLR0124 (not a number)
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)[:_WIDEST]
 
 
 def _plain(value: Any) -> Any:

@@ -8,21 +8,29 @@ Inside observant a duration is a number of days and a rate a number per day, bot
 ('1.5d', '20s', '1/7d')
 """
 
+from __future__ import annotations
+
 import math
 import re
 from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 from observant.errors import UnitError
 from observant.times import SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "counted",
     "format_duration",
     "format_rate",
     "format_share",
+    "in_days",
     "parse_budget",
     "parse_duration",
     "parse_rate",
+    "per_day",
 ]
 
 # A month and a year are the mean ones of the Gregorian calendar.
@@ -133,6 +141,32 @@ def parse_budget(text: str | float, sources: int | None = None) -> float:
     if budget == 0:
         raise UnitError(f"a budget must be more than zero: {text!r}")
     return budget
+
+
+def in_days(value: Any) -> Any:
+    """Durations that may be text, alone or in a list; numbers and arrays stay as they are.
+
+    >>> in_days("6h"), in_days(["6h", 2]), in_days(2.0)
+    (0.25, [0.25, 2.0], 2.0)
+    """
+    return _read(value, parse_duration)
+
+
+def per_day(value: Any) -> Any:
+    """Rates that may be text, alone or in a list; numbers and arrays stay as they are.
+
+    >>> per_day("1/4d"), per_day(["2/d", 1])
+    (0.25, [2.0, 1.0])
+    """
+    return _read(value, parse_rate)
+
+
+def _read(value: Any, parse: Callable[[str | float], float]) -> Any:
+    if isinstance(value, str):
+        return parse(value)
+    if isinstance(value, list | tuple) and any(isinstance(one, str) for one in value):
+        return [parse(one) for one in value]
+    return value
 
 
 def format_duration(days: float) -> str:

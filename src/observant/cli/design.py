@@ -110,7 +110,7 @@ def design(
     `wanted_probability` at this interval, and stay there with every further visit. What is
     infinite or cannot be is null.
     """
-    from observant.estimation.design import design as design_visits
+    from observant.estimation.design import design_visits
 
     if adaptive:
         if dated or precision is not None:

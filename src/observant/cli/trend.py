@@ -185,10 +185,10 @@ def trend(
         "unit": options["unit"],
     }
     from observant.cli.trend_tables import as_plain, print_sources, print_summary, print_windows
-    from observant.estimation.windows import local_rates, predict_next, update_points
+    from observant.estimation.windows import estimate_windows, predict_next, update_points
 
     points = update_points(history, place=place)
-    answer = local_rates(points, estimator=estimator, confidence=confidence, **cutting)
+    answer = estimate_windows(points, estimator=estimator, confidence=confidence, **cutting)
     model = "count" if estimator == "count" else "weibull"
     due = predict_next(points, model=model, confidence=confidence, **cutting)
     seen = _from_visits(history, confidence, season, with_drift=with_drift)
@@ -228,16 +228,16 @@ def _from_visits(
         return FromVisits()
     drifting = late = found = None
     if with_drift:
-        from observant.estimation.drift import drift
+        from observant.estimation.drift import estimate_drift
         from observant.estimation.overdue import overdue
 
         with progress_bar("following", "sources", total=len(history.sources)) as advance:
-            drifting = drift(history, confidence=confidence, progress=advance)
+            drifting = estimate_drift(history, confidence=confidence, progress=advance)
         late = overdue(drifting)
     if season:
-        from observant.estimation.season import seasonal_rates
+        from observant.estimation.season import estimate_seasons
 
-        found = seasonal_rates(history, season, confidence=confidence)
+        found = estimate_seasons(history, season, confidence=confidence)
     return FromVisits(drifting, late, found)
 
 

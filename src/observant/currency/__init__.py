@@ -49,6 +49,9 @@ from observant.currency.required import (
     time_to_live,
 )
 
+currency_of = currency
+"""The same, where the name of the package is taken: `from observant import currency_of`."""
+
 __all__ = [
     "AgeModel",
     "AgeProcess",
@@ -62,6 +65,7 @@ __all__ = [
     "changed_probability",
     "collection_currency",
     "currency",
+    "currency_of",
     "growing_period",
     "heuristic_time_to_live",
     "hidden_share",

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from observant.currency.shares import share_lost, share_lost_twice
 from observant.errors import InputError
+from observant.units import in_days, per_day
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ def as_model(source: Source) -> AgeModel:
         return _Process(source)
     if callable(source):
         return _Function(source)
-    return PoissonRates(source)
+    return PoissonRates(per_day(source))
 
 
 class AgeModel(ABC):
@@ -233,7 +234,7 @@ class _Process(_Function):
 def not_negative(name: str, value: ArrayLike, *, finite: bool = False) -> Array:
     """Check a quantity at the door. Not-a-number passes: it means that nothing is known."""
     try:
-        values = np.asarray(value, float)
+        values = np.asarray(in_days(value), float)
     except (TypeError, ValueError) as error:
         raise InputError(f"the {name} must be a number or an array of numbers") from error
     if np.any(values < 0.0):

@@ -17,6 +17,7 @@ from observant.estimation.evidence import Evidence
 from observant.estimation.priors import grid_likelihood
 from observant.tables import Table
 from observant.units import format_share, parse_rate
+from observant.visits.log import require_log
 from observant.visits.order import blocks_of_sources
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def classify(
     >>> classify(log, {"weekly": "1/7d", "monthly": "1/30d"}, prior="equal").probability.round(3)
     array([[0.233, 0.767]])
     """
+    require_log(log)
     names, rates = _checked(classes)
     likelihood = np.concatenate(
         [

@@ -4,7 +4,7 @@ Each question is answered by the exact laws of `observant.estimation.accuracy`, 
 assumptions hold: n visits at regular intervals, the ratio r = rate × interval, a Poisson process,
 and a first look that is not counted.
 
->>> print(design("1/7d", visits=10, interval="10.5d", precision=0.35))
+>>> print(design_visits("1/7d", visits=10, interval="10.5d", precision=0.35))
 A source that changes about once every 7d, visited 10 times, once every 10.5d (r = 1.5), for 105d:
   estimator improved: bias -0.298 %, spread σ/r 40.2 %
   within 35 % of the true rate with probability 75.5 %; 95 % takes 52 visits
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
-__all__ = ["VisitDesign", "best_ratio", "design", "largest_ratio", "visits_needed"]
+__all__ = ["VisitDesign", "best_ratio", "design_visits", "largest_ratio", "visits_needed"]
 
 PEAK_RATIO = 1.5936242600400401
 """Where an existence-only visit tells most about the rate: the root of x = 2(1 − e⁻ˣ)."""
@@ -118,7 +118,7 @@ class VisitDesign:
         return "\n  ".join((head, *filter(None, lines)))
 
 
-def design(
+def design_visits(
     rate: float | str,
     *,
     visits: int | None = None,
@@ -136,7 +136,7 @@ def design(
     before you look: a number per day, or text such as ``"1/7d"``. `dated` says that each visit
     reports when the source was last modified; it stands for the method ``last-modified``.
 
-    >>> series = design("1/7d", precision=0.35, probability=0.75)
+    >>> series = design_visits("1/7d", precision=0.35, probability=0.75)
     >>> series.visits, round(series.interval_days, 1), round(series.probability, 3)
     (18, 9.7, 0.809)
     """

@@ -24,6 +24,7 @@ from observant.estimation.firth import (
 from observant.names import RATE_METHODS
 from observant.tables import Note, Table, first_rows
 from observant.units import format_rate
+from observant.visits.log import require_log
 from observant.visits.order import blocks_of_sources
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ ENOUGH_TO_POOL = 50
 @dataclass(frozen=True, eq=False, repr=False)
 class RateTable(Table):
     """A rate for every source, with its interval and what stands behind it."""
+
+    figure: ClassVar[str] = "observant.figures.rates:rate_figure"
 
     columns: ClassVar[tuple[str, ...]] = (
         "source",
@@ -220,6 +223,7 @@ def estimate_rates(
     >>> estimate_rates(log, twice).rate_per_day
     array([1.2])
     """
+    require_log(log)
     own: Own | None = None
     if callable(method):
         own, method = method, name_of(method)

@@ -23,7 +23,7 @@ from observant.planning.inputs import read_problem
 from observant.planning.objectives import Objective
 from observant.planning.problem import Problem, Solution, filled
 from observant.tables import Table, first_rows
-from observant.units import format_duration, format_rate
+from observant.units import format_duration, format_rate, in_days, parse_budget, per_day
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,16 +37,16 @@ _Objective: TypeAlias = Objective
 def plan(
     rates: Any,
     *,
-    budget: float | None = None,
+    budget: float | str | None = None,
     target: float | None = None,
     objective: str | _Objective = "freshness",
-    grace: ArrayLike = 0.0,
+    grace: ArrayLike | str = 0.0,
     importance: ArrayLike | None = None,
     cost: ArrayLike | None = None,
     hosts: Sequence[str] | None = None,
     host_caps: float | Mapping[str, float] | None = None,
-    min_period: ArrayLike = 0.0,
-    max_period: ArrayLike = math.inf,
+    min_period: ArrayLike | str = 0.0,
+    max_period: ArrayLike | str = math.inf,
     posterior: Any | None = None,
     source: Sequence[str] | None = None,
 ) -> Plan:
@@ -59,7 +59,8 @@ def plan(
         that it tells of each rate (`known`); or a posterior (`RatePosterior`, `RateMixture`,
         `GammaRates`).
     budget
-        Visits a day, or whatever `cost` counts, a day.
+        Visits a day, or whatever `cost` counts, a day; or text such as ``"100/h"``. Rates, the
+        grace and periods may be text too (``"1/7d"``, ``"6h"``).
     target
         The currency α the collection must reach, for the smallest budget that does it. With a
         budget beside it, that budget must suffice.
@@ -88,24 +89,25 @@ def plan(
     8.322
     """
     problem, names, notes = read_problem(
-        rates, objective, grace, importance, cost, hosts, host_caps, min_period, max_period,
-        posterior, source,
+        per_day(rates), objective, in_days(grace), importance, cost, hosts, host_caps,
+        in_days(min_period), in_days(max_period), posterior, source,
     )  # fmt: skip
-    if budget is None and target is None:
+    given = parse_budget(budget, len(problem.objective)) if isinstance(budget, str) else budget
+    if given is None and target is None:
         raise InputError("give a budget (visits a day) or a target (the currency to reach)")
-    if budget is not None and not 0.0 < budget < math.inf:
-        raise InputError(f"the budget must be a finite number above 0, not {budget!r}")
+    if given is not None and not 0.0 < given < math.inf:
+        raise InputError(f"the budget must be a finite number above 0, not {given!r}")
     if target is not None:
         solution = problem.for_target(float(target))
-        if budget is not None and solution.spent > budget * (1 + 1e-9):
+        if given is not None and solution.spent > given * (1 + 1e-9):
             raise InputError(
                 f"the target {target:g} needs a budget of {solution.spent:.6g} a day, more than "
-                f"the {budget:g} given: raise the budget or lower the target"
+                f"the {given:g} given: raise the budget or lower the target"
             )
-        budget = solution.spent
+        given = solution.spent
     else:
-        solution = problem.for_budget(budget or 0.0)
-    return _plan_of(problem, solution, budget or 0.0, names, notes)
+        solution = problem.for_budget(given or 0.0)
+    return _plan_of(problem, solution, given or 0.0, names, notes)
 
 
 def key_figures(plan: Any, sources: int, starved: int) -> dict[str, Any]:
@@ -126,6 +128,8 @@ def key_figures(plan: Any, sources: int, starved: int) -> dict[str, Any]:
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Table):
     """How often to visit each source, what that achieves, and what one more visit would."""
+
+    figure: ClassVar[str] = "observant.figures.currency:budget_figure"
 
     columns: ClassVar[tuple[str, ...]] = ("source", "visits_per_day", "period_days", "alpha")
 

@@ -12,13 +12,14 @@ moving a visit later gains on what comes before it as much as it loses on what f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from observant.errors import InputError
 from observant.estimation.season import Season
 from observant.processes import Seasonal
+from observant.tables import Drawn
 from observant.units import format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -32,8 +33,10 @@ _NEIGHBOURS = np.arange(-3, 4)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VisitTimes:
+class VisitTimes(Drawn):
     """Times of a cycle at which to visit, and what they achieve."""
+
+    figure: ClassVar[str] = "observant.figures.season:visit_times_figure"
 
     times: NDArray[np.float64]
     """Days after the beginning of the cycle (midnight, or Monday 00:00), on the local clock."""

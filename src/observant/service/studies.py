@@ -228,9 +228,9 @@ def history(collection: Context, source: StoredSource, *, wait: float = QUICK) -
     """The rate of a source as it was known after each of its visits."""
 
     def make() -> RatePath:
-        from observant.estimation.drift import drift
+        from observant.estimation.drift import estimate_drift
 
-        return drift(_own_log(collection, source)).path(source.name)
+        return estimate_drift(_own_log(collection, source)).path(source.name)
 
     return collection.cache.get(
         ("history", source.id, source.visits), make, max_age=_HOUR, wait=wait, heavy=True
@@ -241,9 +241,9 @@ def season(collection: Context, source: StoredSource, *, wait: float = QUICK) ->
     """The hours of the day at which a source changes, if it has such hours."""
 
     def make() -> Season:
-        from observant.estimation.season import seasonal_rates
+        from observant.estimation.season import estimate_seasons
 
-        return seasonal_rates(_own_log(collection, source), bins="hour-of-day").season
+        return estimate_seasons(_own_log(collection, source), bins="hour-of-day").season
 
     return collection.cache.get(
         ("season", source.id, source.visits), make, max_age=_HOUR, wait=wait, heavy=True

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -29,9 +30,13 @@ from observant.simulation.outcomes import Score, account
 from observant.simulation.policies import named
 from observant.simulation.replay import replay
 from observant.simulation.world import World
+from observant.tables import Table
+from observant.units import in_days, parse_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
 
     from observant.simulation.traces import Trace
 
@@ -92,8 +97,10 @@ class PolicyResult:
 
 
 @dataclass(frozen=True)
-class PolicyComparison:
+class PolicyComparison(Table):
     """The results of all policies, in the order asked for."""
+
+    figure: ClassVar[str] = "observant.figures.simulation:simulation_figure"
 
     results: tuple[PolicyResult, ...]
     objective: str
@@ -118,9 +125,18 @@ class PolicyComparison:
         """What a group is called; sources without groups are all in one."""
         return self.groups[number] if self.groups else ""
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """One dictionary a policy."""
         return [result.row() for result in self.results]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a PyArrow table with a row for each policy."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.rows())
 
     def __str__(self) -> str:
         width = max([6, *(len(result.policy) for result in self.results)])
@@ -143,18 +159,18 @@ def simulate(
     trace: Trace,
     policies: Sequence[Any] = (),
     *,
-    budget: float,
+    budget: float | str,
     objective: str = "freshness",
-    grace: float = 0.0,
+    grace: float | str = 0.0,
     evidence: str = "existence",
     dated_share: float = 0.5,
     start: float | None = None,
     end: float | None = None,
     score_from: float | str | None = None,
-    graces: Sequence[float] = (),
+    graces: Sequence[float | str] = (),
     seeds: Sequence[int] = (1,),
     failure: float = 0.0,
-    latency: float = 0.0,
+    latency: float | str = 0.0,
     first_visit: str = "known",
     queue: str = "due",
     as_asked: bool = False,
@@ -172,7 +188,7 @@ def simulate(
         Names (see `simulation.policies`), ``module:name``, or objects; see `simulation.replay` for
         what makes an object a policy. Uniform and clairvoyant always run.
     budget
-        Visits a day for all sources together.
+        Visits a day for all sources together, or text such as ``"100/h"`` or ``"0.1/source/day"``.
     objective
         What optimising policies optimise, and what `gap_closed` is measured by: one of `METRICS`.
     grace
@@ -212,25 +228,34 @@ def simulate(
     >>> from observant.simulation.traces import Trace
     >>> trace = Trace.sample(Poisson(1.0), rates=[0.02] * 50 + [0.2] * 50, horizon=365, seed=1)
     >>> print(simulate(trace, ["square_root"], budget=10.0))  # 0.1 a source and day
-    policy       freshness  detected  delay/d  precision  gap closed
-    uniform         0.6715    0.4703     4.96     0.5162       0.000
-    square_root     0.6818    0.5607     4.11     0.6153       0.497
-    clairvoyant     0.6921    0.5544     3.99     0.6085       1.000
+    policy       staleness  freshness  detected  delay/d  precision  gap closed
+    uniform          1.000     0.6715    0.4703     4.96     0.5162       0.000
+    square_root      0.969     0.6818    0.5607     4.11     0.6153       0.497
+    clairvoyant      0.937     0.6921    0.5544     3.99     0.6085       1.000
     """
+    if not hasattr(trace, "updates"):
+        raise InputError(f"give a trace (`read_trace` reads one), not {type(trace).__name__}")
+    budget = parse_budget(budget, len(trace)) if isinstance(budget, str) else budget
+    allowed, late = float(in_days(grace)), float(in_days(latency))
+    if isinstance(policies, str) or not isinstance(policies, Iterable):
+        raise InputError(f"give a list of policies, not {policies!r}")
+    if not isinstance(seeds, Iterable):
+        raise InputError(f"seeds are a list of numbers, like [1, 2, 3], not {seeds!r}")
+    seeds = tuple(seeds)
     if objective not in METRICS:
         raise InputError(f"the objectives are {', '.join(METRICS)}, not {objective!r}")
-    if not len(seeds):
+    if not seeds:
         raise InputError("give one seed or more")
     if not 0.0 <= failure < 1.0:
         raise InputError(f"the share of visits that fail lies between 0 and 1, not {failure!r}")
-    if not 0.0 <= latency < math.inf:
+    if not 0.0 <= late < math.inf:
         raise InputError(f"the latency must be a finite number of days, not {latency!r}")
     worlds = [
         world_of(
             trace,
             budget=budget,
             objective=objective,
-            grace=grace,
+            grace=allowed,
             evidence=evidence,
             dated_share=dated_share,
             start=start,
@@ -246,14 +271,16 @@ def simulate(
     wanted = _with_yardsticks(policies)
     # β for which currency is asked, with that of the objective.
     betas = tuple(
-        dict.fromkeys([*map(float, graces), *([grace] if objective == "currency" else [])])
+        dict.fromkeys(
+            [*map(float, in_days(list(graces))), *([allowed] if objective == "currency" else [])]
+        )
     )
 
     def run(policy: Any) -> list[Score]:
         scores = []
         for world in worlds:
             visits = replay(policy, world, as_asked=as_asked)
-            scores.append(account(visits, world, score_from=begin, graces=betas, latency=latency))
+            scores.append(account(visits, world, score_from=begin, graces=betas, latency=late))
             if progress is not None:
                 progress(1)
         return scores
@@ -267,14 +294,12 @@ def simulate(
         uniform = wanted["uniform"]
         curve = [
             [
-                account(
-                    replay(uniform, other), other, score_from=begin, graces=betas, latency=latency
-                )
+                account(replay(uniform, other), other, score_from=begin, graces=betas, latency=late)
                 for other in (replace(world, budget=times * world.budget) for times in _BUDGETS)
             ]
             for world in worlds
         ]
-    results = results_of(scores, metric, grace, curve)
+    results = results_of(scores, metric, allowed, curve)
     return PolicyComparison(
         results=results,
         objective=objective,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["COLUMNS", "VisitLog"]
+__all__ = ["COLUMNS", "VisitLog", "require_log"]
 
 COLUMNS = (
     "source",
@@ -271,3 +271,12 @@ class VisitLog:
 def succeeded(status: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which outcomes are visits that saw the source (304 Not Modified among them)."""
     return (status >= 200) & (status < 400)
+
+
+def require_log(log: Any) -> None:
+    """Refuse what is no visit log, and say what is one."""
+    if not isinstance(log, VisitLog):
+        raise InputError(
+            f"give a visit log (`read_visits` or `VisitLog.from_columns` makes one), not a "
+            f"{type(log).__name__}"
+        )

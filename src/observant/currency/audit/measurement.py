@@ -136,6 +136,8 @@ def audit_claims(
 class Audit(Table):
     """The currency of an index, one row a grace, and the period at which it seems to look."""
 
+    figure: ClassVar[str] = "observant.figures.currency:audit_figure"
+
     columns: ClassVar[tuple[str, ...]] = (
         "grace_days",
         "alpha",

@@ -8,7 +8,7 @@ from observant.estimation.drift.table import (
     DriftPosterior,
     DriftTable,
     RatePath,
-    drift,
+    estimate_drift,
 )
 
 __all__ = [
@@ -23,6 +23,6 @@ __all__ = [
     "RatePath",
     "SeasonLike",
     "SeasonsLike",
-    "drift",
+    "estimate_drift",
     "prequential",
 ]

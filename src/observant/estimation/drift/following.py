@@ -15,6 +15,7 @@ from observant.estimation.priors import Prior, rate_grid
 from observant.estimation.rates import run_blocks
 from observant.times import MICROSECONDS_PER_DAY
 from observant.visits.columns import MISSING
+from observant.visits.log import require_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +45,7 @@ class SeasonLike(Protocol):
 
 @runtime_checkable
 class SeasonsLike(Protocol):
-    """Seasons of groups of sources, such as `seasonal_rates` finds."""
+    """Seasons of groups of sources, such as `estimate_seasons` finds."""
 
     @property
     def seasons(self) -> Sequence[SeasonLike]:
@@ -102,6 +103,7 @@ class Follower:
         season: SeasonLike | SeasonsLike | None = None,
     ) -> Follower:
         """Fit what has to be fitted: the prior, unless it is given, and the shares of methods."""
+        require_log(log)
         blank = Prior(rates=np.ones(1), weights=np.ones(1))
         experts = Experts.of(blank, method, hazards=hazards, discounts=discounts, keep=keep)
         found, group = _prior_and_groups(log, prior)
@@ -243,5 +245,7 @@ def _seasons(
             )
         return season.seasons, season.group_code
     if not isinstance(season, SeasonLike):
-        raise InputError(f"a {type(season).__name__} is no season: give what seasonal_rates found")
+        raise InputError(
+            f"a {type(season).__name__} is no season: give what estimate_seasons found"
+        )
     return (season,), alone

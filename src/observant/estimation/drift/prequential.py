@@ -93,6 +93,8 @@ class Prequential(Table):
     it saw.
     """
 
+    figure: ClassVar[str] = "observant.figures.drift:reliability_figure"
+
     columns: ClassVar[tuple[str, ...]] = ("source", "time", "probability", "changed")
 
     sources: pa.Array

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from observant.estimation.priors import Prior
     from observant.visits import VisitLog
 
-__all__ = ["DriftPosterior", "DriftTable", "RatePath", "drift"]
+__all__ = ["DriftPosterior", "DriftTable", "RatePath", "estimate_drift"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +65,8 @@ class DriftPosterior:
 @dataclass(frozen=True, eq=False, repr=False)
 class RatePath(Table):
     """The rate of one source as it was known after each visit, with its band."""
+
+    figure: ClassVar[str] = "observant.figures.drift:rate_path_figure"
 
     columns: ClassVar[tuple[str, ...]] = ("time", "rate_per_day", "rate_low", "rate_high")
 
@@ -198,7 +200,7 @@ class DriftTable(Table):
         return first_rows(self.source, f"visits  {'rate now':>9}  {percent:>21}  believed", row)
 
 
-def drift(
+def estimate_drift(
     log: VisitLog,
     method: str = "auto",
     *,
@@ -231,7 +233,7 @@ def drift(
     confidence
         Of the band around each rate.
     season
-        What `seasonal_rates` found, or one `Season` for all: at quiet hours time runs slower.
+        What `estimate_seasons` found, or one `Season` for all: at quiet hours time runs slower.
     threads
         How many blocks are worked on at once; all cores unless told. The answer is the same.
     progress
@@ -242,7 +244,7 @@ def drift(
     >>> from observant import VisitLog
     >>> seen = [None] + [day % 10 == 0 for day in range(1, 61)] + [True] * 15
     >>> log = VisitLog.from_columns(["page"] * 76, range(76), seen, time_unit="d")
-    >>> table = drift(log)
+    >>> table = estimate_drift(log)
     >>> print(table)
     source  visits   rate now          95 % interval  believed
     page        76     7.06/d       1.82/d to 30.1/d  changepoints

@@ -80,6 +80,8 @@ class IntervalEstimate(Table):
     planning and simulation need.
     """
 
+    figure: ClassVar[str] = "observant.figures.intervals:interval_figure"
+
     columns: ClassVar[tuple[str, ...]] = ("x_days", "age_cdf", "interval_cdf")
 
     source: str
@@ -166,13 +168,6 @@ class IntervalEstimate(Table):
         return visits_needed(
             self.process(), error, gap=sampling.mean_gap_days, dated=sampling.dated > 0.9
         )
-
-    def plot(self) -> Any:
-        """Draw F and G with their bands: an Altair chart."""
-        from importlib import import_module
-
-        # Figures are a higher layer; they are looked up only when somebody wants to see one.
-        return import_module("observant.figures.intervals").interval_figure(self)
 
     def __len__(self) -> int:
         return len(self.x_days)

@@ -37,6 +37,7 @@ from observant.estimation.intervals.observations import Observations, find_sourc
 from observant.estimation.intervals.parametric import fit_parametric
 from observant.names import INTERVAL_METHODS
 from observant.units import counted, format_duration
+from observant.visits.log import require_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -268,6 +269,7 @@ def estimate_intervals(
     >>> found.method, round(found.mean), found.diagnostics.ageing
     ('concave', 2, 'regular')
     """
+    require_log(log)
     method = _checked(method, step, maximum, bands, confidence)
     if source is None and len(log.sources) > 1:
         from observant.estimation.intervals.pooled import pool_intervals

@@ -22,7 +22,7 @@ from observant.estimation.population.descriptive import Description, describe
 from observant.estimation.population.inference import PopulationFit, fit_evidence
 from observant.estimation.population.likelihoods import Ages, FirstLifetimes, Histories, Lifetimes
 from observant.estimation.priors import fit_mixture, grid_likelihood, rate_grid
-from observant.tables import Table
+from observant.tables import Drawn, Table
 from observant.units import format_duration
 
 if TYPE_CHECKING:
@@ -200,8 +200,10 @@ def _sample(evidence: Evidence, most: int, seed: int) -> tuple[NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
+class Population(Drawn):
     """A visit log described (`Description`) and every population that could be fitted to it."""
+
+    figure: ClassVar[str] = "observant.figures.population:population_figure"
 
     description: Description
     fits: tuple[PopulationFit, ...]

@@ -1,4 +1,4 @@
-"""`seasonal_rates`: the shape of the season of a group, and the level of every source."""
+"""`estimate_seasons`: the shape of the season of a group, and the level of every source."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from observant.estimation.season.shape import (
     smooth_priors,
 )
 from observant.estimation.season.wall_clock import BINS, WallClock
-from observant.tables import Table
+from observant.tables import Drawn, Table
 from observant.units import counted
+from observant.visits.log import require_log
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
     from observant.processes import Seasonal
     from observant.visits import VisitLog
 
-__all__ = ["Season", "Seasons", "seasonal_rates"]
+__all__ = ["Season", "Seasons", "estimate_seasons"]
 
 _COMPILED_FROM = 20_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Season:
+class Season(Drawn):
     """How much faster or slower sources change at each hour: a relative intensity with mean 1.
 
     A source of rate λ and this season changes at rate λ·intensity(t). Times are days since 1970
@@ -47,6 +48,8 @@ class Season:
     >>> office.exposure([0.0, 0.375], [1.0, 7.375])  # a day, and a week from nine to nine
     array([1., 7.])
     """
+
+    figure: ClassVar[str] = "observant.figures.season:season_figure"
 
     weights: NDArray[np.float64]
     """Relative intensity of each bin; the mean is 1."""
@@ -198,7 +201,7 @@ class Seasons(Table):
         return f"<Seasons: {counted(len(self), 'source')}, {seasons}, method {self.method}>"
 
 
-def seasonal_rates(
+def estimate_seasons(
     log: VisitLog,
     bins: str = "hour-of-week",
     *,
@@ -249,10 +252,11 @@ def seasonal_rates(
     >>> log = VisitLog.from_columns(
     ...     ["shop"] * 1000, time, [None, *(rng.random(999) < chance).tolist()], time_unit="d"
     ... )
-    >>> found = seasonal_rates(log, "hour-of-day")
+    >>> found = estimate_seasons(log, "hour-of-day")
     >>> found.season.weights[[3, 12, 22]].round(1)
     array([0. , 1.5, 0. ])
     """
+    require_log(log)
     clock = WallClock(bins, time_zone or "UTC")
     for name, value in (("confidence", confidence), ("significance", significance)):
         if not 0 < value < 1 and not (name == "significance" and value == 1):

@@ -50,6 +50,8 @@ class CalendarWindow:
 class CalendarRates(Table):
     """A row a source and stretch of the calendar."""
 
+    figure: ClassVar[str] = "observant.figures.trend:calendar_figure"
+
     columns: ClassVar[tuple[str, ...]] = (
         "source",
         "window",

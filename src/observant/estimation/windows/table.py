@@ -1,4 +1,4 @@
-"""`local_rates`: windows of every source with their trend, their rate, and what was due next."""
+"""`estimate_windows`: windows of every source with their trend, their rate, what was due next."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["TRENDS", "LocalRates", "Trends", "local_rates", "trends_of"]
+__all__ = ["TRENDS", "LocalRates", "Trends", "estimate_windows", "trends_of"]
 
 TRENDS = ("falling", "none", "rising")
 """The verdict of the test against a constant rate."""
@@ -81,6 +81,8 @@ class LocalRates(Table):
     The p-value of a window is that of a stretch fixed beforehand. Windows are chosen because they
     look consistent, so theirs comes out small too often; `overall` is the honest test of a history.
     """
+
+    figure: ClassVar[str] = "observant.figures.trend:trend_figure"
 
     columns: ClassVar[tuple[str, ...]] = (
         "source",
@@ -238,7 +240,7 @@ class LocalRates(Table):
         return "\n".join(line.rstrip() for line in lines)
 
 
-def local_rates(
+def estimate_windows(
     data: History,
     *,
     estimator: str = "weibull-corrected",
@@ -275,7 +277,7 @@ def local_rates(
 
     >>> from observant.processes import Piecewise
     >>> awake = Piecewise(starts=(0, 40), rates=(0.2, 4.0)).sample(50.0, seed=3)
-    >>> answer = local_rates(awake, start=0.0)
+    >>> answer = estimate_windows(awake, start=0.0)
     >>> answer
     <LocalRates: 4 windows of 1 source, estimator weibull-corrected>
     >>> print(*answer.mean_rate.round(1))
