@@ -286,13 +286,14 @@ def test_posterior_is_read_in_blocks(monkeypatch):
     assert blocks.visits_per_day == pytest.approx(whole.visits_per_day, rel=1e-9)
     dense = plan(
         None, budget=60,
-        objective=averaged.PosteriorMean(
-            "currency", table.posterior.rates, table.posterior.weights(), 0.5),
+        objective=averaged.PosteriorMean("currency", *table.posterior.points(), 0.5),
     )  # fmt: skip
     assert dense.collection_alpha == pytest.approx(whole.collection_alpha, rel=1e-9)
     assert whole.source[0].as_py() == "s000"
     picked = objective("freshness", table.posterior).select(np.array([3, 140]))
-    assert picked.weights == pytest.approx(table.posterior.weights()[[3, 140]])
+    rates, weights = table.posterior.points()
+    assert picked.grid == pytest.approx(rates[[3, 140]])
+    assert picked.weights == pytest.approx(weights[[3, 140]])
 
 
 # -- importance from accesses ------------------------------------------------------------------

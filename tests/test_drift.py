@@ -121,12 +121,18 @@ def test_predicted_chance_of_a_change_does_not_peek():
     assert found.chance == pytest.approx(chances, rel=1e-9)
 
 
+def assert_alike(one, other):
+    """Where a posterior is narrower than the quarter octaves of `drift`, to a third of a step."""
+    off = np.abs(np.log(one / other))
+    assert np.median(off) < 0.005
+    assert off.max() < 0.06
+
+
 def test_the_constant_rate_is_the_pooled_posterior():
     log, _ = synthetic_visits(sources=300, seed=2)
-    pooled = estimate_pooled(log, trust=1.0)
+    pooled = estimate_pooled(log, drift=np.inf)
     table = estimate_drift(log, "constant")
-    assert table.posterior.weights() == pytest.approx(pooled.posterior.weights(), abs=1e-5)
-    assert table.rate_per_day == pytest.approx(pooled.rate_per_day, rel=1e-3)
+    assert_alike(table.rate_per_day, pooled.rate_per_day)
     assert set(table.method) == {"constant"}
     assert len(table.change_points) == 0
 
@@ -141,9 +147,11 @@ def test_groups_have_their_own_priors():
         [None if c < 0 else bool(c) for c in log.changed],
         group=np.array(hosts)[owner],
     )
-    pooled = estimate_pooled(grouped, trust=1.0)
+    pooled = estimate_pooled(grouped, drift=np.inf)
     table = estimate_drift(grouped, "constant")
-    assert table.posterior.weights() == pytest.approx(pooled.posterior.weights(), abs=1e-5)
+    assert_alike(table.rate_per_day, pooled.rate_per_day)
+    apart = np.log(table.rate_per_day / estimate_drift(log, "constant").rate_per_day)
+    assert np.abs(apart).max() > 0.1
 
 
 def test_dropping_unlikely_runs_changes_little():
@@ -364,7 +372,7 @@ def test_time_has_no_unit():
     """Four times slower visits: a quarter of the rates (the grid has four points to a doubling)."""
     gaps, changed, _ = jumps(sources=30, regular=True, seed=1)
     fast, slow = (estimate_drift(log_of(scale * gaps, changed)) for scale in (1.0, 4.0))
-    assert slow.rate_per_day * 4 == pytest.approx(fast.rate_per_day, rel=1e-3)
+    assert slow.rate_per_day * 4 == pytest.approx(fast.rate_per_day, rel=3e-3)
     assert slow.score == pytest.approx(fast.score, rel=1e-3)
 
 

@@ -1026,7 +1026,7 @@ def test_the_command_watches_the_sources_of_a_file(tmp_path):
     again = json.loads(run(file, "--store", store, "--json"))
     assert (again["sources_added"], again["visits_recorded"]) == (0, 0)
     from observant.estimation.belief import SIZE
-    from observant.estimation.online import OnlineBelief
+    from observant.estimation.online import OnlinePosterior
     from observant.store import open_store
 
     with open_store(str(store)) as found:
@@ -1035,7 +1035,7 @@ def test_the_command_watches_the_sources_of_a_file(tmp_path):
     assert known.source.name == "https://example.org/"
     assert log.changed.tolist() == [-1, 0, 1]
     # One quiet day and one with a change, kept with the source.
-    alone = OnlineBelief()
+    alone = OnlinePosterior()
     alone.visit(1.0, changed=False)
     alone.visit(1.0, changed=True)
     assert len(known.posterior) == SIZE

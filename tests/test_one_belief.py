@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from observant import VisitLog
+from observant import VisitLog, change_probability, estimate_rates
 from observant.estimation.belief import (
     DRIFT,
     GRID,
@@ -16,7 +16,7 @@ from observant.estimation.belief import (
     regrid,
 )
 from observant.estimation.evidence import Evidence
-from observant.estimation.online import OnlineBelief
+from observant.estimation.online import OnlinePosterior
 from observant.observer.config import Config
 from observant.observer.imported import take_in
 from observant.observer.schedule import Planned, Schedule
@@ -76,7 +76,7 @@ def test_one_history_is_one_belief_whichever_way_it_comes():
     waited = 2.5
     now = times[-1] + waited
 
-    online = OnlineBelief()
+    online = OnlinePosterior()
     for gap, change, age in zip(np.diff(times), changed[1:], ages[1:], strict=True):
         online.visit(float(gap), change, age)
     wanted, chance = online.belief(), online.change_probability(waited)
@@ -101,6 +101,7 @@ def test_one_history_is_one_belief_whichever_way_it_comes():
         stored = store.sources.get(NAME)
         kept = store.sources.likelihoods([stored])
         shown = beliefs_of(store, [NAME], [HOST], kept)
+    table = estimate_rates(log, "pooled")  # too few sources to learn a prior: the first
 
     beliefs = {
         "replay": replayed.belief(NAME),
@@ -108,12 +109,14 @@ def test_one_history_is_one_belief_whichever_way_it_comes():
         "store": RateBelief(stored.rate, stored.rate_low, stored.rate_high),
         "service": shown.one(0),
         "API": RateBelief(row.rate, row.rate_low, row.rate_high),
+        "estimate": RateBelief(table.rate_per_day[0], table.rate_low[0], table.rate_high[0]),
     }
     for way, belief in beliefs.items():
         assert belief == pytest.approx(wanted, rel=1e-9), way
     chances = {
         "replay": 1 - replayed.beliefs([NAME]).unchanged(waited)[0],
         "API": row.changed_probability,
+        "overdue": change_probability(log, at=now * DAY).probability[0],
     }
     for way, found in chances.items():
         assert found == pytest.approx(chance, rel=1e-9), way
@@ -124,7 +127,7 @@ def test_the_belief_is_that_of_a_fine_grid(drift):
     """Points around the posterior, against 3,073 rates over 48 octaves."""
     for seed in range(6):
         times, changed, ages = history(seed, visits=20 + 30 * seed)
-        online = OnlineBelief(drift=drift)
+        online = OnlinePosterior(drift=drift)
         for gap, change, age in zip(np.diff(times), changed[1:], ages[1:], strict=True):
             online.visit(float(gap), change, age)
         wanted, chance = exact(times, changed, ages, drift)

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.special import digamma
 
 from observant import VisitLog, classify, estimate_rates
 from observant.errors import EstimationError, InputError
-from observant.estimation import pooling, priors
+from observant.estimation import priors
+from observant.estimation.belief import Likelihoods
 from observant.estimation.evidence import Evidence
 from observant.estimation.online import OnlinePosterior
 
@@ -20,15 +22,17 @@ POPULATIONS = {
 
 def poisson_log(rng, rates, visits, group=None):
     gaps = rng.exponential(1.0, (len(rates), visits)) + 1e-3
-    times = 1 + np.cumsum(np.column_stack([np.zeros(len(rates)), gaps]), axis=1)
-    changed = np.column_stack(
-        [np.zeros(len(rates), bool), rng.random(gaps.shape) < -np.expm1(-rates[:, None] * gaps)]
-    )
-    names = np.char.mod("s%06d", np.arange(len(rates)))
+    return log_of_gaps(gaps, rng.random(gaps.shape) < -np.expm1(-rates[:, None] * gaps), group)
+
+
+def log_of_gaps(gaps, changed, group=None):
+    sources, visits = gaps.shape
+    times = 1 + np.cumsum(np.column_stack([np.zeros(sources), gaps]), axis=1)
+    names = np.char.mod("s%06d", np.arange(sources))
     return VisitLog.from_columns(
         np.repeat(names, visits + 1),
         times.ravel(),
-        changed.ravel(),
+        np.column_stack([np.zeros(sources, bool), changed]).ravel(),
         group=None if group is None else np.repeat(group, visits + 1),
         time_unit="d",
     )
@@ -96,16 +100,34 @@ def test_sources_without_evidence_get_the_prior():
 
 
 @pytest.mark.slow
-def test_trust_is_full_on_poisson_and_less_on_bursts():
+def test_what_was_learned_fades():
+    """Rates that change half-way: the later visits count, and the interval is not too narrow."""
     rng = np.random.default_rng(5)
-    calm = poisson_log(rng, POPULATIONS["lognormal"](rng, 1500), 10)
-    assert estimate_rates(calm, "pooled").posterior.prior.trust >= 0.9
-    # Bursts: the rate of the first half of a history says little about that of the second.
-    gaps = np.ones((1500, 10))
-    early, late = (rng.lognormal(np.log(0.3), 1.5, (1500, 1)) for _ in range(2))
-    rate = np.where(np.arange(10) < 5, early, late)
-    evidence = Evidence.from_gaps(gaps, rng.random(gaps.shape) < -np.expm1(-rate))
-    assert priors.learn_trust(evidence, priors.rate_grid(evidence)) <= 0.7
+    early, late = (rng.lognormal(np.log(0.05), 1.0, (600, 1)) for _ in range(2))
+    rate = np.where(np.arange(60) < 30, early, late)
+    gaps = np.full((600, 60), 20.0)
+    log = log_of_gaps(gaps, rng.random(gaps.shape) < -np.expm1(-rate * gaps))
+    fading, lasting = (estimate_rates(log, "pooled", drift=days) for days in (600.0, np.inf))
+    assert log_error(fading.rate_per_day, late[:, 0]) < 0.8 * log_error(
+        lasting.rate_per_day, late[:, 0]
+    )
+    missed = [
+        np.mean((late[:, 0] < table.rate_low) | (late[:, 0] > table.rate_high))
+        for table in (fading, lasting)
+    ]
+    assert missed[0] < 0.5 * missed[1]
+
+
+@pytest.mark.slow
+def test_visits_are_taken_at_their_word_where_all_sources_are_alike():
+    """One common rate, and Poisson: everybody is seen to have it, as all visits together say."""
+    rng = np.random.default_rng(6)
+    truth = np.full(2_000, 0.3)
+    log = poisson_log(rng, truth, 12)
+    table, alone = estimate_rates(log, "pooled"), estimate_rates(log, "bias-reduced")
+    assert log_error(table.rate_per_day, truth) < 0.5 * log_error(alone.rate_per_day, truth)
+    assert not any("trust" in str(note) for note in table.notes)
+    assert np.mean((table.rate_low < 0.3) & (table.rate_high > 0.3)) > 0.99
 
 
 @pytest.mark.slow
@@ -148,12 +170,15 @@ def test_posterior_on_demand_agrees_with_the_table():
     rng = np.random.default_rng(9)
     table = estimate_rates(poisson_log(rng, POPULATIONS["gamma"](rng, 300), 5), "pooled")
     posterior = table.posterior
-    weights = posterior.weights(100, 120)
+    rates, weights = posterior.points(100, 120)
     np.testing.assert_allclose(weights.sum(axis=1), 1)
-    np.testing.assert_allclose(weights @ posterior.rates, posterior.mean[100:120])
+    np.testing.assert_allclose((weights * rates).sum(axis=1), posterior.mean[100:120])
+    np.testing.assert_allclose(
+        (weights * rates**2).sum(axis=1) - posterior.mean[100:120] ** 2, posterior.variance[100:120]
+    )
     a, b = posterior.gamma()
     np.testing.assert_allclose(a / b, posterior.mean)
-    np.testing.assert_allclose(a / b**2, posterior.variance)
+    np.testing.assert_allclose(np.exp(digamma(a)) / b, posterior.log_mean)
 
 
 def test_online_posterior_is_the_batch():
@@ -162,13 +187,13 @@ def test_online_posterior_is_the_batch():
     changed = rng.random((50, 6)) < 0.5
     ages = np.where(rng.random((50, 6)) < 0.5, rng.random((50, 6)) * gaps, np.nan)
     evidence = Evidence.from_gaps(gaps, changed, ages)
-    rates = priors.rate_grid(evidence)
-    prior = priors.fit_mixture(priors.grid_likelihood(evidence, rates), rates)
-    batch = pooling._posterior(evidence, prior)
+    prior = priors.fit_collection(Likelihoods.of(evidence).on_grid())
+    batch = Likelihoods.of(evidence).under(prior.rows())
     online = OnlinePosterior(prior)
     for gap, change, age in zip(gaps[7], changed[7], ages[7], strict=True):
         online.visit(gap, bool(change), None if np.isnan(age) else age)
-    np.testing.assert_allclose(online.weights, batch[7], atol=1e-12)
+    assert online.belief() == pytest.approx(batch.one(7), rel=1e-12)
+    np.testing.assert_allclose(online.beliefs.weights[0], batch.weights[7], atol=1e-12)
 
 
 def test_nothing_to_pool():

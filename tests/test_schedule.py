@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from observant.errors import InputError
 from observant.estimation.belief import Likelihoods
-from observant.estimation.online import OnlineBelief
+from observant.estimation.online import OnlinePosterior
 from observant.estimation.priors import Prior
 from observant.planning.allocation import plan
 from observant.planning.objectives import OBJECTIVES, objective
@@ -342,7 +342,7 @@ def test_learned_rates_are_those_of_the_online_posterior():
     prior = gamma_prior()
     scheduler = Scheduler(4.0, prior=prior)
     scheduler.add(["a"])
-    alone = OnlineBelief(prior, drift=np.inf)
+    alone = OnlinePosterior(prior, drift=np.inf)
     scheduler.visited("a", 1.0)
     for time, gap, changed in ((2.0, 1.0, True), (2.5, 0.5, False), (5.0, 2.5, True)):
         scheduler.visited("a", time, changed=changed)

@@ -56,19 +56,18 @@ def save_prior(prior: Prior, path: Path) -> None:
             stream,
             rates=prior.rates,
             weights=prior.weights,
-            scalars=np.array([prior.log_likelihood, prior.trust, *(prior.gamma or ())]),
+            scalars=np.array([prior.log_likelihood, *(prior.gamma or ())]),
         )
 
 
 def load_prior(path: Path) -> Prior:
     """Read what `save_prior` wrote."""
     with np.load(path) as found:
-        likelihood, trust, *gamma = found["scalars"].tolist()
+        likelihood, *gamma = found["scalars"].tolist()
         return Prior(
             rates=found["rates"],
             weights=found["weights"],
             log_likelihood=likelihood,
-            trust=trust,
             gamma=(gamma[0], gamma[1]) if gamma else None,
         )
 

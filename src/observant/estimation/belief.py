@@ -134,7 +134,7 @@ class Likelihoods:
         """Take in a comparison of one source with the visit `gap` days before."""
         known = math.nan if age is None else age
         _kernels(1).learn(
-            self.values[row], self.place[row], gap, changed, known, gap, drift, np.empty(POINTS)
+            self.values[row], self.place[row], gap, changed, known, drift, np.empty(POINTS)
         )
 
     @classmethod
@@ -166,18 +166,15 @@ class Likelihoods:
         self,
         prior: NDArray[np.float64],
         group: NDArray[np.int64] | None = None,
-        *,
-        trust: float = 1.0,
     ) -> Beliefs:
         """What is believed under this prior, or under row `group` of these priors."""
-        return self.weighed(np.atleast_2d(cumulated(prior)), group, trust=trust)
+        return self.weighed(np.atleast_2d(cumulated(prior)), group)
 
     def weighed(
         self,
         sums: NDArray[np.float64],
         group: NDArray[np.int64] | None = None,
         *,
-        trust: float = 1.0,
         age: NDArray[np.float64] | None = None,
         age_weight: float = 0.0,
     ) -> Beliefs:
@@ -189,7 +186,6 @@ class Likelihoods:
             self.place,
             sums,
             np.zeros(many, np.int64) if group is None else group,
-            trust,
             np.full(many, -1.0) if age is None else age,
             age_weight,
             weights,

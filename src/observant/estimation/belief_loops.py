@@ -147,12 +147,11 @@ def spread(place, sums, weights):
     weights[POINTS - 1] = sums[len(sums) - 1] - below
 
 
-def learn(values, place, gap, changed, age, passed, lasting, weights):
+def learn(values, place, gap, changed, age, lasting, weights):
     """Take in a comparison with the visit `gap` days before: it found a change, or none.
 
-    `age` says how old the change was, where that is known. `passed` are the days on the wall, which
-    differ from `gap` where a source lives on the clock of its siblings; a rate lasts `lasting` of
-    them on average. `weights` is scratch.
+    `age` says how old the change was, where that is known. A rate lasts `lasting` days on average.
+    `weights` is scratch.
     """
     if place[1] < 0:
         top = math.ceil(math.log2(BEYOND / min(gap, 1e6)))
@@ -178,7 +177,7 @@ def learn(values, place, gap, changed, age, passed, lasting, weights):
     for k in range(POINTS):
         values[k] = max(values[k] / best, LEAST)
         total += weights[k] * values[k]
-    kept = math.exp(-passed / lasting)
+    kept = math.exp(-gap / lasting) if gap < math.inf else 1.0  # no end: the age at a first visit
     for k in range(POINTS):  # another rate by now, with probability 1 - kept
         values[k] = kept * values[k] / total + (1.0 - kept)
     follow(values, place, weights)
@@ -272,8 +271,8 @@ def slope_at(logs, offsets, j):
     return min(max(slope, least - most), least + most)
 
 
-def weigh(values, place, sums, trust, age, age_weight, weights):
-    """Fill `weights` with the posterior of the points: prior times likelihood to the power `trust`.
+def weigh(values, place, sums, age, age_weight, weights):
+    """Fill `weights` with the posterior of the points: prior times likelihood.
 
     A source that was updated `age` days before its first visit (below 0: that is not known) is of
     that age with density λe^(−λ·age), which counts by its power `age_weight`.
@@ -282,7 +281,7 @@ def weigh(values, place, sums, trust, age, age_weight, weights):
     offsets = OFFSETS[max(place[1], 0)]
     total = 0.0
     for k in range(POINTS):
-        weights[k] *= values[k] if trust == 1.0 else values[k] ** trust
+        weights[k] *= values[k]
         if age >= 0 and age_weight > 0:
             rate = RATES[place[0] + offsets[k] - FLOOR * FINE]
             weights[k] *= (rate * math.exp(-rate * age)) ** age_weight
@@ -344,13 +343,12 @@ def learn_histories(starts, gaps, kind, ages, lasting, values, place):
             if gaps[j] > 0:
                 age = ages[j] if kind[j] & 2 else math.nan
                 changed = kind[j] & 1 == 1
-                passed = gaps[j] if gaps[j] < math.inf else 0.0  # the age at a first visit
-                learn(values[i], place[i], gaps[j], changed, age, passed, lasting, scratch)
+                learn(values[i], place[i], gaps[j], changed, age, lasting, scratch)
 
 
-def weigh_all(values, place, sums, group, trust, age, age_weight, weights):
+def weigh_all(values, place, sums, group, age, age_weight, weights):
     for i in range(len(values)):
-        weigh(values[i], place[i], sums[group[i]], trust, age[i], age_weight, weights[i])
+        weigh(values[i], place[i], sums[group[i]], age[i], age_weight, weights[i])
 
 
 def summarise_all(place, weights, levels, answer):

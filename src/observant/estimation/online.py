@@ -1,10 +1,10 @@
 """The same estimates, one visit at a time, in constant memory.
 
 Counts are enough for `naive`, `improved`, `bayes-beta` and `last-modified`: they agree with the
-batch to rounding. So does the likelihood on a grid, which is all that a pooled posterior and the
-frequency classes need. `mle` and `bias-reduced` need every gap; gaps are kept in bins of a
-sixteenth of an octave (those of one bin by their mean), which moves the rate by less than
-`TOLERANCE` of itself, and by nothing when the visits are regular.
+batch to rounding. So does the belief (`OnlinePosterior`), which is that of the pooled estimates.
+`mle` and `bias-reduced` need every gap; gaps are kept in bins of a sixteenth of an octave (those of
+one bin by their mean), which moves the rate by less than `TOLERANCE` of itself, and by nothing when
+the visits are regular.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from observant.estimation.rates import EVIDENCE, closed_form, evidence_codes, so
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
-__all__ = ["TOLERANCE", "OnlineBelief", "OnlinePosterior", "OnlineRate", "RateEstimate"]
+__all__ = ["TOLERANCE", "OnlinePosterior", "OnlineRate", "RateEstimate"]
 
 TOLERANCE = 1e-3
 """By how much binning may move a rate that needs every gap, relative to itself."""
@@ -129,41 +128,12 @@ class OnlineRate:
 
 @dataclass
 class OnlinePosterior:
-    """The posterior of one source's rate under a fitted prior, updated visit by visit.
-
-    The same as the batch, to rounding.
-    """
-
-    prior: Prior
-    group: str | None = None
-    _log_likelihood: NDArray[np.float64] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._log_likelihood = np.zeros(len(self.prior.rates))
-
-    def visit(self, gap: float, changed: bool, age: float | None = None) -> None:
-        """Take in a visit `gap` days after the last, and the age of the source if it is known."""
-        self._log_likelihood += comparison_log_likelihood(self.prior.rates, gap, changed, age)
-        self._log_likelihood -= self._log_likelihood.max()
-
-    @property
-    def weights(self) -> NDArray[np.float64]:
-        """Probability of each rate of the prior's grid."""
-        prior = self.prior.weights
-        if self.group is not None and self.prior.group_weights is not None:
-            prior = self.prior.group_weights[self.prior.groups.index(self.group)]
-        joint = prior * np.exp(self.prior.trust * self._log_likelihood)
-        return np.asarray(joint / joint.sum())
-
-
-@dataclass
-class OnlineBelief:
-    """What the observer believes of one source's rate, visit by visit (`belief`).
+    """What is believed of one source's rate, visit by visit; `observant.estimation.belief`.
 
     Without a `prior` it is the one before anything is learned. `drift` is how many days a rate
     lasts on average.
 
-    >>> page = OnlineBelief()
+    >>> page = OnlinePosterior()
     >>> for changed in [True, False, False, True]:
     ...     page.visit(1.0, changed)
     >>> rate, low, high = page.belief()
@@ -189,7 +159,7 @@ class OnlineBelief:
     def beliefs(self) -> Beliefs:
         """The posterior: rates and their probabilities, in one row."""
         rows, own = self.prior.rows(), self.prior.row_of([self.group])
-        return self._known.under(rows, own, trust=self.prior.trust)
+        return self._known.under(rows, own)
 
     def belief(self) -> RateBelief:
         """The rate, with its 95 % interval."""

@@ -1,12 +1,12 @@
 """Has it changed by now? The probability, and what is overdue.
 
-A source was last visited w days ago. With p(λ) what is known of its rate after that visit, rates
-being allowed to drift (see `drift`),
+A source was last visited w days ago. With p(λ) what is believed of its rate (`belief`),
 
-    P(changed by now) = Σₖ p(λₖ) (1 − e^(−λₖ w))
+    P(changed by now) = Σ p(λ) (1 − e^(−λw))
 
-`drift.prequential` makes the same prediction before each visit of a log, from the visits before
-it, and holds it against what the visit then saw: the calibration of `change_probability`.
+the same number as on the dashboard and in the schedule. By the methods of `drift`, which look for
+changes of the rate and know seasons, it can be asked for too; `drift.prequential` makes that
+prediction before each visit of a log and holds it against what the visit then saw.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from observant.errors import InputError
+from observant.estimation.belief import Likelihoods
 from observant.estimation.drift.following import Follower, SeasonLike, SeasonsLike, last_visits
 from observant.estimation.drift.table import DriftTable
 from observant.estimation.evidence import CHANGED, Evidence
+from observant.estimation.pooling import learn_prior
 from observant.tables import Table, first_rows
 from observant.times import MICROSECONDS_PER_DAY
 from observant.units import counted, format_duration
@@ -123,7 +125,7 @@ class OverdueTable(Table):
 def change_probability(
     log: VisitLog | DriftTable,
     at: Any = None,
-    method: str = "auto",
+    method: str = "pooled",
     *,
     prior: str | Prior = "pooled",
     season: SeasonLike | SeasonsLike | None = None,
@@ -132,8 +134,9 @@ def change_probability(
     """How likely has each source changed since it was last visited?
 
     `at` is the moment asked about (a datetime, ISO 8601 text, or seconds since 1970); the last
-    visit of the log unless told. `method`, `prior` and `season` are those of `drift`; give the
-    `DriftTable` itself instead of the log, and what it has learnt is used.
+    visit of the log unless told. `method` is "pooled", the belief of `estimate_rates`, or one of
+    `drift` ("auto" weighs them), whose `prior` and `season` go with it; give a `DriftTable` instead
+    of the log, and what it has learnt is used.
 
     >>> from observant import VisitLog
     >>> seen = [None] + [1, 0] * 15
@@ -142,7 +145,10 @@ def change_probability(
     >>> table.waited_days, table.probability.round(2)
     (array([2.]), array([0.73]))
     """
-    follower = _follower(log, method, prior=prior, season=season)
+    if method == "pooled" and season is None and not isinstance(log, DriftTable):
+        return _believed(log, at, prior)
+    drifting = "auto" if method == "pooled" else method
+    follower = _follower(log, drifting, prior=prior, season=season)
     last = last_visits(follower.log)
     moment = _moment(at, follower.log, last)
     waited = follower.waited(last, moment)
@@ -178,7 +184,7 @@ def overdue(
     log: VisitLog | DriftTable,
     at: Any = None,
     epsilon: float = 0.01,
-    method: str = "auto",
+    method: str = "pooled",
     *,
     prior: str | Prior = "pooled",
     season: SeasonLike | SeasonsLike | None = None,
@@ -219,6 +225,53 @@ def overdue(
         epsilon=epsilon,
         at=table.at,
         notes=table.notes,
+    )
+
+
+def _believed(log: VisitLog, at: Any, prior: str | Prior) -> ChangeTable:
+    """`change_probability` by the belief of `estimate_rates` and of the observer."""
+    last = last_visits(log)
+    moment = _moment(at, log, last)
+    waited = (moment - last) / MICROSECONDS_PER_DAY
+    notes: list[str] = list(log.notes)
+    if isinstance(prior, str):
+        if prior != "pooled":
+            raise InputError(f"the prior of this method is 'pooled' or a Prior, not {prior!r}")
+        prior, told = learn_prior(log)
+        notes += told
+    rows, evidence = prior.rows(), Evidence.from_log(log)
+    never = last == MISSING
+    believed = Likelihoods.of(evidence).under(rows)
+    settled = Likelihoods.of(_before_last_change(evidence)).under(rows)
+    quiet = _quiet(evidence)
+    if never.any():
+        notes.append(f"{counted(int(never.sum()), 'source')} without a successful visit")
+    return ChangeTable(
+        source=log.sources,
+        last_visit=last.view("M8[us]"),
+        waited_days=np.where(never, np.nan, waited),
+        probability=np.where(never, np.nan, 1 - believed.unchanged(np.where(never, 0.0, waited))),
+        quiet_days=quiet,
+        silence_probability=settled.unchanged(quiet),
+        at=np.datetime64(moment, "us"),
+        notes=tuple(notes),
+    )
+
+
+def _before_last_change(evidence: Evidence) -> Evidence:
+    """What was known before the last comparison that saw a change; nothing where none did."""
+    place = np.arange(len(evidence.gaps))
+    owner = np.repeat(np.arange(len(evidence.counts)), evidence.counts)
+    last = evidence.offsets[:-1].copy()
+    hit = evidence.kind & CHANGED == CHANGED
+    np.maximum.at(last, owner[hit], place[hit])
+    kept = place < last[owner]
+    counts = np.bincount(owner[kept], minlength=len(evidence.counts))
+    return Evidence(
+        offsets=np.concatenate([[0], np.cumsum(counts)]),
+        gaps=evidence.gaps[kept],
+        kind=evidence.kind[kept],
+        ages=evidence.ages[kept],
     )
 
 

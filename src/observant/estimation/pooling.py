@@ -1,15 +1,14 @@
 """The collection as prior: what a source's neighbours say when its own visits are few.
 
 A rate λ is drawn from the collection's own distribution, a history from λ. `priors` estimates that
-distribution on a grid of rates; each source then has the posterior pᵢₖ ∝ gₖ Lᵢ(λₖ): its means, its
-quantiles, and the whole of it for planning. The rate reported is exp(E[log λ]), the best guess when
-errors count by their ratio; the mean of λ itself is beside it. `pooled` takes a nonparametric
+distribution on a grid of rates; each source then has the posterior pᵢ(λ) ∝ g(λ) Lᵢ(λ): its means,
+its quantiles, and the whole of it for planning. The rate reported is exp(E[log λ]), the best guess
+when errors count by their ratio; the mean of λ itself is beside it. `pooled` takes a nonparametric
 prior, `pooled-gamma` a Gamma distribution.
 
-**Trust.** Real sources change in bursts and drift, so their visits say less about the rate to come
-than the Poisson likelihood claims. `pooled` raises Lᵢ to a power, the trust, between ½ and 1: the
-one with which the first half of each history, over the collection, best predicts the second. On
-Poisson sources it comes out as 1.
+**Forgetting.** Real sources change in bursts and drift, so old visits say less about the rate to
+come than the Poisson likelihood claims. What was learned fades: a rate lasts `drift` days on
+average (`observant.estimation.belief` makes the posterior, for this table as for the observer).
 
 Groups (hosts, folders, tags) have priors of their own, each shrunk towards that of the whole
 collection as if `strength` more sources of the parent belonged to it.
@@ -23,15 +22,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import EstimationError
+from observant.estimation.belief import DRIFT, GRID, Beliefs, Likelihoods
 from observant.estimation.evidence import Evidence
 from observant.estimation.firth import Totals
 from observant.estimation.priors import (
+    FEWEST,
     Prior,
+    first,
+    fit_collection,
     fit_gamma,
-    fit_mixture,
-    grid_likelihood,
-    learn_trust,
-    rate_grid,
     shrink_to_parent,
 )
 from observant.estimation.rates import RateTable, rate_table, run_blocks
@@ -63,9 +62,8 @@ _SOURCES_OF_A_GROUP = 500
 
 @dataclass(frozen=True, eq=False)
 class RatePosterior:
-    """The posterior of every source's rate: `weights` gives it on the grid, block by block."""
+    """The posterior of every source's rate: `points` gives it, block by block."""
 
-    rates: NDArray[np.float64]
     prior: Prior
     mean: NDArray[np.float64]
     variance: NDArray[np.float64]
@@ -74,22 +72,37 @@ class RatePosterior:
     _log: VisitLog = field(repr=False)
     _group: NDArray[np.int64] | None = field(repr=False)
     _use_first_age: bool = field(repr=False)
+    _drift: float = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.mean)
 
-    def weights(self, first: int = 0, last: int | None = None) -> NDArray[np.float64]:
-        """Probability of each grid rate for the sources ``first:last``, one row a source."""
+    def beliefs(self, first: int = 0, last: int | None = None) -> Beliefs:
+        """The posteriors of the sources ``first:last``."""
         last = len(self) if last is None else last
         evidence = Evidence.from_log(self._log, first, last, use_first_age=self._use_first_age)
         group = None if self._group is None else self._group[first:last]
-        return _posterior(evidence, self.prior, group)
+        return Likelihoods.of(evidence, self._drift).under(self.prior.rows(), group)
+
+    def points(
+        self, first: int = 0, last: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Rates and their probabilities for the sources ``first:last``, one row a source."""
+        found = self.beliefs(first, last)
+        return found.rates, found.weights
 
     def gamma(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Shapes a and rates b of the Gamma distributions with the same means and variances."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            b = self.mean / self.variance
-        return self.mean * b, b
+        """Shapes a and rates b of the Gamma distributions with the same E[λ] and E[log λ].
+
+        Not the variance: what was forgotten leaves a thin tail of high rates, which rules it.
+        """
+        from scipy.special import digamma, polygamma
+
+        d = np.maximum(np.log(self.mean / self.log_mean), 1e-12)  # log a − ψ(a)
+        a = (3 - d + np.sqrt((d - 3) ** 2 + 24 * d)) / (12 * d)
+        for _ in range(4):
+            a -= (np.log(a) - digamma(a) - d) / (1 / a - polygamma(1, a))
+        return a, a / self.mean
 
 
 def estimate_pooled(
@@ -100,14 +113,14 @@ def estimate_pooled(
     notes: list[str] | None = None,
     use_first_age: bool = False,
     zero_truncated: bool = False,
-    trust: float | None = None,
+    drift: float = DRIFT,
     strength: float = STRENGTH,
     threads: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> RateTable:
     """Posterior means and quantiles of all rates; see `observant.estimate_rates`."""
     prior, told = learn_prior(
-        log, method, use_first_age=use_first_age, zero_truncated=zero_truncated, trust=trust
+        log, method, use_first_age=use_first_age, zero_truncated=zero_truncated, drift=drift
     )
     return rates_under(
         log,
@@ -116,6 +129,7 @@ def estimate_pooled(
         confidence=confidence,
         notes=[*(log.notes if notes is None else notes), *told],
         use_first_age=use_first_age,
+        drift=drift,
         strength=strength,
         threads=threads,
         progress=progress,
@@ -128,7 +142,7 @@ def learn_prior(
     *,
     use_first_age: bool = False,
     zero_truncated: bool = False,
-    trust: float | None = None,
+    drift: float = DRIFT,
 ) -> tuple[Prior, list[str]]:
     """Learn the prior of the whole collection, and what is to be said of it.
 
@@ -144,20 +158,16 @@ def learn_prior(
         raise EstimationError(
             "no source has two visits that can be compared, so there is nothing to pool"
         )
-    notes = []
-    rates = rate_grid(sample)
+    notes: list[str] = []
+    if len(sample.counts) < FEWEST:
+        return first(), ["so few sources say little of a collection: a general prior is taken"]
+    likelihood = Likelihoods.of(sample, drift).on_grid()
+    likelihood /= likelihood.max(axis=1, keepdims=True)
     exposure = Totals.of(sample).time if zero_truncated else None
     if method == "pooled-gamma":
-        prior = fit_gamma(grid_likelihood(sample, rates), rates, exposure)
+        prior = fit_gamma(likelihood, GRID, exposure)
     else:
-        trust = learn_trust(sample, rates) if trust is None else trust
-        prior = fit_mixture(grid_likelihood(sample, rates, trust), rates, exposure)
-        prior = replace(prior, trust=trust)
-        if trust < 1:
-            notes.append(
-                f"a visit counts as {trust:g} of one: histories here predict themselves less well "
-                "than those of sources with a constant rate"
-            )
+        prior = fit_collection(likelihood, exposure)
     if zero_truncated:
         notes.append("taken as a collection of sources that changed at least once")
     return prior, notes
@@ -182,35 +192,32 @@ def rates_under(
     confidence: float = 0.95,
     notes: list[str] | None = None,
     use_first_age: bool = False,
+    drift: float = DRIFT,
     strength: float = STRENGTH,
     threads: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> RateTable:
     """Posterior rates of a collection, or of a part that holds its groups whole, under a prior."""
     notes = list(log.notes if notes is None else notes)
-    rates = prior.rates
     group: NDArray[np.int64] | None = None
     if log.groups is not None and method == "pooled":
-        prior, group = _fit_groups(log, prior, strength, use_first_age=use_first_age)
+        prior, group = _fit_groups(log, prior, strength, drift, use_first_age=use_first_age)
         notes.append(Note("{n} groups have priors of their own", len(prior.groups)))
+    rows = prior.rows()
     tail = (1 - confidence) / 2
 
     def one_block(
         evidence: Evidence, _totals: Totals, sources: slice
     ) -> tuple[NDArray[np.float64], ...]:
         own = None if group is None else group[sources]
-        weights = _posterior(evidence, prior, own)
-        mean = weights @ rates
-        variance = np.maximum(weights @ rates**2 - mean**2, np.finfo(float).tiny)
-        low, high = grid_quantiles(weights, rates, (tail, 1 - tail))
-        return np.exp(weights @ np.log(rates)), low, high, mean, variance
+        beliefs = Likelihoods.of(evidence, drift).under(rows, own)
+        return *beliefs.summary((tail, 1 - tail)), *beliefs.moments()
 
     columns, conflicts = run_blocks(
         log, one_block, use_first_age=use_first_age, threads=threads, progress=progress
     )
     changes, exposure_days, code, log_mean, low, high, mean, variance = columns
     posterior = RatePosterior(
-        rates=rates,
         prior=prior,
         mean=mean,
         variance=variance,
@@ -218,6 +225,7 @@ def rates_under(
         _log=log,
         _group=group,
         _use_first_age=use_first_age,
+        _drift=drift,
     )
     return rate_table(
         log,
@@ -228,18 +236,6 @@ def rates_under(
         notes,
         posterior,
     )
-
-
-def _posterior(
-    evidence: Evidence, prior: Prior, group: NDArray[np.int64] | None = None
-) -> NDArray[np.float64]:
-    likelihood = grid_likelihood(evidence, prior.rates, prior.trust)
-    weights = prior.weights
-    if group is not None and prior.group_weights is not None:
-        weights = prior.group_weights[group]
-    joint = likelihood * weights
-    joint /= joint.sum(axis=1, keepdims=True)
-    return joint
 
 
 def grid_quantiles(
@@ -263,7 +259,7 @@ def grid_quantiles(
 
 
 def _fit_groups(
-    log: VisitLog, prior: Prior, strength: float, *, use_first_age: bool
+    log: VisitLog, prior: Prior, strength: float, drift: float, *, use_first_age: bool
 ) -> tuple[Prior, NDArray[np.int64]]:
     """A prior for each group, from at most `_SOURCES_OF_A_GROUP` of its sources."""
     encoded = log.groups.dictionary_encode()  # type: ignore[union-attr]
@@ -277,18 +273,19 @@ def _fit_groups(
 
     fitted = np.empty((len(names), len(prior.rates)))
     taken = np.cumsum(np.bincount(group[chosen], minlength=len(names)))
-    first = 0
-    while first < len(names):  # some groups at a time, so that memory stays bounded
-        before = taken[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(taken, before + 50_000, side="right")))
-        part = chosen & (group >= first) & (group < last)
+    begin = 0
+    while begin < len(names):  # some groups at a time, so that memory stays bounded
+        before = taken[begin - 1] if begin else 0
+        last = max(begin + 1, int(np.searchsorted(taken, before + 50_000, side="right")))
+        part = chosen & (group >= begin) & (group < last)
         evidence = Evidence.from_log(log.select(part), use_first_age=use_first_age)
-        fitted[first:last] = shrink_to_parent(
-            grid_likelihood(evidence, prior.rates, prior.trust),
-            group[part] - first,
-            last - first,
+        likelihood = Likelihoods.of(evidence, drift).on_grid()
+        fitted[begin:last] = shrink_to_parent(
+            likelihood / likelihood.max(axis=1, keepdims=True),
+            group[part] - begin,
+            last - begin,
             prior,
             strength,
         )
-        first = last
-    return replace(prior, groups=names, group_weights=fitted), group
+        begin = last
+    return replace(prior, groups=names, group_weights=fitted), group + 1

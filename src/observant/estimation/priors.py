@@ -37,7 +37,6 @@ __all__ = [
     "fit_lognormal",
     "fit_mixture",
     "grid_likelihood",
-    "learn_trust",
     "rate_grid",
     "shrink_to_parent",
 ]
@@ -46,14 +45,14 @@ POINTS_PER_OCTAVE = 4
 SMOOTHNESS = 0.5
 """Width of a bump of the prior, as a standard deviation of log λ."""
 
+_START_WIDTH = 1.5
+"""Of a group's first guess, as a standard deviation of log λ."""
 FEWEST = 20
 """Fewer sources than this say nothing about a distribution."""
 _STEPS = 60
 _FLOOR = 1e-3
-_TRUSTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 _ROUGHNESS_MUST_EARN = 6.0
 """Log-likelihood by which a rough prior must beat a smooth one: its parameters more (Akaike)."""
-_SOURCES_TO_TRUST = 5_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +70,6 @@ class Prior:
     """Mean log marginal likelihood of a source, for comparing priors on one log."""
     gamma: tuple[float, float] | None = None
     """Shape and rate of the Gamma prior, where one was fitted."""
-    trust: float = 1.0
-    """Power of the likelihood in the posterior."""
 
     def rows(self) -> NDArray[np.float64]:
         """The priors of the collection and of each group, on `belief.GRID`, a row each."""
@@ -97,7 +94,6 @@ class Prior:
             "rates": self.rates.tolist(),
             "weights": self.weights.tolist(),
             "groups": dict(zip(self.groups, rows, strict=True)),
-            "trust": self.trust,
         }
 
     @classmethod
@@ -111,7 +107,6 @@ class Prior:
             np.array(state["weights"]),
             groups=tuple(groups),
             group_weights=np.array(list(groups.values())) if groups else None,
-            trust=state["trust"],
         )
 
 
@@ -162,43 +157,21 @@ def fit_mixture(
     return Prior(rates=rates, weights=rough @ bumps, log_likelihood=rough_value)
 
 
-def learn_trust(evidence: Evidence, rates: NDArray[np.float64]) -> float:
-    """Find the power of the likelihood with which first halves best predict second halves."""
-    chosen = evidence.counts > 1
-    chosen &= np.cumsum(chosen) % (1 + np.count_nonzero(chosen) // _SOURCES_TO_TRUST) == 0
-    if np.count_nonzero(chosen) < 2:
-        return 1.0
-    sample = evidence.select(chosen)
-    place = np.arange(len(sample.gaps)) - np.repeat(sample.offsets[:-1], sample.counts)
-    early = place < np.repeat((sample.counts + 1) // 2, sample.counts)
-    first = grid_likelihood(replace(sample, weight=early.astype(np.float64)), rates)
-    second = grid_likelihood(replace(sample, weight=(~early).astype(np.float64)), rates)
-    whole = grid_likelihood(sample, rates)
-    best, best_score = 1.0, -np.inf
-    for trust in _TRUSTS:
-        prior = fit_mixture(whole**trust, rates).weights
-        known = first**trust * prior
-        score = float(np.log((known * second).sum(axis=1) / known.sum(axis=1)).sum())
-        if score > best_score:
-            best, best_score = trust, score
-        elif trust < best - 0.15:
-            break  # two steps without a gain
-    return best
-
-
 def fit_collection(
     likelihood: NDArray[np.float64], exposure: NDArray[np.float64] | None = None
 ) -> Prior:
     """The prior of a collection from its likelihoods on `belief.GRID`, for batch and observer.
 
-    A small share stays spread over all rates: nothing is impossible.
+    A small share stays with the first prior: nothing is impossible.
     """
     low, high = _seen(likelihood)
+    if exposure is not None:  # slower sources would all be among those that are left out
+        low = max(low, int(np.searchsorted(GRID, 0.1 / exposure.max())))
     seen = slice(low, high + 1)
     found = fit_mixture(
         likelihood[:, seen], GRID[seen], exposure, iterations=_STEPS, tolerance=1e-5
     )
-    weights = np.full(len(GRID), _FLOOR / len(GRID))
+    weights = _FLOOR * first_prior()
     weights[seen] += (1 - _FLOOR) * found.weights / found.weights.sum()
     return replace(found, rates=GRID, weights=weights)
 
@@ -212,13 +185,16 @@ def _seen(likelihood: NDArray[np.float64]) -> tuple[int, int]:
     last = likelihood.shape[1] - 1
     best = likelihood.max(axis=1)
     slow, fast = likelihood[:, 0] > 0.5 * best, likelihood[:, last] > 0.5 * best
-    left = np.where(slow, likelihood[:, 0] * 0.9, 0.01 * best)[:, None]
+    left = np.where(slow, likelihood[:, 0] * 0.9, 0.25 * best)[:, None]
     begins = np.where(slow[:, None], likelihood < left, likelihood > left).argmax(axis=1)
     right = np.where(fast, likelihood[:, last] * 0.9, 0.01 * best)[:, None]
     ends = np.where(fast[:, None], likelihood < right, likelihood > right)[:, ::-1].argmax(axis=1)
-    # A tenth of the sources is enough to see something; a single one is not.
-    low = max(int(np.quantile(begins, 0.1)) - 1, 0)
-    high = min(last - int(np.quantile(ends, 0.1)) + 3 * POINTS_PER_OCTAVE, last)
+    # The slowest and the fastest that have shown their rate are within.
+    shown = likelihood.argmax(axis=1)[~slow & ~fast]
+    low = min(int(begins.min()), int(shown.min(initial=last))) - 1
+    high = last - int(np.quantile(ends, 0.1)) + 3 * POINTS_PER_OCTAVE
+    low = max(low, 0)
+    high = min(max(high, int(shown.max(initial=0)) + POINTS_PER_OCTAVE), last)
     return low, max(high, min(low + 4 * POINTS_PER_OCTAVE, last))
 
 
@@ -306,13 +282,22 @@ def shrink_to_parent(
 
     Each group ends when it has settled, so that its answer does not depend on the others.
     """
-    bumps = _bumps(parent.rates, SMOOTHNESS)
+    low, high = _seen(likelihood)
+    part = _bumps(parent.rates[low : high + 1], SMOOTHNESS)
+    bumps = np.zeros((len(part), len(parent.rates)))
+    bumps[:, low : high + 1] = part
     order = np.argsort(group, kind="stable")
     begins = np.searchsorted(group[order], np.arange(groups))
     under = np.column_stack([likelihood @ parent.weights, likelihood @ bumps.T])[order]
     own = group[order]
-    w = np.full((groups, under.shape[1]), 0.5 / len(bumps))
-    w[:, 0] = 0.5
+    # Where the visits cannot tell rates apart, EM keeps the proportions that it starts from: those
+    # around the one rate that suits the whole group best.
+    logs = np.log(np.maximum(likelihood[order], 1e-300))
+    centres = np.log(parent.rates)
+    best = centres[np.add.reduceat(logs, begins, axis=0).argmax(axis=1)]
+    start = np.exp(-0.5 * ((bumps @ centres - best[:, None]) / _START_WIDTH) ** 2) + 1e-6
+    w = np.full((groups, under.shape[1]), 0.5)
+    w[:, 1:] = 0.5 * start / start.sum(axis=1, keepdims=True)
     settled = np.zeros(groups, bool)
     for _ in range(100):
         share = under * w[own]
@@ -386,10 +371,8 @@ def rate_grid(evidence: Evidence) -> NDArray[np.float64]:
     return np.asarray(2.0 ** np.arange(low, high + 0.5 / POINTS_PER_OCTAVE, 1 / POINTS_PER_OCTAVE))
 
 
-def grid_likelihood(
-    evidence: Evidence, rates: NDArray[np.float64], trust: float = 1.0
-) -> NDArray[np.float64]:
-    """Lᵢ(λₖ) to the power `trust`, one row a source, scaled so that its largest value is 1."""
+def grid_likelihood(evidence: Evidence, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lᵢ(λₖ), one row a source, scaled so that its largest value is 1."""
     quiet = np.where(evidence.kind & CHANGED, evidence.ages, evidence.gaps)
     dated = (evidence.kind & (CHANGED | DATED)) == CHANGED | DATED
     undated = (evidence.kind & (CHANGED | DATED)) == CHANGED
@@ -399,8 +382,6 @@ def grid_likelihood(
     weight = None if evidence.weight is None else evidence.weight[undated]
     _add_changes(log_l, owner, evidence.gaps[undated], weight, rates)
     log_l -= log_l.max(axis=1, keepdims=True)
-    if trust != 1:
-        log_l *= trust
     return np.exp(log_l, out=log_l)
 
 

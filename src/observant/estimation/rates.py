@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from observant.errors import EstimationError, InputError
+from observant.estimation.belief import DRIFT
 from observant.estimation.evidence import CHANGED, DATED, Evidence
 from observant.estimation.firth import (
     Totals,
@@ -178,6 +179,7 @@ def estimate_rates(
     beta_prior: tuple[float, float] = (1.0, 1.0),
     use_first_age: bool = False,
     zero_truncated: bool = False,
+    drift: float = DRIFT,
     threads: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> RateTable:
@@ -203,6 +205,8 @@ def estimate_rates(
         Let the age at a dated first visit count. Right for sources much older than 1/λ.
     zero_truncated
         The log holds only sources that changed at least once (pooled methods).
+    drift
+        Days that a rate lasts, on average, before it is another (pooled methods); `inf`: for ever.
     threads
         How many blocks are worked on at once; all cores unless told. The answer is the same.
     progress
@@ -242,6 +246,7 @@ def estimate_rates(
             notes=notes,
             use_first_age=use_first_age,
             zero_truncated=zero_truncated,
+            drift=drift,
             threads=threads,
             progress=progress,
         )

@@ -57,7 +57,7 @@ def take_in(
     named = [names.get(source, "") for source in log.sources.to_pylist()]
     rows = {name: store.sources.get(name) for name in named if name}
     groups = prior.row_of([group_of(n, rows[n].host) if n else "" for n in named])
-    believed = learned.under(prior.rows(), groups, trust=prior.trust).summary()
+    believed = learned.under(prior.rows(), groups).summary()
     rates = np.column_stack(believed).tolist()
     for i, name in enumerate(named):
         if not name:

@@ -227,7 +227,7 @@ def _posterior(asked: Asked) -> Any:
     kept = store.sources.previous(source.name, text=False).posterior
     prior = kept_prior(store)
     before = prior.rows()[prior.row_of([group_of(source.name, source.host)])[0]]
-    own = before * Likelihoods.unpack([kept]).on_grid()[0] ** prior.trust
+    own = before * Likelihoods.unpack([kept]).on_grid()[0]
     rate, low, high = beliefs_of(store, [source.name], [source.host], [kept]).one(0)
     shown = (GRID >= 2.0**-12) & (max(2.0**11, 4 * high) >= GRID)
     return posterior_figure(

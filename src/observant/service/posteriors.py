@@ -137,7 +137,7 @@ def beliefs_of(
     prior = kept_prior(store)
     groups = [group_of(name, host) for name, host in zip(names, hosts, strict=True)]
     known = Likelihoods.unpack(likelihoods)
-    return known.under(prior.rows(), prior.row_of(groups), trust=prior.trust)
+    return known.under(prior.rows(), prior.row_of(groups))
 
 
 def limits_of(

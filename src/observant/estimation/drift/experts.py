@@ -166,7 +166,6 @@ class Experts:
             start,
             restart_prior(start, self.prior.rates),
             group,
-            self.prior.trust,
             self.hazards[used[:many]],
             self.discounts[used[many:]],
             self.share[used],

@@ -207,12 +207,29 @@ def last_visits(log: VisitLog) -> NDArray[np.int64]:
     return last
 
 
+def _told_apart(prior: Prior, evidence: Evidence) -> Prior:
+    """The prior at the rates that these visits can tell apart; those beyond go to the ends."""
+    wanted = rate_grid(evidence)
+    low = int(np.searchsorted(prior.rates, wanted[0] * 0.999))
+    high = min(int(np.searchsorted(prior.rates, wanted[-1] * 1.001)), len(prior.rates))
+
+    def cut(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        kept = weights[..., low:high].copy()
+        kept[..., 0] += weights[..., :low].sum(axis=-1)
+        kept[..., -1] += weights[..., high:].sum(axis=-1)
+        return kept
+
+    groups = None if prior.group_weights is None else cut(prior.group_weights)
+    return replace(
+        prior, rates=prior.rates[low:high], weights=cut(prior.weights), group_weights=groups
+    )
+
+
 def _prior_and_groups(log: VisitLog, prior: str | Prior) -> tuple[Prior, NDArray[np.int64] | None]:
     if isinstance(prior, str):
         if prior == "pooled":
-            # With drift in the model, visits can be taken at their word.
-            fitted = estimate_pooled(log, trust=1.0).posterior
-            prior = fitted.prior  # type: ignore[union-attr]
+            fitted = estimate_pooled(log, drift=np.inf).posterior
+            prior = _told_apart(fitted.prior, Evidence.from_log(log))  # type: ignore[union-attr]
         elif prior == "broad":
             evidence = Evidence.from_log(log)
             if not len(evidence.gaps):

@@ -40,7 +40,6 @@ def follow(
     start,  # prior of the first run, one row a group
     restart,  # prior of later runs, one row a group
     group,
-    trust,
     hazards,
     discounts,
     share,  # of each method before the first visit: hazards, then discounts
@@ -69,7 +68,7 @@ def follow(
     faded = np.empty((fading, points))  # logarithms
     shown = np.empty((fading, points))  # the same, as probabilities
     likelihood, log_l = np.empty(points), np.empty(points)
-    tempered, hit, mixed = np.empty(points), np.empty(points), np.empty(points)
+    hit, mixed = np.empty(points), np.empty(points)
     of_run, hit_of_run = np.empty(keep), np.empty(keep)
     of_method, hit_of_method = np.empty(methods), np.empty(methods)
     log_share, part = np.empty(methods), np.empty(methods)
@@ -105,10 +104,8 @@ def follow(
                 ages[first + j],
                 rates,
                 log_rates,
-                trust,
                 likelihood,
                 log_l,
-                tempered,
                 hit,
             )
             if j > 0:
@@ -119,7 +116,7 @@ def follow(
             for r in range(alive):
                 of_run[r] = max(dot(runs[r], likelihood), FLOOR)
                 hit_of_run[r] = dot(runs[r], hit) if dated_change else 0.0
-                times(runs[r], tempered)
+                times(runs[r], likelihood)
             for h in range(many):
                 p = q = 0.0
                 for r in range(alive):
@@ -134,7 +131,7 @@ def follow(
                 p = of_method[many + d]
                 hit_of_method[many + d] = dot(shown[d], hit) if dated_change else p
                 for k in range(points):
-                    faded[d, k] += trust * log_l[k]
+                    faded[d, k] += log_l[k]
 
             if len(chance) > 0:
                 normalised(log_share, part)
@@ -186,7 +183,7 @@ def follow(
 
 
 @jit
-def observe(kind, gap, age, rates, log_rates, trust, likelihood, log_l, tempered, hit):
+def observe(kind, gap, age, rates, log_rates, likelihood, log_l, hit):
     """Probability of one comparison under each rate, and of a change in its gap."""
     changed, dated = kind & CHANGED, kind & DATED
     for k in range(len(rates)):
@@ -201,7 +198,6 @@ def observe(kind, gap, age, rates, log_rates, trust, likelihood, log_l, tempered
         else:
             log_l[k] = math.log(hit[k])
             likelihood[k] = hit[k]
-        tempered[k] = likelihood[k] if trust == 1.0 else math.exp(trust * log_l[k])
     return changed and dated
 
 

@@ -101,7 +101,7 @@ def find_rate_changes(
     weights = restart_prior(weights, prior.rates)
     rate = np.full(len(cuts) - 1, np.nan)
     if total:
-        known = grid_likelihood(pieces.select(chosen), prior.rates, prior.trust) * weights
+        known = grid_likelihood(pieces.select(chosen), prior.rates) * weights
         known /= known.sum(axis=1, keepdims=True)
         rate[chosen] = np.exp(known @ np.log(prior.rates))
     return [owner, middle, low, high, probability, rate[after - 1], rate[after]]

@@ -56,6 +56,12 @@ class DriftPosterior:
         rows = self._weights[first:last].astype(np.float64)
         return np.asarray(rows / rows.sum(axis=1, keepdims=True))
 
+    def points(
+        self, first: int = 0, last: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The rates of the grid, and `weights`."""
+        return self.rates, self.weights(first, last)
+
     def gamma(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Shapes a and rates b of the Gamma distributions with the same means and variances."""
         b = self.mean / self.variance

@@ -92,6 +92,6 @@ def objective(
         alike = not np.any(grid != grid[0])
         weights = np.atleast_2d(rates.weights)
         return PosteriorMean(name, grid[0] if alike else grid, weights, grace)
-    if hasattr(rates, "weights"):
-        return PosteriorMean(name, rates.rates, rates, grace)
+    if hasattr(rates, "points"):
+        return PosteriorMean(name, (), rates, grace)
     return kind(rates, grace) if kind is Currency else kind(rates)

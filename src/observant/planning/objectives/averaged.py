@@ -106,21 +106,22 @@ class PosteriorMean(Objective):
     name = "posterior"
 
     def __init__(self, kind: str, rates: ArrayLike, weights: Any, grace: ArrayLike = 0.0) -> None:
-        self.kind = kind
-        grid = np.asarray(rates, float)
-        self.grid = checked_rates(grid.ravel() if grid.ndim == 2 else grid)
-        if grid.ndim == 2:
-            self.grid = self.grid.reshape(grid.shape)
-        self.weights = weights if hasattr(weights, "weights") else np.asarray(weights, float)
-        if isinstance(self.weights, np.ndarray) and (
-            self.weights.ndim != 2
-            or self.weights.shape[1] != self.grid.shape[-1]
-            or (self.grid.ndim == 2 and len(self.grid) != len(self.weights))
-        ):
-            raise InputError(
-                f"the posterior needs one row a source and one column for each of the "
-                f"{self.grid.shape[-1]} rates, not shape {self.weights.shape}"
-            )
+        self.kind, self.weights = kind, weights
+        self.grid: Array = np.zeros(0)
+        if not hasattr(weights, "points"):
+            grid, self.weights = np.asarray(rates, float), np.asarray(weights, float)
+            self.grid = checked_rates(grid.ravel() if grid.ndim == 2 else grid)
+            if grid.ndim == 2:
+                self.grid = self.grid.reshape(grid.shape)
+            if (
+                self.weights.ndim != 2
+                or self.weights.shape[1] != self.grid.shape[-1]
+                or (self.grid.ndim == 2 and len(self.grid) != len(self.weights))
+            ):
+                raise InputError(
+                    f"the posterior needs one row a source and one column for each of the "
+                    f"{self.grid.shape[-1]} rates, not shape {self.weights.shape}"
+                )
         self.grace = checked_grace(grace, len(self.weights))
 
     def __len__(self) -> int:
@@ -168,32 +169,38 @@ class PosteriorMean(Objective):
 
     def select(self, which: Choice) -> PosteriorMean:
         grace = self.grace if self.grace.ndim == 0 else self.grace[which]
-        grid = self.grid if self.grid.ndim == 1 else self.grid[which]
-        return PosteriorMean(self.kind, grid, self._rows(which), grace)
+        return PosteriorMean(self.kind, *self._points(which), grace)
 
-    def _rows(self, which: Choice) -> Array:
+    def _points(self, which: Choice) -> tuple[Array, Array]:
+        """Rates and weights of some sources; one row of rates for all, or one for each."""
         if isinstance(self.weights, np.ndarray):
-            return self.weights[which]
+            return self.grid if self.grid.ndim == 1 else self.grid[which], self.weights[which]
         if isinstance(which, slice):
             first, last, step = which.indices(len(self))
             if step == 1:
-                return np.asarray(self.weights.weights(first, max(first, last)))
+                rates, weights = self.weights.points(first, max(first, last))
+                return rates, weights
         wanted = np.arange(len(self))[which]
-        rows = np.empty((len(wanted), self.grid.shape[-1]))
+        rates, weights = self.weights.points(0, 0)
+        own = rates.ndim == 2
+        rows = np.empty((len(wanted), weights.shape[1]))
+        grid = np.empty_like(rows) if own else rates
         for block in _blocks(len(self)):
             inside = (wanted >= block.start) & (wanted < block.stop)
             if inside.any():
-                rows[inside] = self._rows(block)[wanted[inside] - block.start]
-        return rows
+                rates, weights = self.weights.points(block.start, block.stop)
+                rows[inside] = weights[wanted[inside] - block.start]
+                if own:
+                    grid[inside] = rates[wanted[inside] - block.start]
+        return grid, rows
 
     def _average(self, value: Callable[[Any, Array], Array], s: ArrayLike) -> Array:
         """Mean over the grid, a block of sources at a time."""
         s = np.broadcast_to(np.asarray(s, float), (len(self),))
         total = np.empty(len(self))
         for rows in _blocks(len(self)):
-            weights = self._rows(rows)
+            grid, weights = self._points(rows)
             grace = self.grace if self.grace.ndim == 0 else self.grace[rows][:, None]
-            grid = self.grid if self.grid.ndim == 1 else self.grid[rows]
             known = _on_grid(self.kind, grid, grace)
             with np.errstate(invalid="ignore"):
                 values = np.where(weights > 0.0, value(known, s[rows, None]), 0.0)

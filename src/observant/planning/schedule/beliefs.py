@@ -25,9 +25,7 @@ jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 def believe(source, clock, known, i):
     """Find the posterior of a source's rate, into `known.weights` and `known.worths`."""
     place, sums = known.place[i], known.sums[source.group]
-    weigh_rates(
-        known.values[i], place, sums, clock.trust, source.age, clock.age_weight, known.weights
-    )
+    weigh_rates(known.values[i], place, sums, source.age, clock.age_weight, known.weights)
     offsets = OFFSETS[max(place[1], 0)]
     base = place[0] - FLOOR * FINE
     for k in range(POINTS):
@@ -57,20 +55,9 @@ def learn(source, clock, known, i, time, outcome, age):
             chance,
             time - age if dated else math.nan,
         )
-    own, lately = gap, age
-    if clock.own_time:
-        own = time_of(source, known, time)
-        if dated and source.node >= 0:
-            lately = clock_of(source, known, BLEND, time - age, time)
+    known_age = age if dated else math.nan
     learn_rate(
-        known.values[i],
-        known.place[i],
-        own,
-        outcome == 1,
-        lately if dated else math.nan,
-        gap,
-        clock.drift,
-        known.weights,
+        known.values[i], known.place[i], gap, outcome == 1, known_age, clock.drift, known.weights
     )
 
 

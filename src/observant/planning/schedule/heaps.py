@@ -75,12 +75,10 @@ CLOCK = np.dtype(
         ("explore", "f8"),
         ("lease", "f8"),
         ("retry", "f8"),
-        ("trust", "f8"),
         ("drift", "f8"),  # days after which a rate is drawn anew, on average
         ("age_weight", "f8"),  # how far the age at the first visit is believed
         ("code", "i8"),
         ("learning", "i8"),
-        ("own_time", "i8"),  # whether rates are learned on the clock of siblings
         ("starved", "i8"),  # nothing was saved when somebody was due
         ("length", "i8", (2,)),  # of the heaps
         ("slots", "i8"),

@@ -139,7 +139,6 @@ class Scheduler:
         clock["jitter"], clock["explore"] = jitter, explore
         clock["lease"], clock["retry"], clock["seed"] = lease, retry, seed
         clock["learning"] = prior is not None
-        clock["trust"] = getattr(prior, "trust", 1.0)
         clock["drift"], clock["age_weight"] = lasting(drift), 1.0
         clock["budget"] = check("budget", budget, 0, above=True)
 
@@ -577,7 +576,6 @@ class Scheduler:
         return Likelihoods(state.values[slots], state.place[slots]).weighed(
             state.known.sums,
             rows["group"].astype(np.int64),
-            trust=float(clock["trust"]),
             age=rows["age"].astype(np.float64),
             age_weight=float(clock["age_weight"]),
         )
