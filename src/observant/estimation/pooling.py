@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import EstimationError
-from observant.estimation.belief import DRIFT, GRID, Beliefs, Likelihoods
+from observant.estimation.belief import DRIFT, Beliefs, Likelihoods
 from observant.estimation.evidence import Evidence
 from observant.estimation.firth import Totals
 from observant.estimation.priors import (
@@ -30,7 +30,6 @@ from observant.estimation.priors import (
     Prior,
     first,
     fit_collection,
-    fit_gamma,
     shrink_to_parent,
 )
 from observant.estimation.rates import RateTable, rate_table, run_blocks
@@ -164,10 +163,7 @@ def learn_prior(
     likelihood = Likelihoods.of(sample, drift).on_grid()
     likelihood /= likelihood.max(axis=1, keepdims=True)
     exposure = Totals.of(sample).time if zero_truncated else None
-    if method == "pooled-gamma":
-        prior = fit_gamma(likelihood, GRID, exposure)
-    else:
-        prior = fit_collection(likelihood, exposure)
+    prior = fit_collection(likelihood, exposure, gamma=method == "pooled-gamma")
     if zero_truncated:
         notes.append("taken as a collection of sources that changed at least once")
     return prior, notes

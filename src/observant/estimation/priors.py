@@ -158,7 +158,10 @@ def fit_mixture(
 
 
 def fit_collection(
-    likelihood: NDArray[np.float64], exposure: NDArray[np.float64] | None = None
+    likelihood: NDArray[np.float64],
+    exposure: NDArray[np.float64] | None = None,
+    *,
+    gamma: bool = False,
 ) -> Prior:
     """The prior of a collection from its likelihoods on `belief.GRID`, for batch and observer.
 
@@ -168,9 +171,8 @@ def fit_collection(
     if exposure is not None:  # slower sources would all be among those that are left out
         low = max(low, int(np.searchsorted(GRID, 0.1 / exposure.max())))
     seen = slice(low, high + 1)
-    found = fit_mixture(
-        likelihood[:, seen], GRID[seen], exposure, iterations=_STEPS, tolerance=1e-5
-    )
+    part = likelihood[:, seen], GRID[seen], exposure
+    found = fit_gamma(*part) if gamma else fit_mixture(*part, iterations=_STEPS, tolerance=1e-5)
     weights = _FLOOR * first_prior()
     weights[seen] += (1 - _FLOOR) * found.weights / found.weights.sum()
     return replace(found, rates=GRID, weights=weights)
