@@ -53,6 +53,8 @@ def exact(times, changed, ages, drift=DRIFT):
     prior /= prior.sum()
     likelihood = np.ones_like(rates)
     for gap, change, age in zip(np.diff(times), changed[1:], ages[1:], strict=True):
+        kept = np.exp(-gap / drift)
+        likelihood = kept * likelihood / (prior @ likelihood) + 1 - kept
         if not change:
             likelihood = likelihood * np.exp(-rates * gap)
         elif age is None:
@@ -60,9 +62,6 @@ def exact(times, changed, ages, drift=DRIFT):
         else:
             likelihood = likelihood * rates * np.exp(-rates * max(age, 0.5 / DAY))
         likelihood /= likelihood.max()
-        if drift < np.inf:
-            kept = np.exp(-gap / drift)
-            likelihood = kept * likelihood / (prior @ likelihood) + 1 - kept
     posterior = prior * likelihood / (prior @ likelihood)
     below = np.cumsum(posterior) - posterior / 2
     low, high = 2.0 ** np.interp([0.025, 0.975], below, octaves)

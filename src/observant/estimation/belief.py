@@ -13,8 +13,8 @@ A comparison with the visit t days before multiplies L by
     1 − e^(−λt)      it found one
     λ e^(−λa)        it found one, a days old
 
-and then it is forgotten a little, since rates do not last: after t days the rate is another, with
-probability 1 − e^(−t/drift). The likelihood depends on the visits alone, not on what others have
+and before that L is forgotten a little, since rates do not last: after t days the rate is another,
+with probability 1 − e^(−t/drift). The likelihood depends on the visits alone, not on what others have
 taught meanwhile (forgetting, too, goes by the first prior). So a source that is imported, watched,
 replayed or estimated from its export has one likelihood, and under one prior one posterior:
 
@@ -261,5 +261,7 @@ def _read_old(logs: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int
         level += 1
     step = FINE >> level
     centre = round(mean / step) * step
-    values = np.exp(np.interp(centre + OFFSETS[level], parts, logs))
+    values, weights = np.exp(np.interp(centre + OFFSETS[level], parts, logs)), np.empty(POINTS)
+    loops.spread((centre, level), loops.FIRST, weights)
+    loops.level_out(values, weights)
     return values, (centre, level)

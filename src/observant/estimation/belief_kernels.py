@@ -8,7 +8,7 @@ from observant.estimation import belief_loops
 
 _jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 _NAMES = (
-    *("clear", "spread", "learn", "follow", "move", "log_at", "slope_at"),
+    *("clear", "spread", "learn", "level_out", "follow", "move", "log_at", "slope_at"),
     *("weigh", "unchanged", "summarise"),
     *("learn_histories", "weigh_all", "summarise_all", "unchanged_all", "grid_rows"),
 )

@@ -150,14 +150,15 @@ def spread(place, sums, weights):
 def learn(values, place, gap, changed, age, lasting, weights):
     """Take in a comparison with the visit `gap` days before: it found a change, or none.
 
-    `age` says how old the change was, where that is known. A rate lasts `lasting` days on average.
-    `weights` is scratch.
+    `age` says how old the change was, where that is known. A rate lasts `lasting` days on average:
+    since the visit before it is another with probability 1 - `kept`. `weights` is scratch.
     """
     if place[1] < 0:
         top = math.ceil(math.log2(BEYOND / min(gap, 1e6)))
         place[0] = min(max(top - SIDE, FIRST_CENTRE), HIGHEST - SIDE // 2) * FINE
         place[1] = 0
     offsets = OFFSETS[place[1]]
+    kept = math.exp(-gap / lasting) if gap < math.inf else 1.0  # no end: the age at a first visit
     best = 0.0
     for k in range(POINTS):
         rate = RATES[place[0] + offsets[k] - FLOOR * FINE]
@@ -167,20 +168,25 @@ def learn(values, place, gap, changed, age, lasting, weights):
             seen = rate * math.exp(-rate * max(age, min(HALF_A_SECOND, gap / 2)))
         else:
             seen = -math.expm1(-rate * gap)
-        values[k] = values[k] * seen
+        values[k] = (kept * values[k] + (1.0 - kept)) * seen
         best = max(best, values[k])
     if not best > 0:  # impossible at every rate that was looked at: begin anew
         clear(values, place)
         return
-    spread(place, FIRST, weights)
-    total = 0.0
     for k in range(POINTS):
         values[k] = max(values[k] / best, LEAST)
-        total += weights[k] * values[k]
-    kept = math.exp(-gap / lasting) if gap < math.inf else 1.0  # no end: the age at a first visit
-    for k in range(POINTS):  # another rate by now, with probability 1 - kept
-        values[k] = kept * values[k] / total + (1.0 - kept)
+    spread(place, FIRST, weights)
     follow(values, place, weights)
+    level_out(values, weights)
+
+
+def level_out(values, weights):
+    """Scale a likelihood to mean 1 under the first prior: as that of a rate just drawn from it."""
+    total = 0.0
+    for k in range(POINTS):
+        total += weights[k] * values[k]
+    for k in range(POINTS):
+        values[k] = max(values[k] / total, LEAST)
 
 
 def follow(values, place, weights):

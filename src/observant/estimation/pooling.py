@@ -119,7 +119,7 @@ def estimate_pooled(
 ) -> RateTable:
     """Posterior means and quantiles of all rates; see `observant.estimate_rates`."""
     prior, told = learn_prior(
-        log, method, use_first_age=use_first_age, zero_truncated=zero_truncated, drift=drift
+        log, method, use_first_age=use_first_age, zero_truncated=zero_truncated
     )
     return rates_under(
         log,
@@ -141,11 +141,12 @@ def learn_prior(
     *,
     use_first_age: bool = False,
     zero_truncated: bool = False,
-    drift: float = DRIFT,
 ) -> tuple[Prior, list[str]]:
     """Learn the prior of the whole collection, and what is to be said of it.
 
-    The histories of `sampled_ranks` are enough: a log of those sources alone has the same prior.
+    It is fitted to whole histories, with nothing forgotten: an old rate, too, is one that sources
+    of this collection have. The histories of `sampled_ranks` are enough: a log of those sources
+    alone has the same prior.
     """
     chosen = np.zeros(len(log.sources), bool)
     chosen[sampled_ranks(len(log.sources))] = True
@@ -160,7 +161,7 @@ def learn_prior(
     notes: list[str] = []
     if len(sample.counts) < FEWEST:
         return first(), ["so few sources say little of a collection: a general prior is taken"]
-    likelihood = Likelihoods.of(sample, drift).on_grid()
+    likelihood = Likelihoods.of(sample, np.inf).on_grid()
     likelihood /= likelihood.max(axis=1, keepdims=True)
     exposure = Totals.of(sample).time if zero_truncated else None
     prior = fit_collection(likelihood, exposure, gamma=method == "pooled-gamma")
@@ -197,7 +198,7 @@ def rates_under(
     notes = list(log.notes if notes is None else notes)
     group: NDArray[np.int64] | None = None
     if log.groups is not None and method == "pooled":
-        prior, group = _fit_groups(log, prior, strength, drift, use_first_age=use_first_age)
+        prior, group = _fit_groups(log, prior, strength, use_first_age=use_first_age)
         notes.append(Note("{n} groups have priors of their own", len(prior.groups)))
     rows = prior.rows()
     tail = (1 - confidence) / 2
@@ -255,7 +256,7 @@ def grid_quantiles(
 
 
 def _fit_groups(
-    log: VisitLog, prior: Prior, strength: float, drift: float, *, use_first_age: bool
+    log: VisitLog, prior: Prior, strength: float, *, use_first_age: bool
 ) -> tuple[Prior, NDArray[np.int64]]:
     """A prior for each group, from at most `_SOURCES_OF_A_GROUP` of its sources."""
     encoded = log.groups.dictionary_encode()  # type: ignore[union-attr]
@@ -275,7 +276,7 @@ def _fit_groups(
         last = max(begin + 1, int(np.searchsorted(taken, before + 50_000, side="right")))
         part = chosen & (group >= begin) & (group < last)
         evidence = Evidence.from_log(log.select(part), use_first_age=use_first_age)
-        likelihood = Likelihoods.of(evidence, drift).on_grid()
+        likelihood = Likelihoods.of(evidence, np.inf).on_grid()
         fitted[begin:last] = shrink_to_parent(
             likelihood / likelihood.max(axis=1, keepdims=True),
             group[part] - begin,

@@ -48,7 +48,7 @@ def prequential(
     >>> from observant.testing import synthetic_visits
     >>> log, _ = synthetic_visits(sources=200, seed=5)
     >>> prequential(log)
-    <Prequential: auto, 2,628 visits, log loss 0.4444, Brier 0.1446>
+    <Prequential: auto, 2,628 visits, log loss 0.4443, Brier 0.1446>
     """
     if isinstance(log, DriftTable):
         follower, method = log.follower, log.asked

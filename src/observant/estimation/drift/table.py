@@ -253,7 +253,7 @@ def estimate_drift(
     >>> table = estimate_drift(log)
     >>> print(table)
     source  visits   rate now          95 % interval  believed
-    page        76     7.06/d       1.82/d to 30.1/d  changepoints
+    page        76     7.81/d          1.9/d to 33/d  changepoints
     >>> [str(time)[:10] for time in table.change_points.time]
     ['1970-03-01']
     """
