@@ -14,9 +14,10 @@ A comparison with the visit t days before multiplies L by
     λ e^(−λa)        it found one, a days old
 
 and before that L is forgotten a little, since rates do not last: after t days the rate is another,
-with probability 1 − e^(−t/drift). The likelihood depends on the visits alone, not on what others have
-taught meanwhile (forgetting, too, goes by the first prior). So a source that is imported, watched,
-replayed or estimated from its export has one likelihood, and under one prior one posterior:
+with probability 1 − e^(−t/drift). The likelihood depends on the visits alone, not on what others
+have taught meanwhile (forgetting, too, goes by the first prior). So a source that is imported,
+watched, replayed or estimated from its export has one likelihood, and under one prior one
+posterior:
 
 - **the rate** of a source is exp(E[log λ]), the guess whose error is least when errors count by
   their ratio. It is as far below some rates as above others, and 1/rate is the period, which no
@@ -262,6 +263,7 @@ def _read_old(logs: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int
     step = FINE >> level
     centre = round(mean / step) * step
     values, weights = np.exp(np.interp(centre + OFFSETS[level], parts, logs)), np.empty(POINTS)
-    loops.spread((centre, level), loops.FIRST, weights)
-    loops.level_out(values, weights)
+    kernels = _kernels(1)
+    kernels.spread(np.array([centre, level]), loops.FIRST, weights)
+    kernels.level_out(values, weights)
     return values, (centre, level)

@@ -23,4 +23,4 @@ clear, spread, learn, weigh = (_room[name] for name in ("clear", "spread", "lear
 unchanged, summarise = _room["unchanged"], _room["summarise"]
 learn_histories, weigh_all = _room["learn_histories"], _room["weigh_all"]
 summarise_all, unchanged_all = _room["summarise_all"], _room["unchanged_all"]
-grid_rows = _room["grid_rows"]
+grid_rows, level_out = _room["grid_rows"], _room["level_out"]

@@ -202,7 +202,7 @@ def overdue(
     >>> log = VisitLog.from_columns(["page"] * 46, range(46), seen, time_unit="d")
     >>> print(overdue(log))
     source  reason         for  probability of no change
-    page    silent         16d  0.0015
+    page    silent         16d  0.0012
     """
     if not 0 < epsilon < 1:
         raise InputError(f"epsilon lies between 0 and 1, not {epsilon}")
