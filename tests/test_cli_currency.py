@@ -164,3 +164,18 @@ def test_the_manual_shows_what_is_printed():
     assert blocks
     for arguments, shown in blocks:
         assert run(*shlex.split(arguments)) == shown
+
+
+def test_a_visit_log_says_whether_its_source_is_poisson(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"clock,{(k + 0.31 * (k % 3)) * 86400},{int(k % 4 == 0)}" for k in range(200)]
+    rows += [f"other,{k * 86400},{int(k % 7 in (0, 1))}" for k in range(200)]
+    (tmp_path / "v.csv").write_text("source,time,changed\n" + "\n".join(rows) + "\n")
+    one = ["--visits", "v.csv", "--source", "clock", "--period", "2d", "--json"]
+    answer = json.loads(CliRunner().invoke(currency, one, catch_exceptions=False).output)
+    assert "regular" in answer["method"]
+    assert answer["alpha"] == pytest.approx(0.75, abs=0.05)  # a clock of four days
+    both = ["--visits", "v.csv", "--period", "2d", "--json"]
+    answer = json.loads(CliRunner().invoke(currency, both, catch_exceptions=False).output)
+    assert answer["sources"] == 2
+    assert CliRunner().invoke(currency, ["--rate", "1", "--source", "x"]).exit_code == 2

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from observant import estimate_rates, read_visits, write_table
 from observant.cli import COMMANDS
+from observant.cli.estimate import estimate
 from observant.estimation.rates import METHODS
 from observant.testing import synthetic_visits
 
@@ -205,3 +207,19 @@ def test_a_closed_pipe_is_no_error(folder):
     )
     assert b"Traceback" not in done.stderr
     assert done.stdout == b"[\n"
+
+
+def test_classes_are_told_with_their_probability(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"often,{k * 86400},{int(k % 2 == 0)}" for k in range(20)]
+    rows += [f"seldom,{k * 86400},{int(k == 9)}" for k in range(20)]
+    (tmp_path / "v.csv").write_text("source,time,changed\n" + "\n".join(rows) + "\n")
+    told = CliRunner().invoke(estimate, ["v.csv", "--classes", "1d,30d", "--json"])
+    answer = {row["source"]: row for row in json.loads(told.output)}
+    assert answer["often"]["class"] == "1d"
+    assert answer["seldom"]["class"] == "30d"
+    assert answer["seldom"]["p_1d"] + answer["seldom"]["p_30d"] == pytest.approx(1.0)
+    shown = CliRunner().invoke(estimate, ["v.csv", "--classes", "1d,30d", "-o", "c.csv"])
+    assert "1 every 1d, 1 every 30d" in shown.output
+    both = CliRunner().invoke(estimate, ["v.csv", "--classes", "1d,30d", "-m", "naive"])
+    assert both.exit_code == 2

@@ -6,8 +6,10 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from observant import cli
+from observant.cli.intervals import intervals
 from observant.processes import Pareto
 
 
@@ -191,3 +193,15 @@ def test_the_same_seed_gives_the_same_answer(run):
     words = ("visits.csv", "--source", "S", "--bands", "20", "--json")
     assert run(*words) == run(*words)
     assert run(*words) != run(*words, "--seed", "2")
+
+
+def test_every_source_is_tested_for_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"clock,{k * 86400},{int(k % 4 == 0)}" for k in range(200)]
+    rows += ["still,0,", "still,86400,0"]
+    (tmp_path / "v.csv").write_text("source,time,changed\n" + "\n".join(rows) + "\n")
+    shown = CliRunner().invoke(intervals, ["v.csv", "--test"], catch_exceptions=False)
+    assert "1 source tested: 0 bursty, 1 regular" in shown.output
+    assert "1 with too few changes" in shown.output
+    told = CliRunner().invoke(intervals, ["v.csv", "--test", "--json"], catch_exceptions=False)
+    assert {row["verdict"] for row in json.loads(told.output)} == {"regular", "too-few"}

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from observant import VisitLog
+from observant.currency import currency
 from observant.errors import InputError
+from observant.estimation.intervals import chosen_model
 from observant.estimation.intervals.diagnostics import (
     ageing,
     cv_range_if_poisson,
@@ -411,3 +413,36 @@ def test_wiki_pages_are_not_poisson():
     assert study.mark == "agrees"
     assert study.table[-1]["fail"] > 0.5
     assert study.table[-1]["fail of these"] > 0.9
+
+
+def test_the_model_is_that_which_the_visits_call_for():
+    """A clock, a Poisson source and a bursty one, each of a known currency."""
+    rng = np.random.default_rng(11)
+    gaps = {
+        "clock": rng.gamma(25.0, 5.0 / 25.0, 4000),
+        "poisson": rng.exponential(5.0, 4000),
+        "bursty": rng.weibull(0.4, 4000) * 5.0 / 3.3234,
+    }
+    source, time, changed, truth = [], [], [], {}
+    for name, lengths in gaps.items():
+        updates = np.cumsum(lengths)
+        visits = np.sort(rng.uniform(10, 1500, 900))
+        count = np.searchsorted(updates, visits)
+        source += [name] * len(visits)
+        time += visits.tolist()
+        changed += [None, *(np.diff(count) > 0).tolist()]
+        looked = np.arange(20.0, 15_000.0, 3.0)  # every three days: until the next update
+        after = updates[np.searchsorted(updates, looked, side="right")] - looked
+        truth[name] = np.minimum(after, 3.0).mean() / 3.0
+    log = VisitLog.from_columns(source, time, changed, time_unit="d")
+    for name in gaps:
+        found = chosen_model(log, name)
+        alpha = float(currency(found.model, 3.0))
+        assert alpha == pytest.approx(truth[name], abs=0.03), name
+        if name == "poisson":
+            assert found.model == found.rate
+        else:
+            assert {"clock": "regular", "bursty": "bursty"}[name] in found.why
+            assert abs(alpha - truth[name]) < abs(float(currency(found.rate, 3.0)) - truth[name])
+    few = VisitLog.from_columns(["a"] * 3, [0, 1, 2], [None, True, False], time_unit="d")
+    assert "too few" in chosen_model(few, "a").why

@@ -39,6 +39,12 @@ _YEAR = 365.25
     metavar="FILE",
     help="A collection: what `observant estimate -o` writes, all visited with the same period.",
 )
+@click.option(
+    "--visits",
+    metavar="FILE",
+    help="A visit log: how its sources change is estimated, and need not be Poisson.",
+)
+@click.option("--source", "-s", metavar="NAME", help="With --visits: only this source.")
 @click.option("--period", type=DURATION, help="Time between visits: 10d, 6h.")
 @click.option(
     "--target",
@@ -81,6 +87,8 @@ def currency(
     rate: float | None,
     weibull: tuple[float, float] | None,
     rates: str | None,
+    visits: str | None,
+    source: str | None,
     period: float | None,
     target: float | None,
     risk: float | None,
@@ -117,8 +125,12 @@ def currency(
     many periods. With --growth a round of visits takes --period now, and longer every day: the
     currency is that of now, and that in a year is told as well.
     """
-    if [rate, weibull, rates].count(None) != 2:
-        raise click.UsageError("say how the sources change: give one of --rate, --weibull, --rates")
+    if [rate, weibull, rates, visits].count(None) != 3:
+        raise click.UsageError(
+            "say how the sources change: give one of --rate, --weibull, --rates, --visits"
+        )
+    if source is not None and visits is None:
+        raise click.UsageError("--source needs --visits")
     if [period, target, risk].count(None) != 2:
         raise click.UsageError("give one of --period or --target, or --risk")
     if output and (risk is None or rates is None):
@@ -130,7 +142,10 @@ def currency(
         raise click.UsageError("--page-size needs --pages, the size of the collection")
     if period is None and (variation or growth):
         raise click.UsageError("--variation and --growth need --period")
-    model, about = _collection(rates) if rates else _source(rate, weibull)
+    if visits is not None:
+        model, about = _seen(visits, source)
+    else:
+        model, about = _collection(rates) if rates else _source(rate, weibull)
     if pages is None and rates:
         pages = about["sources"]
     answer = {**_answer(model, grace, period, target, pages, page_size, variation, growth), **about}
@@ -215,23 +230,54 @@ def _source(
     }
 
 
+def _seen(file: str, source: str | None) -> tuple[AgeModel, dict[str, Any]]:
+    """What visits tell of a source, or of a collection: its age distribution, if it is clearly not
+    that of a Poisson source.
+    """
+    import numpy as np
+
+    from observant.currency.age_models import as_model
+    from observant.estimation.intervals import chosen_model
+    from observant.estimation.rates import estimate_rates
+    from observant.formats import read_visits
+    from observant.planning.inputs import known_rates
+
+    log = read_visits(file)
+    if source is not None or len(log.sources) == 1:
+        found = chosen_model(log, source or log.sources[0].as_py())
+        return as_model(found.model), {"sources": 1, "method": found.why}
+    table = estimate_rates(log, "pooled")
+    known = known_rates(table.rate_per_day, table.rate_mean)
+    return _mixed(known, np.ones(len(table))), {
+        "sources": len(log.sources),
+        "method": "mean over Poisson sources, pooled; --source looks at one, Poisson or not",
+    }
+
+
 def _collection(file: str) -> tuple[AgeModel, dict[str, Any]]:
     """The sources of a file, of which one is asked for at random, by importance."""
     import numpy as np
 
     from observant.cli.rate_tables import read_rates
-    from observant.currency import RateMixture
 
     table = read_rates(file)
-    known, weights = table["known"], np.ones(len(table["source"]))
-    weights = table.get("importance", weights)
-    if isinstance(known, RateMixture):  # every rate that a source may have
-        weights = weights[:, None] * known.weights
-        known = known.rates
-    return RateMixture(np.ravel(known), np.ravel(weights)), {
+    weights = table.get("importance", np.ones(len(table["source"])))
+    return _mixed(table["known"], weights), {
         "sources": len(table["source"]),
         "method": "mean over Poisson sources, Brewington (2.40)",
     }
+
+
+def _mixed(known: Any, weights: Any) -> AgeModel:
+    """Sources of which one is asked for at random, each with every rate that it may have."""
+    import numpy as np
+
+    from observant.currency import RateMixture
+
+    if isinstance(known, RateMixture):
+        weights = weights[:, None] * known.weights
+        known = known.rates
+    return RateMixture(np.ravel(known), np.ravel(weights))
 
 
 def _answer(

@@ -29,15 +29,17 @@ from observant.cli.options import (
     rows_option,
     visits_argument,
 )
-from observant.cli.values import Choice
+from observant.cli.values import DURATIONS, Choice
 from observant.errors import InputError
 from observant.names import RATE_METHODS
+from observant.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from observant.batch import RateFile
     from observant.estimation.rates import RateTable
+    from observant.visits import VisitLog
 
 __all__ = ["estimate", "print_rows", "print_summary"]
 
@@ -64,6 +66,11 @@ _ORDERS = ("source", "rate", "visits", "changes")
     default="mean",
     show_default=True,
     help="Of the posterior that --prior gives: its mean, or its most likely rate.",
+)
+@click.option(
+    "--classes",
+    type=DURATIONS,
+    help="Say which of these rhythms each source has instead, and how likely: 1d,1w,30d.",
 )
 @group_option()
 @confidence_option
@@ -95,6 +102,7 @@ def estimate(
     method: str | None,
     prior: str | None,
     point: str,
+    classes: list[float] | None,
     group: str | None,
     confidence: float,
     use_first_age: bool,
@@ -142,6 +150,11 @@ def estimate(
 
     if output and not _is_folder(output, engine):
         format_of(output)  # a bad name is better found before the work than after
+    if classes is not None:
+        if prior or method or group or engine in {"disk", "spark"}:
+            raise click.UsageError("--classes is a question of its own, answered in memory")
+        _classify(read_log(visits, **reading), classes, output, rows, as_json)
+        return
     own = None
     if prior is not None:
         from observant.estimation.bayes import BayesEstimator
@@ -186,6 +199,41 @@ def estimate(
     if output:
         write_table(table, output)
     _show(table, output, as_json, plot, sort, rows)
+
+
+def _classify(
+    log: VisitLog, classes: list[float], output: str | None, rows: int, as_json: bool
+) -> None:
+    """Which rhythm each source has (Cho, section 2)."""
+    from collections import Counter
+
+    from observant.estimation.classes import classify
+    from observant.formats import write_table
+
+    found = classify(log, {format_duration(days): 1.0 / days for days in classes})
+    table = found.to_arrow()
+    if output:
+        write_table(found, output)
+    if as_json:
+        print_json(table.to_pylist())
+        return
+    if not output:
+        best = found.probability.max(axis=1)
+        names = log.sources.slice(0, rows).to_pylist()
+        print_table(
+            ("source", "every", "probability"),
+            [
+                (wide_enough(name, max(terminal().width - 30, 16)), found.best[i], f"{best[i]:.3f}")
+                for i, name in enumerate(names)
+            ],
+        )
+        if len(log.sources) > rows:
+            click.echo(f"… and {len(log.sources) - rows:,} more (--rows, or -o FILE for all)")
+    counts = Counter(found.best.tolist())
+    told = ", ".join(f"{counts[name]:,} every {name}" for name in found.classes)
+    click.echo(f"{len(log.sources):,} sources: {told}")
+    if output:
+        click.echo(f"written to {output}")
 
 
 def _show(

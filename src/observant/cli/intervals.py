@@ -24,9 +24,12 @@ from observant.units import counted, format_duration
 
 if TYPE_CHECKING:
     from observant.estimation.intervals import Diagnostics, IntervalEstimate, PooledIntervals
+    from observant.visits import VisitLog
 
 __all__ = ["intervals"]
 
+_SHOWN = 10
+"""Sources that are told of a test."""
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)
 _KINDS = {
     "bursty": "bursty: the longer it has been quiet, the longer it will stay so",
@@ -51,6 +54,9 @@ _KINDS = {
 )
 @click.option("--step", type=DURATION.above_zero(), help="Distance of the points; bins of m6.")
 @click.option("--max", "maximum", type=DURATION.above_zero(), help="Longest interval looked at.")
+@click.option(
+    "--test", is_flag=True, help="Test every source instead: Poisson, bursty or regular."
+)
 @group_option()
 @click.option(
     "--bands",
@@ -70,6 +76,7 @@ def intervals(
     method: str,
     step: float | None,
     maximum: float | None,
+    test: bool,
     group: str | None,
     bands: int | None,
     confidence: float,
@@ -110,6 +117,9 @@ def intervals(
     if output:
         format_of(output)  # a bad name is better found before the work than after
     log = read_within(visits, source=source, group=group, **reading)
+    if test:
+        _test(log, output, as_json)
+        return
     answer = estimate_intervals(
         log,
         source,
@@ -136,6 +146,47 @@ def intervals(
         for written in (output, plot):
             if written:
                 click.echo(f"written to {written}")
+
+
+def _test(log: VisitLog, output: str | None, as_json: bool) -> None:
+    """Does the chance of a change depend on the time since the last one?"""
+    from collections import Counter
+
+    from observant.estimation.intervals import poisson_test_of_visits
+    from observant.formats import write_table
+
+    found = poisson_test_of_visits(log)
+    if output:
+        write_table(found, output)
+    if as_json:
+        print_json(list(found.rows()))
+        return
+    counts = Counter(found.verdict.tolist())
+    failing = [row for row in found.rows() if row["verdict"] in {"bursty", "regular"}]
+    shown = sorted(failing, key=lambda row: row["memory_p"])[:_SHOWN]
+    if shown and not output:
+        print_table(
+            ("source", "changes", "memory", "p", "verdict"),
+            [
+                (
+                    wide_enough(str(row["source"]), 60),
+                    f"{row['changes']:,}",
+                    f"{row['memory']:.2f}",
+                    f"{row['memory_p']:.2g}",
+                    row["verdict"],
+                )
+                for row in shown
+            ],
+        )
+    told = int(found.tested.sum())
+    click.echo(
+        f"{counted(told, 'source')} tested: {counts['bursty']:,} bursty, {counts['regular']:,} "
+        f"regular, {counts['possible']:,} that may be Poisson "
+        f"({found.level * told:.3g} would fail by chance); "
+        f"{counts['too-few']:,} with too few changes"
+    )
+    if output:
+        click.echo(f"written to {output}")
 
 
 def _print_one(answer: IntervalEstimate, found: Diagnostics) -> None:

@@ -7,6 +7,7 @@ and are in the modules of this package.
 from __future__ import annotations
 
 from observant.estimation.intervals.answer import Bands, Diagnostics, IntervalEstimate
+from observant.estimation.intervals.choice import ChosenModel, chosen_model
 from observant.estimation.intervals.diagnostics import (
     MemoryTest,
     PoissonTest,
@@ -23,6 +24,7 @@ from observant.estimation.intervals.pooled import PooledIntervals, pool_interval
 __all__ = [
     "METHODS",
     "Bands",
+    "ChosenModel",
     "Diagnostics",
     "IntervalEstimate",
     "MemoryTest",
@@ -30,6 +32,7 @@ __all__ = [
     "PooledIntervals",
     "SamplingCheck",
     "autocorrelation",
+    "chosen_model",
     "estimate_intervals",
     "poisson_test",
     "poisson_test_of_visits",
