@@ -54,9 +54,7 @@ _KINDS = {
 )
 @click.option("--step", type=DURATION.above_zero(), help="Distance of the points; bins of m6.")
 @click.option("--max", "maximum", type=DURATION.above_zero(), help="Longest interval looked at.")
-@click.option(
-    "--test", is_flag=True, help="Test every source instead: Poisson, bursty or regular."
-)
+@click.option("--test", is_flag=True, help="Test every source instead: Poisson, bursty or regular.")
 @group_option()
 @click.option(
     "--bands",
