@@ -775,3 +775,37 @@ def test_a_queue_that_grows_has_copies_of_the_age_that_is_told():
             oldest.append(float(growing_period(size / speed, growth)))
     np.testing.assert_allclose(np.mean(ages), np.mean(oldest), rtol=0.01)
     assert growing_period(100.0, 0.0) == 100.0
+
+
+# -- replicas -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grace", [0.0, 0.3])
+def test_the_best_of_some_replicas_is_as_current_as_a_simulation_says(grace):
+    """Pareto updates, replicas at phases of their own; 40,000 moments, three standard errors."""
+    from observant.currency import replica_currency
+    from observant.processes import Pareto
+
+    source, period, replicas, moments = Pareto(3.0, 1.0), 2.0, 4, 40_000
+    rng = np.random.default_rng(5)
+    updates = source.sample(400_000.0, seed=rng).times
+    now = np.sort(rng.uniform(1_000, 399_000, moments))
+    looked = now - (period * rng.random((replicas, moments))).min(axis=0)
+    seen = np.searchsorted(updates, np.maximum(now - grace, looked)) - np.searchsorted(
+        updates, looked
+    )
+    share = np.mean(seen == 0)
+    wanted = replica_currency(source, period, replicas, grace)
+    assert abs(share - wanted) < 3 * np.sqrt(wanted * (1 - wanted) / moments) + 0.002
+
+
+def test_as_many_replicas_are_asked_as_are_needed():
+    from observant.currency import currency, replica_currency, replicas_needed
+
+    assert replica_currency(0.3, 10.0, 1, 2.0) == pytest.approx(
+        float(currency(0.3, 10, 2)), abs=1e-4
+    )
+    k = replicas_needed(1.0, 1.0, 0.95)
+    assert replica_currency(1.0, 1.0, k) >= 0.95 > replica_currency(1.0, 1.0, k - 1)
+    with pytest.raises(InputError, match="between 0 and 1"):
+        replicas_needed(1.0, 1.0, 1.0)

@@ -61,6 +61,7 @@ INTERVAL_METHODS: Final = {
     "m3": "gaps between seen changes, constant visits; biased, kept as published (Li 39)",
     "m4": "rounded-up ages, constant visits (Li 45)",
     "m5": "the samples of m3, corrected (Li 49)",
+    "smooth": "m4 smoothed: F too, if the source is bursty or memoryless (Li, V.A)",
     "g-m4": "m4 for random gaps; biased, kept as published (Li 55)",
     "m6": "all pairs of visits, random gaps (Li 59)",
     "exponential": "a formula: exponential intervals, a Poisson source",

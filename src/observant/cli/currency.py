@@ -15,7 +15,7 @@ from observant.cli.options import (
     plot_option,
     weibull_option,
 )
-from observant.cli.values import DURATION, RATE, SHARE, SIZE, Number
+from observant.cli.values import DURATION, RATE, SHARE, SIZE, Integer, Number
 from observant.errors import InputError
 from observant.units import format_duration, format_rate, format_share
 
@@ -59,6 +59,15 @@ _YEAR = 365.25
 )
 @grace_option(default="0d")
 @click.option(
+    "--replicas", type=Integer(1), help="So many replicas are asked: adds how current the best is."
+)
+@click.option(
+    "--ask",
+    type=SHARE,
+    metavar="ALPHA",
+    help="How surely one replica must be current: adds how many to ask.",
+)
+@click.option(
     "--pages",
     type=Number(0, min_open=True),
     help="Size of the collection: adds pages per day.",
@@ -97,6 +106,8 @@ def currency(
     page_size: int | None,
     variation: float,
     growth: float,
+    replicas: int | None,
+    ask: float | None,
     output: str | None,
     as_json: bool,
     plot: str | None,
@@ -114,6 +125,7 @@ def currency(
       observant currency --rates rates.parquet --period 1mo --grace 1w
       observant currency --weibull 1.4 152.2d --grace 1d --target 0.95 --pages 8e8 --page-size 12kB
       observant currency --rates rates.parquet --risk 5% -o times-to-live.csv
+      observant currency --rate 1/day --period 1d --ask 95%
 
     The first is one source that changes every three days or so, visited every ten, two days late
     allowed. The second is a collection that is visited once a month. The third asks how often the
@@ -149,6 +161,8 @@ def currency(
     if pages is None and rates:
         pages = about["sources"]
     answer = {**_answer(model, grace, period, target, pages, page_size, variation, growth), **about}
+    if replicas is not None or ask is not None:
+        answer |= _replicas(model, answer["period_days"], grace, replicas, ask)
     if as_json:
         print_json(answer)
     else:
@@ -208,6 +222,19 @@ def _live(
     )
     if output:
         click.echo(f"written to {output}")
+
+
+def _replicas(
+    model: AgeModel, period: float, grace: float, replicas: int | None, ask: float | None
+) -> dict[str, Any]:
+    from observant.currency import replica_currency, replicas_needed
+
+    answer: dict[str, Any] = {}
+    if ask is not None:
+        answer["replicas_to_ask"] = replicas = replicas_needed(model, period, ask, grace)
+    if replicas is not None:
+        answer["best_replica_alpha"] = replica_currency(model, period, replicas, grace)
+    return answer
 
 
 def _source(
@@ -361,6 +388,8 @@ _LABELS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "target": ("wanted currency", "{:.4g}".format),
     "alpha": ("currency", "{:.4f}".format),
     "alpha_in_a_year": ("in a year, with the same visits", "{:.4f}".format),
+    "replicas_to_ask": ("replicas to ask", "{:,}".format),
+    "best_replica_alpha": ("the best of them is current", "{:.4f}".format),
     "stale_probability": ("not current", "{:.3g}".format),
     "mean_staleness_days": ("mean age of the oldest missed update", format_duration),
     "mean_missed_updates": ("mean number of missed updates", "{:.3g}".format),

@@ -104,6 +104,7 @@ def intervals(
       concave      any gaps, dated or not: likelihood of a concave G (ours)
       m2           all ages, where visits are dated (Li)
       m4, m5       constant gaps; m5 from the gaps between changes that m3 keeps (Li)
+      smooth       constant gaps too, with F: right for bursty and memoryless sources (Li)
       m6           all pairs of visits, random gaps (Li)
       m1, m3, g-m4 biased; kept as published, for comparison
       exponential, weibull, lomax (pareto), gamma, lognormal

@@ -42,6 +42,7 @@ from observant.currency.measures import (
     staleness,
 )
 from observant.currency.mixtures import GammaRates, RateMixture, WeibullPopulation
+from observant.currency.replicas import replica_currency, replicas_needed
 from observant.currency.required import (
     heuristic_time_to_live,
     required_grace,
@@ -75,6 +76,8 @@ __all__ = [
     "missed_updates",
     "over_gaps",
     "performance_surface",
+    "replica_currency",
+    "replicas_needed",
     "required_grace",
     "required_period",
     "stale_probability",

@@ -35,6 +35,7 @@ from observant.estimation.intervals.diagnostics import (
 from observant.estimation.intervals.methods import g_m4, m1, m2, m3, m3_samples, m4, m5, m6
 from observant.estimation.intervals.observations import Observations, find_source
 from observant.estimation.intervals.parametric import fit_parametric
+from observant.estimation.intervals.smooth import smooth_intervals
 from observant.names import INTERVAL_METHODS
 from observant.units import counted, format_duration
 from observant.visits.log import require_log
@@ -94,6 +95,9 @@ def fit_method(
         return _concave(segments, step, maximum, smoothing)
     if method in FORMULAS:
         return _formula(method, segments[0], step, maximum)
+    if method == "smooth":
+        curve, at, F, mean, notes = smooth_intervals(m4(times, changed))
+        return Fit(CurveModel(curve, at, F, mean), _fewer(curve.x), notes)
     if method == "m2":
         curve = m2(ages, step=step, maximum=maximum)
     elif method == "m1":
@@ -208,7 +212,7 @@ METHODS = INTERVAL_METHODS
 
 
 _ALIASES = {"pareto": "lomax", "g_m4": "g-m4"}
-_UNDATED = ("m4", "m5", "m6", "g-m4")
+_UNDATED = ("m4", "m5", "m6", "g-m4", "smooth")
 """Methods that do not look at dates."""
 _ERRORS = (0.1, 0.05, 0.02)
 _ENOUGH_CHANGES = 200
