@@ -2,10 +2,10 @@
 
 A definition is a function, a class, a method, or a name that a module assigns. Reached are: the
 command line, every handler that a decorator of click or Litestar makes, the public names of
-`observant` and of the parts that other programs load (Scrapy, Spark, `testing`), and what these
-name in turn. `x.name` reaches every method `name` of a class that is reached; so does the word
-`name` in a template or in a text of reached code. What is listed is therefore surely unused
-inside; what is not listed may still be. Tests and documentation are no users.
+`observant` and of the modules that the reference offers, and what these name in turn. `x.name`
+reaches every method `name` of a class that is reached; so does the word `name` in a template or in
+a text of reached code. What is listed is therefore surely unused inside; what is not listed may
+still be. Tests and examples of pages are no users.
 """
 
 import ast
@@ -14,7 +14,9 @@ import re
 from collections import defaultdict
 
 WORD = re.compile(r"[A-Za-z_]\w*")
-FRONT = ("observant", "observant.scrapy", "observant.batch.spark", "observant.testing")
+FRONT = ("observant", "observant.scrapy", "observant.testing")
+REFERENCE = re.compile(r'^        "(observant[\w.]*)": "', re.MULTILINE)
+"""The modules of the reference (docs/reference_names.py): what they offer is public."""
 HANDLERS = {"command", "group", "get", "post", "put", "patch", "delete", "route", "websocket"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -141,7 +143,9 @@ def unreached(root):
         for kind in ("html", "js", "txt", "sql")
         for file in root.rglob(f"*.{kind}")
     )
-    walk = Walk(modules, set(WORD.findall(templates)))
+    listed = root.parents[1] / "docs" / "reference_names.py"
+    front = REFERENCE.findall(listed.read_text("utf-8")) if listed.exists() else []
+    walk = Walk(modules, set(WORD.findall(templates)), (*FRONT, *front))
     walk.run()
     found = []
     for module in modules.values():
@@ -163,23 +167,22 @@ def unreached(root):
 class Walk:
     """Follows mentions from the roots until nothing new is found."""
 
-    def __init__(self, modules, words):
+    def __init__(self, modules, words, front):
+        self.front = front
         self.modules, self.words = modules, {*words, "collect"}  # Prometheus calls it
         self.reached, self.loaded, self.queue = set(), set(), []
         self.waiting = defaultdict(list)
         """Methods of reached classes that nobody has mentioned yet, by name."""
 
     def run(self):
-        for name in FRONT:
+        for name in self.front:
             if name in self.modules:
                 self.load(self.modules[name])
                 for exported in self.modules[name].exported:
                     self.resolve(name, exported)
                 for definition in list(self.reached):  # whose methods are public names too
-                    for method in itertools.chain(*definition.methods.values()):
-                        if not method.name.startswith("_"):
-                            self.reach(method)
-                if name != "observant":
+                    self.reach_methods(definition)
+                if name in FRONT[1:]:
                     for definition in self.modules[name].definitions.values():
                         self.reach(definition)
         self.resolve("observant.cli", "main")
@@ -189,6 +192,19 @@ class Walk:
                     self.reach(definition)
         while self.queue:
             self.follow(self.queue.pop())
+
+    def reach_methods(self, definition):
+        """Public methods, also of the classes that one is made from."""
+        for method in itertools.chain(*definition.methods.values()):
+            if not method.name.startswith("_") or method.name == "_repr_html_":
+                self.reach(method)
+        for base in getattr(definition.node, "bases", []):
+            home, name = definition.module, ast.unparse(base).partition("[")[0]
+            while home in self.modules and name in self.modules[home].imports:
+                home, name = self.modules[home].imports[name]
+            found = self.modules[home].definitions.get(name) if home in self.modules else None
+            if found is not None:
+                self.reach_methods(found)
 
     def load(self, module):
         if module in self.loaded:

@@ -88,6 +88,7 @@ LAYERS = {
         "observant.observer.sources.results": "standing-queries.md",
         "observant.observer.transport": "transport.md",
         "observant.observer.content": "comparing.md",
+        "observant.observer.content.diffs": "comparing.md",
         "observant.store": "store.md",
         "observant.store.sources": "store.md#lists",
         "observant.store.visits": "store.md#the-visit-log",

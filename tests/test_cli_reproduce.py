@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from observant.cli.reproduce import reproduce
 from observant.errors import InputError
 from observant.papers import Curve, Picture, Reproduction
-from observant.papers.pictures import picture_figure, reproduction_figure
+from observant.papers.pictures import _picture, reproduction_figure
 
 
 def run(*arguments):
@@ -139,7 +139,7 @@ def test_gaps_end_a_line_and_points_lie_above():
         log_x=True,
         log_y=True,
     )
-    line, dots = picture_figure(picture, "title").to_dict()["layer"]
+    line, dots = _picture(picture, legend=True).to_dict()["layer"]
     rows = line["data"]["values"]
     # Zero cannot be drawn on a logarithmic axis, and what is missing parts the line.
     assert [row["x"] for row in rows] == [1, 2, 4]

@@ -95,7 +95,7 @@ def test_m3_measures_what_theory_says():
     for run in range(30):
         times, changed, _ = visits(LI, 1.0, 5000.0, run)
         tails.append(m3(times, changed).age_sf(X))
-    expected = theory.m3_tail(LI, 1.0, X)
+    expected = theory.m1_tail(LI, 1.0, X)  # X are whole gaps
     assert expected[0] == pytest.approx((1 / 4 - 1 / 9) / (3 / 4))
     assert agrees(tails, expected, bias=1e-3)
     # It is sandwiched between F and G (Li, IV.C), and neither.

@@ -80,17 +80,13 @@ def test_the_published_age_model():
 
 
 @pytest.mark.parametrize("growth", [0.0, GROWTH])
-@pytest.mark.parametrize("name", ["age", "lifetime", "first lifetime"])
+@pytest.mark.parametrize("name", ["age", "lifetime"])
 def test_densities_are_slopes_of_distributions(name, growth):
     t = np.geomspace(0.01, 2000.0, 25)
     spans = np.array([80.0])
     cdf, density, extra = {
         "age": (mixture.age_cdf, mixture.age_pdf, (growth,)),
         "lifetime": (mixture.lifetime_cdf, mixture.lifetime_pdf, (spans,)),
-        "first lifetime": (
-            *(mixture.first_lifetime_cdf, mixture.first_lifetime_pdf),
-            (spans, growth),
-        ),
     }[name]
     pdf = density(t, SHAPE, SCALE, *extra)
     step = 1e-4 * t

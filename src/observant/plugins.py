@@ -60,6 +60,8 @@ def added(group: str) -> dict[str, str]:
     """What installed packages add to a family: name → ``module:attribute``."""
     from importlib.metadata import entry_points
 
+    if group not in GROUPS:
+        raise LookupError(f"there is no group {group!r}: {', '.join(GROUPS)}")
     return {entry.name: entry.value for entry in entry_points(group=group)}
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from observant.papers import Curve, Picture, Reproduction
 
-__all__ = ["picture_figure", "reproduction_figure"]
+__all__ = ["reproduction_figure"]
 
 COLOURS = [*SERIES, "#9a6bab", "#7a7f88", "#1b9aaa", "#b5a642", "#e07a9b"]
 MOST_POINTS, MOST_OF_A_LINE = 41, 161
@@ -42,12 +42,6 @@ def reproduction_figure(found: Reproduction, title: str | None = None) -> alt.Co
             color="independent", x="independent", y="independent"
         )
     )
-    return chart
-
-
-def picture_figure(picture: Picture, title: str = "") -> alt.LayerChart:
-    """One picture: its curves as lines or points, with a legend where there are several."""
-    chart: alt.LayerChart = styled(_picture(picture, legend=True).properties(title=title))
     return chart
 
 

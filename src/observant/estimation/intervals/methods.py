@@ -35,7 +35,6 @@ __all__ = [
     "m3",
     "m3_mean",
     "m3_samples",
-    "m3_tail",
     "m4",
     "m4_mean",
     "m5",
@@ -139,8 +138,8 @@ def m4(times: ArrayLike, changed: ArrayLike, *, tolerance: float = 0.01) -> AgeC
 def m3(times: ArrayLike, changed: ArrayLike, *, tolerance: float = 0.01) -> AgeCurve:
     """The gaps between detected changes, as older work took for intervals. Li (39); biased.
 
-    It tends to Li (40) (`theory.m3_tail`), between F and G, and is neither unless updates are
-    Poisson. Kept for comparison; use `m4`, or `m5` where only such samples are left.
+    It tends to Li (40) (`m1_tail` at whole gaps), between F and G, and is neither unless updates
+    are Poisson. Kept for comparison; use `m4`, or `m5` where only such samples are left.
     """
     samples, gap = m3_samples(times, changed, tolerance=tolerance)
     counts = np.bincount(_multiples(samples, gap))[1:]
@@ -375,11 +374,6 @@ def m1_tail(updates: Process, gaps: Process | float, x: ArrayLike) -> Floats:
     ages = np.asarray(x, np.float64)
     mass = _mass_after(updates, gaps, np.append(0.0, ages.ravel()))
     return np.reshape(mass[1:] / mass[0], ages.shape)
-
-
-def m3_tail(updates: Process, gap: float, n: ArrayLike) -> Floats:
-    """1 − G₃ at n gaps, what M3 measures: (G((n+1)Δ) − G(nΔ))/G(Δ). Li (40)."""
-    return m1_tail(updates, positive("gap", gap), np.asarray(n) * gap)
 
 
 def m3_mean(updates: Process, gap: float) -> float:

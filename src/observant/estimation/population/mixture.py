@@ -26,7 +26,6 @@ __all__ = [
     "age_pdf",
     "averages",
     "first_lifetime_cdf",
-    "first_lifetime_pdf",
     "lifetime_cdf",
     "lifetime_pdf",
     "mean_times",
@@ -109,20 +108,6 @@ def first_lifetime_cdf(
     beyond = seen[shorter] - reach[shorter] * np.exp(-growth * t) * density
     cdf: Array = (within + beyond) / seen[-1]
     return cdf
-
-
-def first_lifetime_pdf(
-    t: ArrayLike, shape: float, scale: float, spans: ArrayLike, growth: float = 0.0
-) -> Array:
-    """Density of the first lifetime of a source, each for its own span: `t` pairs with `spans`.
-
-    Without growth φ(t) min(t, τ) / (1 − S(τ)), given that an update was seen at all.
-    """
-    t, spans = _days(t), _days(spans)
-    _, density, curvature = averages(t, shape, scale)
-    shown = first_lifetimes_shown(spans, 0.0, shape, scale, growth)
-    pdf: Array = (growth * density + curvature) * straddling(t, spans, growth) / shown
-    return pdf
 
 
 def straddling(t: Array, spans: Array, growth: float) -> Array:

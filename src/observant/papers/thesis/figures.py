@@ -145,10 +145,13 @@ def magnitudes_figure(changes: Magnitudes) -> alt.HConcatChart:
     return chart
 
 
-def rank_figure(curves: dict[str, RankFrequency], points: int = 300) -> alt.LayerChart:
+def rank_figure(
+    curves: RankFrequency | dict[str, RankFrequency], points: int = 300
+) -> alt.LayerChart:
     """Rank-frequency curves with their fitted lines (appendix, figures 1 to 3)."""
     import altair as alt
 
+    curves = curves if isinstance(curves, dict) else {"words": curves}
     if not curves:
         raise InputError("there is nothing to draw: give at least one curve")
     seen: list[dict[str, Any]] = []

@@ -43,6 +43,8 @@ _Z95 = 1.959963984540054
 class AttributeShares(Table):
     """Of all changes, the share in which each attribute changed (figure 3.4), most often first."""
 
+    figure: ClassVar[str] = "observant.papers.thesis.figures:attributes_figure"
+
     attribute: np.ndarray[Any, np.dtype[np.object_]]
     """Name of an attribute of the record of a page (Brewington, table 3.1)."""
     changes: np.ndarray[Any, np.dtype[np.int64]]
@@ -86,6 +88,8 @@ def attribute_shares(changes: Iterable[Sequence[str]]) -> AttributeShares:
 @dataclasses.dataclass(frozen=True)
 class StyleByAge(Table):
     """The distribution of attributes for pages of several ages (figure 3.5)."""
+
+    figure: ClassVar[str] = "observant.papers.thesis.figures:style_figure"
 
     attribute: np.ndarray[Any, np.dtype[np.object_]]
     """Name of an attribute of the record of a page."""
@@ -164,6 +168,8 @@ def style_by_age(
 @dataclasses.dataclass(frozen=True)
 class Magnitudes(Table):
     """Every change: length of the old text, size of the change (figures 3.12 to 3.14)."""
+
+    figure: ClassVar[str] = "observant.papers.thesis.figures:magnitudes_figure"
 
     length: np.ndarray[Any, np.dtype[np.float64]]
     """Length of the term vector of the old text."""
@@ -247,6 +253,8 @@ def term_drift(versions: Iterable[Sequence[str]]) -> TermDrift:
 @dataclasses.dataclass(frozen=True)
 class RankFrequency(Table):
     """The most frequent first, and the power laws through them (appendix, equations 1 and 2)."""
+
+    figure: ClassVar[str] = "observant.papers.thesis.figures:rank_figure"
 
     rank: np.ndarray[Any, np.dtype[np.int64]]
     """1 is the most frequent."""
