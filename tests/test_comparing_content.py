@@ -4,6 +4,7 @@ import json
 import random
 import threading
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -15,9 +16,10 @@ from observant.observer.content.css import compile_css
 from observant.observer.content.document import decoded
 from observant.observer.content.jsonpath import compile_jsonpath
 from observant.observer.content.normalisation import html_tree, kind_of, read, xml_tree
-from observant.observer.content.record import ATTRIBUTES, record_of
+from observant.observer.content.record import ATTRIBUTES, compare_terms, query_weights, record_of
 from observant.observer.content.selection import select
 from observant.observer.fetched import Fetched
+from observant.store.visit import Previous
 
 from .patience import cpu_within
 
@@ -512,3 +514,51 @@ def test_threads_do_not_share_a_parser():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_stems_and_phrases_count_in_the_magnitude():
+    """A plural is no change of a stem; another order of the same words is a change of phrases."""
+    old, new = ["many bees keep one hive"], ["many bee keeps one hive"]
+    assert compare_terms(old, new, terms="stems").magnitude < compare_terms(old, new).magnitude
+    plural = compare_terms(["a query", "two bees"], ["a queries", "two bee"], terms="stems")
+    assert plural.magnitude == 0
+    turned = ["one dog bites the man"], ["one man bites the dog"]
+    assert compare_terms(*turned).magnitude == 0
+    assert compare_terms(*turned, terms="phrases").magnitude > 0.5
+    asked = {"belief networks": 1.0}
+    apart = compare_terms(["belief networks"], ["networks belief"], asked, terms="phrases")
+    assert apart.magnitude > 0
+    kept = [f"line {k} of words" for k in range(50)]
+    # Lines that stay cancel, whatever counts.
+    for terms in ("words", "stems", "phrases"):
+        moved = compare_terms([*kept, "one"], ["one", *kept], terms=terms)
+        assert moved.magnitude == 0
+
+
+def test_the_rules_of_a_source_say_what_a_magnitude_counts():
+    first = Fetched(url="x:", status=200, body=b"bees and hives", content_type="text/plain")
+    second = msgspec.structs.replace(first, body=b"bee and hive")
+    for terms, changed in (("words", True), ("stems", False)):
+        comparer = Comparer(Rules(change="magnitude", threshold=0.1, terms=terms))
+        seen = comparer.compare(None, first)
+        before = Previous(
+            digest_raw=seen.digest_raw,
+            digest_text=seen.digest_text,
+            text=seen.text,
+            record=seen.record or {},
+            memory=seen.memory,
+            selection_version=seen.selection_version,
+            visited_at=1.0,
+        )
+        assert comparer.compare(before, second).changed is changed
+    with pytest.raises((InputError, msgspec.ValidationError)):
+        msgspec.convert({"terms": "letters"}, Rules)
+
+
+def test_weights_of_a_query_log_follow_what_people_ask():
+    weights = query_weights([*["price of honey"] * 50, "honey", "bees"])
+    assert weights["honey"] == 1.0
+    assert 1.0 > weights["price"] > weights["bees"] > 0
+    assert list(query_weights(f"w{k}" for k in range(200_000)))[:1] == ["w0"]
+    assert len(query_weights((f"w{k}" for k in range(5000)), most=10)) == 10
+    assert query_weights([]) == {}

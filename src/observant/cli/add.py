@@ -82,6 +82,16 @@ _SOON = 10 / 1440
     type=Choice(CHANGES),
     help="What counts as a change.  [default: text]",
 )
+@click.option(
+    "--terms",
+    type=Choice(("words", "stems", "phrases")),
+    help="What the magnitude of a change counts.  [default: words]",
+)
+@click.option(
+    "--query-log",
+    metavar="FILE",
+    help="Weigh changed words by how often people ask for them: a query on each line.",
+)
 @click.option("--threshold", type=Number(0, 1), help="Least magnitude that counts.")
 @click.option("--confirm", type=Integer(0, 10), help="Further visits that must see it too.")
 @click.option(
@@ -200,10 +210,18 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
     """What was given, in the form of the configuration file."""
     from observant.errors import InputError
 
-    rules = ("css", "xpath", "jmespath", "jsonpath", "regex", "drop", "ignore", "change")
+    rules = ("css", "xpath", "jmespath", "jsonpath", "regex", "drop", "ignore", "change", "terms")
     compare = {key: options[key] for key in (*rules, "threshold", "confirm") if options[key]}
     plain = ("min_period", "max_period", "grace", "active", "timezone")
     settings = {key: options[key] for key in plain if options[key]}
+    if options["query_log"]:
+        from observant.cli.console import text_of
+        from observant.observer.content.record import query_weights
+
+        weights = query_weights(text_of(options["query_log"]).splitlines())
+        if not weights:
+            raise InputError("has no query", file=options["query_log"])
+        compare |= {"change": "query", "query": weights}
     for key in ("drop", "ignore"):
         if key in compare:
             compare[key] = list(compare[key])

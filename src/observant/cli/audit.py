@@ -42,7 +42,10 @@ __all__ = ["audit"]
     help="Put random queries to these indexes: TOML, a table each with url, items, date.",
 )
 @click.option(
-    "--terms", metavar="FILE", help="With --indexes: the queries to draw from, one a line."
+    "--draw-from",
+    "terms",
+    metavar="FILE",
+    help="With --indexes: the queries to draw from, one a line.",
 )
 @click.option(
     "--sample",
@@ -124,7 +127,7 @@ def audit(
       observant study audit claims.csv --grace 0d,1d,7d,30d --json
       observant study audit claims.parquet --skew 1h --weibull 1.4 152.2d
       observant study audit --query news
-      observant study audit --indexes engines.toml --terms queries.txt --sample 50
+      observant study audit --indexes engines.toml --draw-from queries.txt --sample 50
 
     An entry is current within a grace when every update it has missed is younger than the grace.
     Only the last update can be seen; older ones hide behind it, most of all for sources that change
@@ -142,7 +145,7 @@ def audit(
     if bool(claims) + bool(queries) + (indexes is not None) != 1:
         raise click.UsageError("give either files of claims, --query NAME, or --indexes FILE")
     if (indexes is None) != (terms is None):
-        raise click.UsageError("--indexes and --terms go together")
+        raise click.UsageError("--indexes and --draw-from go together")
     if indexes is not None:
         found = _asked(indexes, terms or "", sample, options["seed"], config, allow)
     else:

@@ -315,7 +315,9 @@ class Comparer:
         difference = _NO_DIFFERENCE
         if text_differs:
             weighted = rules.query if rules.change == "query" else None
-            difference = compare_terms(old_lines, new_lines, weighted, rules.other_terms)
+            difference = compare_terms(
+                old_lines, new_lines, weighted, rules.other_terms, rules.terms
+            )
 
         if not same_selection and digest_raw == previous.digest_raw:
             changed, why = False, "the same bytes under a new selection"

@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from observant.observer.content.document import Document, short_digest
@@ -23,6 +24,7 @@ __all__ = [
     "compare_terms",
     "observed_again",
     "pieces",
+    "query_weights",
     "record_of",
     "term_vector",
 ]
@@ -56,12 +58,59 @@ class Difference(NamedTuple):
     """‖v₁‖"""
 
 
-def term_vector(text: str) -> Counter[str]:
-    """How often each word occurs.
+def term_vector(text: str, terms: str = "words") -> Counter[str]:
+    """How often each word occurs; as "stems", each without its plural; as "phrases", also each pair
+    of words that stand side by side in a line (Brewington 3.2.1).
 
     >>> sorted(term_vector("To be, or not to be").items())
     [('be', 2), ('not', 1), ('or', 1), ('to', 2)]
+    >>> sorted(term_vector("bees, a bee", "stems").items())
+    [('a', 1), ('bee', 2)]
+    >>> term_vector("belief networks", "phrases")["belief networks"]
+    1
     """
+    found = _words(text)
+    if terms == "stems":
+        stems: Counter[str] = Counter()
+        for word, count in found.items():
+            stems[_stem(word)] += count
+        return stems
+    if terms == "phrases":
+        for line in text.splitlines():
+            for piece in pieces(line):
+                found.update(map(" ".join, pairwise(_WORD.findall(piece.lower()))))
+    return found
+
+
+def _stem(word: str) -> str:
+    """An English word without its plural ending: Harman's S stemmer (1991)."""
+    if len(word) > 3 and word.endswith("s"):
+        if word.endswith("ies") and word[-4] not in "ae":
+            return word[:-3] + "y"
+        if word.endswith("es") and word[-3] not in "aeo":
+            return word[:-1]
+        if word[-2] not in "us":
+            return word[:-1]
+    return word
+
+
+def query_weights(queries: Iterable[str], most: int = 500) -> dict[str, float]:
+    """How much each term matters, by how often people ask for it, 0 to 1: log(1 + n) over the most.
+
+    >>> {term: round(w, 2) for term, w in query_weights(["bees", "Bees keeping", "law"]).items()}
+    {'bees': 1.0, 'keeping': 0.63, 'law': 0.63}
+    """
+    counts: Counter[str] = Counter()
+    for query in queries:
+        counts.update(term_vector(query).keys())
+        if len(counts) > 100 * most:  # a log of any length
+            counts = Counter(dict(counts.most_common(10 * most)))
+    top = counts.most_common(most)
+    largest = math.log1p(top[0][1]) if top else 1.0
+    return {term: math.log1p(count) / largest for term, count in top}
+
+
+def _words(text: str) -> Counter[str]:
     found: Counter[str] = Counter()
     for piece in pieces(text):  # the words of a large text at once would take ten times its memory
         if piece.isascii():  # the same words, four times faster
@@ -87,6 +136,7 @@ def compare_terms(
     new: Iterable[str],
     query: Mapping[str, float] | None = None,
     other_terms: float = 0.0,
+    terms: str = "words",
 ) -> Difference:
     """Compare two texts given as lines.
 
@@ -100,15 +150,15 @@ def compare_terms(
     """
     old_lines, new_lines = Counter(old), Counter(new)
     # Lines that stay cancel in the difference; only one full count of the words is needed.
-    gone = term_vector("\n".join((old_lines - new_lines).elements()))
-    come = term_vector("\n".join((new_lines - old_lines).elements()))
+    gone = term_vector("\n".join((old_lines - new_lines).elements()), terms)
+    come = term_vector("\n".join((new_lines - old_lines).elements()), terms)
     change = {term: come[term] - gone[term] for term in come.keys() | gone.keys()}
-    after = term_vector("\n".join(new_lines.elements()))
+    after = term_vector("\n".join(new_lines.elements()), terms)
     weights: dict[str, float] | None = None
     if query is not None:
         weights = {}
         for phrase, weight in query.items():
-            for term in term_vector(phrase):
+            for term in term_vector(phrase, terms):
                 weights[term] = max(weight, weights.get(term, 0.0))
 
     def squares(counts: Mapping[str, int]) -> float:

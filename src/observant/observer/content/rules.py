@@ -64,6 +64,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Terms that matter and how much, e.g. {"bayesian": 2, "network": 1}."""
     other_terms: float = 0.0
     """The weight of all other terms under "query"."""
+    terms: Literal["words", "stems", "phrases"] = "words"
+    """What a magnitude counts: words, words without their plural (English), or words and pairs of
+    words that stand side by side."""
 
     confirm: int = 0
     """So many further visits must see the same change before it is reported."""
