@@ -163,7 +163,9 @@ def test_the_manual_shows_what_is_printed():
     blocks = re.findall(r"```console\n\$ observant currency (.*)\n((?s:.*?))```", page)
     assert blocks
     for arguments, shown in blocks:
-        assert run(*shlex.split(arguments)) == shown
+        printed = run(*shlex.split(arguments))
+        begin, dots, end = shown.partition("...\n")
+        assert printed == shown or (dots and printed.startswith(begin) and printed.endswith(end))
 
 
 def test_a_visit_log_says_whether_its_source_is_poisson(tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """Comparing a visit with the last good version: outcomes, definitions, confirmation, validators."""
 
+import json
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -32,6 +34,31 @@ def visits(rules, *bodies):
 
 def outcomes(rules, *bodies):
     return [c.outcome for c in visits(rules, *bodies)[0]]
+
+
+def row(**columns):
+    return Fetched(
+        url="https://example.org/row",
+        status=200,
+        content_type="application/json",
+        body=json.dumps(columns).encode(),
+    )
+
+
+def test_a_record_changes_when_more_than_so_many_columns_do():
+    """Cho, section 2: updates to more than 3 columns of the row."""
+    base = dict.fromkeys("abcdef", 0)
+    few = {**base, "a": 1, "b": 1, "c": {"deep": [1, 2]}}
+    many = {**few, "d": 1, "e": 1, "f": 1, "g": "new"}
+    found, _ = visits(Rules(change="columns", columns=3), row(**base), row(**few), row(**many))
+    assert [c.outcome for c in found] == ["first", "same", "changed"]
+    assert "7 columns changed (a, b, c, d, e, …), more than 3 count" in found[2].reason
+    # Three columns did not count, so they are still part of what changed in the end.
+    assert outcomes(Rules(change="columns"), row(**base), row(**few)) == ["first", "changed"]
+    lines = [page(text, content_type="text/plain") for text in ("a\nb\nc", "a\nx\nc", "a\nx\ny")]
+    assert outcomes(Rules(change="columns", columns=1), *lines) == ["first", "same", "changed"]
+    with pytest.raises(InputError, match="columns: -1 is below 0"):
+        Rules(change="columns", columns=-1)
 
 
 GONE = Fetched(url="https://example.org/", status=404, error="http")

@@ -160,7 +160,7 @@ SORTS: Final = (
 )
 """Orders of a list of sources."""
 
-CHANGES: Final = ("bytes", "text", "structure", "magnitude")
+CHANGES: Final = ("bytes", "text", "structure", "magnitude", "columns")
 """What may count as a change of a page."""
 
 DIFFS: Final = ("auto", "lines", "words", "json")

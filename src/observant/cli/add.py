@@ -93,6 +93,11 @@ _SOON = 10 / 1440
     help="Weigh changed words by how often people ask for them: a query on each line.",
 )
 @click.option("--threshold", type=Number(0, 1), help="Least magnitude that counts.")
+@click.option(
+    "--columns",
+    type=Integer(0),
+    help="Columns of a record that may differ before it counts; with --change columns.",
+)
 @click.option("--confirm", type=Integer(0, 10), help="Further visits that must see it too.")
 @click.option(
     "--header",
@@ -211,7 +216,9 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
     from observant.errors import InputError
 
     rules = ("css", "xpath", "jmespath", "jsonpath", "regex", "drop", "ignore", "change", "terms")
-    compare = {key: options[key] for key in (*rules, "threshold", "confirm") if options[key]}
+    compare = {
+        key: options[key] for key in (*rules, "threshold", "columns", "confirm") if options[key]
+    }
     plain = ("min_period", "max_period", "grace", "active", "timezone")
     settings = {key: options[key] for key in plain if options[key]}
     if options["query_log"]:

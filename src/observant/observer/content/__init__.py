@@ -31,6 +31,7 @@ from observant.observer.content.record import (
 from observant.observer.content.rules import (
     GONE_STATUSES,
     Rules,
+    changed_columns,
     describe_change,
     error_page,
     judge,
@@ -323,8 +324,11 @@ class Comparer:
             changed, why = False, "the same bytes under a new selection"
         else:
             bytes_differ = digest_raw != previous.digest_raw
-            changed = judge(rules, bytes_differ, text_differs, attributes, difference)
-            why = describe_change(rules, difference, attributes, previous.record, record)
+            columns: tuple[str, ...] = ()
+            if rules.change == "columns" and text_differs:
+                columns = changed_columns(old_lines, new_lines)
+            changed = judge(rules, bytes_differ, text_differs, attributes, difference, columns)
+            why = describe_change(rules, difference, attributes, previous.record, record, columns)
             if not same_selection:
                 why += "; the selection has changed too"
             elif settled:

@@ -6,6 +6,8 @@ made, with the rule named, never at the hundredth visit.
 
 import functools
 import re
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -13,11 +15,20 @@ import msgspec
 from observant.errors import InputError
 from observant.observer.content.document import Document, short_digest
 from observant.observer.content.record import STRUCTURE, Difference
+from observant.units import counted
 
-__all__ = ["CHANGES", "Rules", "compiled_pattern", "describe_change", "error_page", "judge"]
+__all__ = [
+    "CHANGES",
+    "Rules",
+    "changed_columns",
+    "compiled_pattern",
+    "describe_change",
+    "error_page",
+    "judge",
+]
 
 
-Change = Literal["bytes", "text", "structure", "magnitude", "query"]
+Change = Literal["bytes", "text", "structure", "magnitude", "columns", "query"]
 CHANGES: tuple[str, ...] = get_args(Change)
 
 LONGEST_EXPRESSION = 2_000
@@ -56,8 +67,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     change: Change = "text"
     """What counts: any byte; the normalised text; the structure (`attributes`); a magnitude of at
-    least `threshold`; the same, weighted by the terms of `query`."""
+    least `threshold`; more than `columns` columns of a record; a magnitude weighted by the terms
+    of `query`."""
     threshold: float = 0.0
+    columns: int = 0
+    """For "columns": so many may differ before it counts (Cho, section 2)."""
     attributes: tuple[str, ...] = ()
     """For "structure": these attributes of the record only, e.g. num_links and link_hash."""
     query: dict[str, float] = {}
@@ -88,6 +102,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise InputError(f"change: {self.change!r} is none of {', '.join(CHANGES)}")
         if not 0 <= self.threshold <= 1:
             raise InputError(f"threshold: {self.threshold} is not between 0 and 1")
+        if self.columns < 0:
+            raise InputError(f"columns: {self.columns} is below 0")
         if not 0 <= self.confirm <= 10:
             raise InputError(f"confirm: {self.confirm} is not between 0 and 10 further visits")
         if self.change == "query" and not self.query:
@@ -231,6 +247,7 @@ def judge(
     text_differs: bool,
     attributes: tuple[str, ...],
     difference: Difference,
+    columns: tuple[str, ...] = (),
 ) -> bool:
     """Whether what differs is a change, by this source's definition.
 
@@ -244,7 +261,40 @@ def judge(
         return bool(set(attributes) & set(rules.attributes or STRUCTURE))
     if rules.change in {"magnitude", "query"}:
         return text_differs and difference.magnitude > 0 and difference.magnitude >= rules.threshold
+    if rules.change == "columns":
+        return len(columns) > rules.columns
     return text_differs
+
+
+_COLUMN = re.compile(r'  ("(?:[^"\\]|\\.)*"): ')
+
+
+def changed_columns(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    """Columns of a record that differ: members of a JSON object; of any other text, its lines.
+
+    >>> old, new = (["{", '  "a": 1,', f'  "b": {b}', "}"] for b in (2, 3))
+    >>> changed_columns(old, new)
+    ('b',)
+    """
+    before, after = _columns(old), _columns(new)
+    if before is None or after is None:
+        pairs = zip_longest(old, new)
+        return tuple(f"line {n}" for n, (a, b) in enumerate(pairs, 1) if a != b)
+    return tuple(key for key in {**before, **after} if before.get(key) != after.get(key))
+
+
+def _columns(lines: Sequence[str]) -> dict[str, list[str]] | None:
+    """The lines of each member of the object that these lines are, by its key."""
+    if lines[:1] != ["{"]:
+        return None
+    found: dict[str, list[str]] = {}
+    key = ""
+    for line in lines[1:-1]:
+        match = _COLUMN.match(line)
+        if match:
+            key = match[1][1:-1]
+        found.setdefault(key, []).append(line.rstrip(","))
+    return found
 
 
 def describe_change(
@@ -253,6 +303,7 @@ def describe_change(
     attributes: tuple[str, ...],
     old: dict[str, Any],
     new: dict[str, Any],
+    columns: tuple[str, ...] = (),
 ) -> str:
     """One sentence for people: why this counted."""
     if rules.change == "structure":
@@ -264,6 +315,11 @@ def describe_change(
         return f"the structure changed: {', '.join(parts)}"
     if rules.change == "bytes":
         return "the bytes changed"
+    if rules.change == "columns":
+        some = ", ".join(columns[:5]) + (", …" if len(columns) > 5 else "")
+        return (
+            f"{counted(len(columns), 'column')} changed ({some}), more than {rules.columns} count"
+        )
     share = _percent(difference.magnitude)
     if rules.change in {"magnitude", "query"}:
         return f"the text changed by {share}, at least {_percent(rules.threshold)} counts"
