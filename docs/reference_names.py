@@ -180,7 +180,7 @@ def _entry(module, word, value):
 def _columns(value):
     """The columns of a table; any other class may call a method so."""
     found = getattr(value, "columns", ())
-    return () if inspect.isroutine(found) else found
+    return found if isinstance(found, tuple) else ()
 
 
 def _methods(cls):

@@ -266,13 +266,13 @@ def judge(
     return text_differs
 
 
-_COLUMN = re.compile(r'  ("(?:[^"\\]|\\.)*"): ')
+_COLUMN = re.compile(r' ("(?:[^"\\]|\\.)*"): ')
 
 
 def changed_columns(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
     """Columns of a record that differ: members of a JSON object; of any other text, its lines.
 
-    >>> old, new = (["{", '  "a": 1,', f'  "b": {b}', "}"] for b in (2, 3))
+    >>> old, new = (["{", ' "a": 1,', f' "b": {b}', "}"] for b in (2, 3))
     >>> changed_columns(old, new)
     ('b',)
     """
