@@ -242,3 +242,19 @@ def test_importance_may_come_from_an_access_log(rates):
     asked = ["--accesses", "access.log"]
     weighed = json.loads(run("rates.csv", "--budget", "5/day", "--json", *asked))["sources"]
     assert weighed[0]["visits_per_day"] > 2 * plain[0]["visits_per_day"]
+
+
+def test_the_coming_days_are_planned_from_a_visit_log(tmp_path, monkeypatch):
+    """As `plan_visits` does; what changes and was not seen for long comes first."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"fast,{day * 86400},{int(day % 2)}" for day in range(30)]
+    rows += [f"slow,{day * 86400},{int(day == 9)}" for day in range(0, 24, 3)]
+    rows += [f"late,{day * 86400},{int(day % 4 == 0)}" for day in range(20)]
+    (tmp_path / "v.csv").write_text("source,time,changed\n" + "\n".join(rows) + "\n")
+    told = json.loads(run("v.csv", "--budget", "1/day", "--ahead", "3", "--json"))
+    assert [len(unit) for unit in told["units"]] == [1, 1, 1]
+    assert told["units"][0] == ["late"]  # not seen for ten days
+    assert "fast" in told["units"][1] + told["units"][2]
+    assert "late" in run("v.csv", "--budget", "1/day", "--ahead", "2")
+    with pytest.raises(InputError, match="0 visits in 1h"):
+        run("v.csv", "--budget", "1/day", "--ahead", "2", "--slot", "1h")

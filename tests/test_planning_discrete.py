@@ -12,6 +12,7 @@ from observant.papers.thesis import AgeChain, chain_changed, chain_time_out_of_d
 from observant.papers.thesis.strategies import (
     assign,
     greedy,
+    mix,
     plan_visits,
     strategy_costs,
     strategy_names,
@@ -306,3 +307,22 @@ def test_bad_input_is_named():
         assign(TABLE_4_1, 1, method="guess")
     with pytest.raises(InputError, match="one word of 2 letters"):
         strategy_value(TABLE_4_1, ("XX",))
+
+
+def test_mixed_strategies_cost_no_more_and_may_visit_one_and_a_half():
+    rng = np.random.default_rng(4)
+    costs = strategy_costs(AgeChain.poisson(rng.random(30)), 0, rng.integers(1, 9, 30), 3)
+    whole = {visits: assign(costs, visits) for visits in (6, 7)}
+    for visits, plan in whole.items():
+        assert mix(costs, visits).cost == pytest.approx(plan.bound, rel=1e-9)
+        assert mix(costs, visits).cost <= plan.cost + 1e-9
+    between = mix(costs, 6.5)
+    assert between.cost <= (whole[6].bound + whole[7].bound) / 2 + 1e-9  # the value is convex
+    np.testing.assert_allclose(between.share.sum(axis=1), 1.0)
+    words = np.array([[letter == "O" for letter in name] for name in strategy_names(3)])
+    np.testing.assert_allclose((between.share @ words).sum(axis=0), 6.5, atol=1e-9)
+    drawn = [between.draw(rng) for _ in range(2000)]
+    seen = np.mean([plan.visited for plan in drawn], axis=0)
+    np.testing.assert_allclose(seen, between.share @ words, atol=4 * 0.5 / np.sqrt(2000))
+    with pytest.raises(InputError, match="between 0 and 30"):
+        mix(costs, 31)

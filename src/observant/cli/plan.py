@@ -30,7 +30,7 @@ from observant.cli.options import (
     rows_option,
 )
 from observant.cli.rate_tables import read_rates
-from observant.cli.values import BUDGET, DURATIONS, Choice, Integer, Number
+from observant.cli.values import BUDGET, DURATION, DURATIONS, Choice, Integer, Number
 from observant.errors import InputError
 from observant.names import SEED_FORMATS
 from observant.units import counted, format_duration, format_rate, parse_budget, parse_duration
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["plan"]
 
+_AHEAD = 500
+"""Sources that a plan for single units is worked out for, at least."""
 _SEEN = "planned on all that the visits tell of each rate, not on one number"
 
 
@@ -83,6 +85,19 @@ _SEEN = "planned on all that the visits tell of each rate, not on one number"
     help="Put the sources into so many queues of fixed rate; prints what that costs.",
 )
 @click.option(
+    "--ahead",
+    type=Integer(1, 30),
+    help="From a visit log: say whom to visit in each of so many units of time from its end on.",
+)
+@click.option(
+    "--slot",
+    "unit",
+    type=DURATION.above_zero(),
+    default="1d",
+    show_default=True,
+    help="With --ahead: how long a unit of time is.",
+)
+@click.option(
     "--seeds",
     type=Choice(SEED_FORMATS),
     help="Write (-o) or print the plan as a seed list for that crawler.",
@@ -99,6 +114,8 @@ def plan(
     seeds: str | None,
     paces: list[float] | None,
     queues: int | None,
+    ahead: int | None,
+    unit: float,
     rows: int,
     as_json: bool,
     plot: str | None,
@@ -149,6 +166,9 @@ def plan(
 
     if output and not seeds:
         format_of(output)  # a bad name is better found before the work than after
+    if ahead is not None:
+        _ahead(rates, ahead, unit, options["budget"], options["format_"], rows, as_json)
+        return
     files = () if rates == "-" else (rates,)
     needed = expected_memory(files, options["format_"], BYTES_PER_SOURCE)
     engine, _ = choose_engine(engine, memory, needed)
@@ -245,6 +265,57 @@ def _solve(
         source=table["source"],
     )
     return replace(answer, notes=(*answer.notes, *notes))
+
+
+def _ahead(
+    file: str,
+    steps: int,
+    unit: float,
+    budget: str | None,
+    format_: str | None,
+    rows: int,
+    as_json: bool,
+) -> None:
+    """Whom to visit in the coming units, so that the fewest copies are out of date in them."""
+    import numpy as np
+
+    from observant.papers.thesis import AgeChain
+    from observant.papers.thesis.strategies import plan_visits
+    from observant.times import MICROSECONDS_PER_DAY
+
+    known = _seen(file, None, format_)
+    if known is None or budget is None:
+        raise click.UsageError("--ahead needs a visit log and --budget")
+    log = read_log((file,), format_=format_, time_unit="s", skew=1.0, on_duplicate="error")
+    visits = int(parse_budget(budget, len(log.sources)) * unit + 1e-9)
+    if not 1 <= visits <= len(log.sources):
+        raise InputError(f"the budget gives {visits:,} visits in {format_duration(unit)}")
+    good = np.flatnonzero(log.succeeded)
+    owner = np.searchsorted(log.offsets, good, side="right") - 1
+    last = np.full(len(log.sources), log.time[log.offsets[:-1]])
+    np.maximum.at(last, owner, log.time[good])
+    waited = (log.time.max() - last) / MICROSECONDS_PER_DAY / unit
+    elapsed = np.maximum(np.ceil(waited), 0).astype(int) + 1
+    reset = -np.expm1(-np.asarray(known.rate_per_day) * unit)
+    # Nobody else can be among the visited: what a visit saves at most, most first.
+    worth = 1.0 - (1.0 - reset) ** (elapsed + steps)
+    some = np.sort(np.argsort(-worth, kind="stable")[: max(_AHEAD, 4 * visits * steps)])
+    found = plan_visits(AgeChain.poisson(reset[some]), 0, elapsed[some], visits, steps)
+    names = log.sources.take(some).to_pylist()
+    units = [
+        [name for name, seen in zip(names, column, strict=True) if seen]
+        for column in found.visited.T
+    ]
+    if as_json:
+        print_json({"unit_days": unit, "visits": visits, "units": units, "cost": found.cost})
+        return
+    for step, those in enumerate(units):
+        after = format_duration((step + 1) * unit)
+        click.echo(f"{after:>6}  {', '.join(those[:rows])}{', …' if len(those) > rows else ''}")
+    click.echo(
+        f"{counted(len(log.sources), 'source')}, {visits:,} visits in {format_duration(unit)}: of "
+        f"the {len(some):,} that change most, {found.cost / steps:.4g} will be out of date"
+    )
 
 
 def _asked_for(sources: list[str], logs: tuple[str, ...]) -> Any:

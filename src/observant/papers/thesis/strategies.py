@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from observant.papers.thesis import AgeChain
 
 __all__ = [
+    "MixedPlan",
     "VisitPlan",
     "assign",
     "greedy",
+    "mix",
     "plan_visits",
     "strategy_costs",
     "strategy_names",
@@ -196,6 +198,62 @@ def assign(
     if method == "flows":
         return _by_flows(table, _words(steps), visits)
     raise InputError(f"the method is 'program' or 'flows', not {method!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class MixedPlan:
+    """How likely each object is to follow each strategy (4.1.3: flows that need not be whole)."""
+
+    share: Floats
+    """One row an object, one column a strategy, in the order of `strategy_names`; rows sum to 1."""
+    cost: float
+    """Expected, over what is drawn and over what happens."""
+
+    def draw(self, rng: np.random.Generator) -> VisitPlan:
+        """A strategy for each object, drawn by these shares. Visits in a unit are right on average,
+        and nearly always in fact: few objects have more than one strategy.
+        """
+        reached = np.cumsum(self.share, axis=1)
+        level = rng.random((len(reached), 1))
+        chosen = np.minimum((reached <= level).sum(axis=1), reached.shape[1] - 1)
+        words = _words(int(np.log2(reached.shape[1])))
+        return VisitPlan(words[chosen], self.cost, self.cost)
+
+
+def mix(costs: ArrayLike, visits: float) -> MixedPlan:
+    """Mixed strategies of least expected cost, with `visits` visits in every unit on average.
+
+    The visits need not be a whole number: three in two units are 1.5. With a whole number nothing
+    is gained but speed, since the program nearly always has a whole answer.
+
+    >>> half = mix([[1.80, 0.85, 0.25, 0.0], [1.61, 0.80, 0.05, 0.0]], visits=0.5)
+    >>> print(half.share.round(2).tolist(), round(half.cost, 3))
+    [[0.5, 0.5, 0.0, 0.0], [0.5, 0.0, 0.5, 0.0]] 2.155
+    """
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    table, steps = _cost_table(costs)
+    if not 0.0 <= visits <= len(table):
+        raise InputError(f"between 0 and {len(table)} of the objects are visited, not {visits!r}")
+    words = _words(steps)
+    found = linprog(
+        table.ravel(),
+        A_eq=sparse.vstack(
+            [
+                sparse.kron(sparse.eye_array(len(table)), np.ones((1, len(words)))),
+                sparse.kron(np.ones((1, len(table))), words.T.astype(float)),
+            ],
+            format="csr",
+        ),
+        b_eq=np.append(np.ones(len(table)), np.full(steps, float(visits))),
+        bounds=(0.0, 1.0),
+    )
+    if not found.success:
+        raise ObservantError(f"the program of the plan was not solved: {found.message}")
+    share = np.clip(np.asarray(found.x).reshape(table.shape), 0.0, 1.0)
+    share /= share.sum(axis=1, keepdims=True)
+    return MixedPlan(share, float((share * table).sum()))
 
 
 # -- many units ahead -----------------------------------------------------------------------------
