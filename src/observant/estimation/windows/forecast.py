@@ -56,6 +56,7 @@ class MonthForecast(Table):
 
     source: pa.Array
     window: NDArray[np.str_]
+    """The month that is foretold."""
     rate_per_day: Floats
     rate_low: Floats
     rate_high: Floats
