@@ -45,7 +45,6 @@ LAYERS = {
         "observant.estimation.accuracy": "design-visits.md",
         "observant.estimation.design": "design-visits.md",
         "observant.estimation.sampling_plan": "design-visits.md",
-        "observant.estimation.bayes": "estimating-rates.md",
         "observant.estimation.priors": "pooling.md",
         "observant.estimation.pooling": "pooling.md",
         "observant.estimation.classes": "pooling.md#classes",
