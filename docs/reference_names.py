@@ -35,7 +35,7 @@ LAYERS = {
     },
     "How can a source change?": {
         "observant.processes": "processes.md",
-        "observant.testing": "estimating-rates.md",
+        "observant.testing": "testing.md",
     },
     "How does this source change?": {
         "observant.estimation.rates": "estimating-rates.md",

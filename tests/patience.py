@@ -7,12 +7,13 @@
 """
 
 import asyncio
-import selectors
 import socket
 import time
 from contextlib import closing, contextmanager
 
-from observant.observer.pool import pool
+from observant.testing import in_simulated_time
+
+__all__ = ["in_simulated_time"]
 
 PATIENCE = 120.0
 """Seconds until we give up on something; a busy machine is no failure."""
@@ -43,51 +44,6 @@ async def eventually(look, what="it", *, every=0.02):
 def run(work):
     """Run a coroutine to its end, but not for ever."""
     return asyncio.run(asyncio.wait_for(work, PATIENCE))
-
-
-def in_simulated_time(work):
-    """Run a coroutine on a clock that leaps: when everybody waits, it goes to the next end.
-
-    What threads and worker processes do takes no time: the clock stands still until they are done.
-    """
-    with asyncio.Runner(loop_factory=_Loop) as runner:
-        return runner.run(work)
-
-
-class _Leaping(selectors.SelectSelector):
-    """Waiting takes no time: the loop's clock leaps ahead instead."""
-
-    def select(self, timeout=None):
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            busy = self.loop.threads or pool().under_way  # before looking: who is done has told us
-            if ready := super().select(0):
-                return ready
-            if timeout is not None and (timeout <= 0 or not busy):
-                self.loop.now += max(timeout, 0.0)
-                return []
-            if ready := super().select(0.02 if busy else PATIENCE):
-                return ready
-        raise RuntimeError("everybody waits for somebody: a deadlock")
-
-
-class _Loop(asyncio.SelectorEventLoop):
-    def __init__(self):
-        self.now, self.threads = 0.0, 0
-        super().__init__(selector := _Leaping())
-        selector.loop = self
-
-    def time(self):
-        return self.now
-
-    def run_in_executor(self, *given):
-        self.threads += 1
-        working = super().run_in_executor(*given)
-        working.add_done_callback(self._one_less)
-        return working
-
-    def _one_less(self, _working):
-        self.threads -= 1
 
 
 class Heartbeat:

@@ -25,31 +25,36 @@ _WIDEST = 48
 _NUMBERS = {"double", "float", "int64", "int32", "int16", "int8", "uint8", "uint32", "uint64"}
 
 
+def _plot(answer: Any) -> Any:
+    """Draw it: an Altair chart, which a notebook shows and `observant.figures.save` writes."""
+    from observant.plugins import load, needed
+
+    if not answer.figure:
+        raise InputError(f"there is no figure of a {type(answer).__name__}")
+    try:
+        return load(answer.figure)(answer)
+    except ImportError as error:
+        raise needed(error) from error
+
+
 class Drawn:
-    """An answer that can be drawn by one of our figures."""
+    """An answer that is no table, and can be drawn by one of our figures."""
 
     figure: ClassVar[str] = ""
     """The figure, as ``module:function``. Figures are a higher layer, looked up when wanted."""
-
-    def plot(self) -> Any:
-        """Draw it: an Altair chart, which a notebook shows and `observant.figures.save` writes."""
-        from observant.plugins import load, needed
-
-        if not self.figure:
-            raise InputError(f"there is no figure of a {type(self).__name__}")
-        try:
-            return load(self.figure)(self)
-        except ImportError as error:
-            raise needed(error) from error
+    plot = _plot
 
 
-class Table(Drawn):
+class Table:
     """Named columns of equal length, given by the fields listed in `columns`.
 
     A subclass is a frozen dataclass; its fields hold NumPy or Arrow arrays.
     """
 
     columns: ClassVar[tuple[str, ...]] = ()
+    figure: ClassVar[str] = ""
+    """What `plot` draws, as ``module:function``."""
+    plot = _plot
 
     def __len__(self) -> int:
         return len(getattr(self, self.columns[0]))

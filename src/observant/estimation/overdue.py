@@ -26,6 +26,7 @@ from observant.tables import Table, first_rows
 from observant.times import MICROSECONDS_PER_DAY
 from observant.units import counted, format_duration
 from observant.visits.columns import MISSING, column_of, times_in
+from observant.visits.log import require_log
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -230,6 +231,7 @@ def overdue(
 
 def _believed(log: VisitLog, at: Any, prior: str | Prior) -> ChangeTable:
     """`change_probability` by the belief of `estimate_rates` and of the observer."""
+    require_log(log)
     last = last_visits(log)
     moment = _moment(at, log, last)
     waited = (moment - last) / MICROSECONDS_PER_DAY

@@ -1,7 +1,4 @@
-"""Stand-ins for the world, for our tests and for yours.
-
-`synthetic_visits` makes a visit log of sources whose rates are known.
-"""
+"""Visit logs of sources whose rates are known."""
 
 from __future__ import annotations
 
