@@ -164,6 +164,35 @@ def test_the_limit_is_exact_and_a_cut_is_noticed(size, coding):
         cut.finish()
 
 
+@pytest.mark.parametrize("coding", list(PACKERS))
+def test_a_bomb_is_not_unpacked_where_everybody_waits(coding):
+    """Nine megabytes of nothing are a few kilobytes: the loop, which also serves the dashboard,
+    unpacked them while they came; twenty hosts at once held it up for two seconds.
+    """
+    size = 9 << 20
+    body = Body(size, [coding])
+    body.feed(PACKERS[coding](bytes(size)))
+    assert len(body.so_far()) <= 4 << 20  # a bite of zstd can be that long, the others stop sooner
+    assert body.heavy
+    body.settle()  # in a thread
+    assert body.finish() == bytes(size)
+    late = Body(size - 1, [coding])
+    late.feed(PACKERS[coding](bytes(size)))
+    with pytest.raises(TooLarge):
+        late.finish()
+    assert len(late.so_far()) == size - 1
+
+
+def test_what_never_ends_is_broken_off_while_it_comes():
+    packer, body = zlib.compressobj(wbits=31), Body(10 << 20, ["gzip"])
+    body.feed(packer.compress(b"x") + packer.flush(zlib.Z_FULL_FLUSH))
+    again = packer.compress(bytes(1 << 24)) + packer.flush(zlib.Z_FULL_FLUSH)
+    with pytest.raises(TooLarge):  # noqa: PT012
+        for _ in range(2 * 2**20 // len(again)):  # two gigabytes, in two megabytes
+            body.feed(again)
+    assert len(body.so_far()) == 10 << 20
+
+
 def test_interim_answers_and_trailers_are_not_the_head():
     async def work():
         answer = (

@@ -26,6 +26,7 @@ from observant.observer.metrics import Status, Tally
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import NETWORK_ERRORS
 from observant.observer.query_members import follow_members, retire_orphans
+from observant.observer.schedule import warm_up
 from observant.observer.shards import CHANGED_BY_HAND, Watched, Watching, make_transport, touch
 from observant.observer.visit_requests import OneAtATime, VisitDesk
 from observant.store import KEEP, SHARDS, Entry, GroupCommit, Posterior, Recorded, StoreAwayError
@@ -240,6 +241,7 @@ class Observer(Watching):
 
     async def _begin(self) -> None:
         await self.patience.call(self._note, "start", {"budget": self.config.budget_per_day})
+        await asyncio.to_thread(warm_up)  # not in the loop, which may serve pages already
         await self._restore()
         await self.patience.call(retire_orphans, self.store)
         await self._hold_shards()
@@ -544,16 +546,8 @@ class Observer(Watching):
         self.tally.not_modified += visit.status == 304
         self.tally.seconds += max(visit.ended_at - visit.started_at, 0.0) / self.clock.speed
         self._ends.append(time.monotonic())
-        log.debug(
-            "visited",
-            extra={
-                "source": visit.source,
-                "outcome": visit.outcome,
-                "status": visit.status,
-                "error": visit.error,
-                "bytes": visit.bytes,
-            },
-        )
+        told = ("source", "outcome", "status", "error", "bytes")
+        log.debug("visited", extra={name: getattr(visit, name) for name in told})
         if self._on_visit is not None:
             self._on_visit(visit)
 

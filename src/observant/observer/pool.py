@@ -21,15 +21,18 @@ import subprocess
 import sys
 import tempfile
 import threading
-from concurrent.futures import Future
-from typing import Any, NamedTuple, Self, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
 from observant.errors import BusyError, InputError, LimitError, WorkerError
 from observant.observer.worker import WorkerReply, WorkerRequest
 
-__all__ = ["Pool", "pool"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Pool", "aside", "pool"]
 
 T = TypeVar("T")
 SMALL = 512 << 10
@@ -362,6 +365,14 @@ def _keep_large_apart() -> None:
     """
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 18)
+
+
+_MOVERS = ThreadPoolExecutor(2, thread_name_prefix="observant-bodies")
+
+
+async def aside(work: Callable[[], T]) -> T:
+    """Unpack or pack a large body in a thread: two at a time, since each takes its memory."""
+    return await asyncio.get_running_loop().run_in_executor(_MOVERS, work)
 
 
 _M_MMAP_THRESHOLD = -3

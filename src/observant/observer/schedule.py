@@ -7,6 +7,7 @@ is that of `observant.planning.policy`, as a replay runs it.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -284,6 +285,7 @@ class Schedule:
         self._scheduler.take_in(learned)
 
 
+@functools.cache
 def warm_up() -> None:
     """Compile what is compiled on first use, so that no time passes with it later."""
     schedule = Schedule(budget=10.0, start=0.0)
@@ -296,5 +298,6 @@ def warm_up() -> None:
     schedule.rest(names[0], 4 * DAY)
     schedule.put_back(names[0])
     schedule.expectation(4 * DAY)
+    schedule.belief(names[0])
     schedule.remove(names[1])
     schedule.next_at()

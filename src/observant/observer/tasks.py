@@ -117,7 +117,7 @@ async def read(
     A worker that is ended by its limits makes a failed visit, which says so. Large texts are handed
     over: afterwards `fetched` has no body any more, and `previous` no text.
     """
-    from observant.observer.pool import SMALL, pool
+    from observant.observer.pool import SMALL, aside, pool
 
     if form == "page" or not fetched.ok or fetched.not_modified:
         found = comparer.unread(previous, fetched)
@@ -138,7 +138,7 @@ async def read(
     )
     # Packing megabytes takes a moment, and many may come at once: not in the event loop.
     submit = functools.partial(pool().submit, "read", body, Read)
-    waiting = submit() if length <= SMALL else await asyncio.to_thread(submit)
+    waiting = submit() if length <= SMALL else await aside(submit)
     del body, submit
     if length > AT_ONCE:  # nobody needs these again, and many may wait
         msgspec.structs.force_setattr(fetched, "body", b"")

@@ -2,15 +2,18 @@
 
 A megabyte on the wire can be a gigabyte unpacked. So every stage unpacks a piece at a time and
 counts; a stage below the last may not produce more than the limit either, since a packed body is no
-longer than its content.
+longer than its content. Unpacking takes time as well: beyond what an ordinary page has, it waits
+until the body is there, and is done in another thread.
 """
 
 from __future__ import annotations
 
+import math
 import zlib
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from observant.errors import BadBody, TooLarge
+from observant.errors import BadBody, Refusal, TooLarge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +25,10 @@ __all__ = [
 
 ACCEPT_ENCODING = "gzip, br, zstd"
 _PIECE = 2**16
+_AT_ONCE = 2**19
+"""Bytes that are unpacked as they come; after these, one piece for every piece of the wire."""
+_LONGEST_WAIT = 2**20
+"""Bytes of the wire that may wait: in a gigabyte of nothing, that is where it is found out."""
 
 
 class Body:
@@ -33,7 +40,7 @@ class Body:
     b'hello'
     """
 
-    __slots__ = ("_limit", "_made", "_pieces", "_stages")
+    __slots__ = ("_fault", "_limit", "_made", "_pieces", "_rest", "_stages", "_waiting")
 
     def __init__(self, limit: int, codings: list[str], most: int = 2) -> None:
         if len(codings) > most:
@@ -42,13 +49,34 @@ class Body:
         # The coding applied last is named last and must come off first.
         self._stages = [_stage(name) for name in reversed(codings)]
         self._made = [0] * (len(self._stages) + 1)
+        self._rest: deque[Iterator[None]] = deque()
+        self._fault: Refusal | None = None
+        self._waiting = 0
 
     def feed(self, data: bytes) -> None:
         """Take a piece from the wire. Raises TooLarge or BadBody; what fitted is kept."""
-        self._feed(0, data)
+        self._rest.append(self._take(0, data))
+        self._waiting += len(data)
+        self._work(_AT_ONCE if self._waiting < _LONGEST_WAIT else math.inf)
+
+    @property
+    def heavy(self) -> bool:
+        """Whether `settle` takes so long that others should not wait for it."""
+        return bool(self._rest) or self._made[-1] > _AT_ONCE
+
+    def settle(self) -> None:
+        """Unpack what waits, in whichever thread; what is wrong with it, `finish` says."""
+        try:
+            self._work(math.inf)
+        except Refusal as fault:
+            self._fault = fault
+        self._pieces = [self.so_far()]
 
     def finish(self) -> bytes:
-        """The whole body. Raises BadBody when it was cut short."""
+        """The whole body. Raises TooLarge, or BadBody when it was cut short."""
+        self.settle()
+        if self._fault is not None:
+            raise self._fault
         if self._stages and self._made[0] and not all(stage.ended for stage in self._stages):
             raise BadBody("the packed body is cut short")
         return self.so_far()
@@ -57,7 +85,16 @@ class Body:
         pieces = self._pieces
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _feed(self, level: int, data: bytes) -> None:
+    def _work(self, enough: float) -> None:
+        """Unpack until nothing waits, or until so many bytes are there and a piece more."""
+        while self._rest:
+            for _ in self._rest[0]:
+                if self._made[-1] >= enough:
+                    return
+            self._rest.popleft()
+        self._waiting = 0
+
+    def _take(self, level: int, data: bytes) -> Iterator[None]:
         made = self._made[level] + len(data)
         self._made[level] = made
         last = level == len(self._stages)
@@ -68,9 +105,10 @@ class Body:
             raise TooLarge(f"the body has more than {self._limit} bytes")
         if last:
             self._pieces.append(data)
+            yield
         else:
             for piece in self._stages[level].unpack(data):
-                self._feed(level + 1, piece)
+                yield from self._take(level + 1, piece)
 
 
 class _Stage(Protocol):

@@ -165,6 +165,10 @@ class CurlEngine:
         self._multi.add_handle(transfer.curl)
         try:
             code, message = await transfer.done
+            if (body := transfer.heavy_body) is not None:
+                from observant.observer.pool import aside
+
+                await aside(body.settle)
             return transfer.reply(code, message)
         finally:
             self._remove(transfer)

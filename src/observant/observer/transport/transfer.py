@@ -174,6 +174,11 @@ class Transfer:
             set_(pycurl.COPYPOSTFIELDS, request.body or b"")
             set_(pycurl.CUSTOMREQUEST, request.method)
 
+    @property
+    def heavy_body(self) -> Body | None:
+        """The body, if what is left to do with it takes long."""
+        return self._body if self._body is not None and self._body.heavy else None
+
     def reply(self, code: int, message: str) -> Reply:
         """What the transfer brought, after its end."""
         error = self._error
@@ -189,14 +194,15 @@ class Transfer:
             message = self._message
         else:
             message = ""
-        if self._body is not None:
-            if error is None:
-                try:
-                    body = self._body.finish()
-                except BadBody as fault:
-                    error, message = "protocol", str(fault)
-            elif error == "too-large" and self._limits.truncate:
-                body, error, message = self._body.so_far(), None, ""
+        if self._body is not None and error is None:
+            try:
+                body = self._body.finish()
+            except TooLarge as fault:
+                error, message = "too-large", str(fault)
+            except BadBody as fault:
+                error, message = "protocol", str(fault)
+        if self._body is not None and error == "too-large" and self._limits.truncate:
+            body, error, message = self._body.so_far(), None, ""
         return Reply(
             lines=self._lines,
             status=self._status,
