@@ -2,13 +2,18 @@
 
     python -m benchmarks.attack [TABLE ...] [--seconds SECONDS]
 
+inside    forms of addresses that lead inside × ways in: asked, refused, connected
+routes    routes × roles: asked, let through, refused, and how often the rules were not kept
 readers   bombs × readers: what each body costs a worker, in processor seconds and megabytes
 at-once   the worst that a body can cost which is read without a worker
-settings  random settings by every way in: accepted, refused, and not survived
+settings  400 random settings by every way in: accepted, refused, and not survived
+kills     observers and writers killed at random moments: visits and events lost or doubled
+database  PostgreSQL away under two observers, also for 40 seconds: visits lost or doubled
 serve     `observant serve` while twenty hosts serve the whole collection: how long /health takes,
           how much memory all its processes have, and how long it takes to end after SIGTERM
 
-Each table is a function in `TABLES`. Everything happens on this machine.
+Each table is a function in `TABLES`, and what the tests assert is what it counts. Everything
+happens on this machine; all of it takes about ten minutes.
 """
 
 import argparse
@@ -17,6 +22,7 @@ import gzip
 import http.client
 import http.server
 import json
+import logging
 import os
 import resource
 import signal
@@ -26,6 +32,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import ClassVar
 
@@ -192,9 +199,80 @@ def accepted_settings(_seconds):
     from benchmarks.settings import survive
 
     with tempfile.TemporaryDirectory() as folder:
-        told = survive(100, 1, Path(folder))
+        told = survive(400, 1, Path(folder))
     print(told)
     return told
+
+
+# -- what the tests assert, counted ---------------------------------------------------------------
+
+
+def inside(_seconds):
+    """Addresses that lead inside are refused, however they are written and whatever leads there."""
+    from tests.test_transport_guard import ADDRESSES, DISGUISES, run, try_addresses, try_disguise
+
+    ways = {"direct": "directly", "redirect": "by a redirect", "http": "by a name, http"}
+    ways |= {"https": "by a name, https"}
+    found, met = run(try_addresses(ADDRESSES))
+    counts = Counter((ways[way], got.error or "connected") for _, way, got in found)
+    for host in DISGUISES:
+        errors, victims = run(try_disguise(host))
+        met += victims
+        for way, pair in (("directly", errors[:2]), ("by a redirect", errors[2:])):
+            counts.update((f"disguised, {way}", error or "connected") for error in pair)
+    kinds = ("refused-address", "bad-url", "connected")
+    print(f"{'way in':28}" + "".join(f"{kind:>17}" for kind in kinds))
+    for way in dict.fromkeys(way for way, _ in counts):
+        print(f"{way:28}" + "".join(f"{counts[way, kind]:17,}" for kind in kinds))
+    print(
+        f"{len(ADDRESSES)} addresses and {len(DISGUISES)} disguises, each with robots.txt and "
+        f"without: {counts.total():,} fetches, {len(met)} connections inside"
+    )
+    return len(met)
+
+
+def routes(_seconds):
+    """Every route for every role: who is let through, and who is refused."""
+    from tests.service_world import World
+    from tests.test_service_rules import MAY, REFUSED, WHO, try_routes
+
+    print(f"{'who':12}{'may':>9}{'asked':>8}{'let through':>13}{'refused':>9}{'wrong':>7}")
+    wrong = 0
+    world = World().fill()
+    try:
+        for who in WHO:
+            found = [
+                (reply.status_code in REFUSED, allowed)
+                for _, _, reply, allowed in try_routes(world, who)
+            ]
+            refused, broken = sum(no for no, _ in found), sum(no == yes for no, yes in found)
+            through = len(found) - refused
+            print(f"{who:12}{MAY[who]:>9}{len(found):8}{through:13}{refused:9}{broken:7}")
+            wrong += broken
+    finally:
+        world.close()
+    return wrong
+
+
+def kills(_seconds):
+    """Killed at random moments: what was told is there, once."""
+    from benchmarks.crash import observers, stores
+
+    observers(40)
+    stores(40)
+
+
+def database(_seconds):
+    """Two observers whose database crashes, comes back, is stopped and comes back."""
+    from tests.postgres_server import servers
+    from tests.test_outages import survive_stops
+
+    print(f"{'lease s':>8}{'away s':>8}{'visits':>8}{'lost':>6}{'twice':>7}  back after s")
+    for server in servers():
+        for lease, away in ((60.0, 1.0), (60.0, 5.0), (2.0, 5.0), (60.0, 40.0)):
+            visits, back = survive_stops(server, lease, away)
+            again = ", ".join(f"{seconds:.1f}" for seconds in back)
+            print(f"{lease:8g}{away:8g}{visits:8,}{0:6}{0:7}  {again}", flush=True)
 
 
 # -- a service under attack -----------------------------------------------------------------------
@@ -394,9 +472,13 @@ def free_port():
 
 
 TABLES = {
+    "inside": inside,
+    "routes": routes,
     "readers": readers,
     "at-once": at_once,
     "settings": accepted_settings,
+    "kills": kills,
+    "database": database,
     "serve": serve,
 }
 
@@ -406,6 +488,7 @@ def main():
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
     parser.add_argument("--seconds", type=float, default=60.0, help="of the service under attack")
     options = parser.parse_args()
+    logging.disable()  # they say a lot, each time
     for name in options.tables or TABLES:
         print(f"\n{name}: {(TABLES[name].__doc__ or '').splitlines()[0]}", flush=True)
         TABLES[name](options.seconds)

@@ -302,13 +302,18 @@ def busy(budget="300/s"):
 
 @pytest.mark.parametrize(("lease", "seconds"), [(60.0, 0.5), (1.5, 3.0)])
 def test_observers_survive_a_database_that_goes_away(own_server, lease, seconds):
+    """With short leases these run out meanwhile."""
+    survive_stops(own_server, lease, seconds)
+
+
+def survive_stops(server, lease, seconds):
     """Two observers, one database that crashes, and then is stopped: nothing is lost that was told,
-    and nothing is there twice. With short leases these run out meanwhile.
+    and nothing is there twice. Gives the visits, and the seconds until all sources had two more.
     """
-    place = f"{own_server.url}&schema=away_{lease:.0f}"
+    place = f"{server.url}&schema=away_{lease:.0f}_{1000 * seconds:.0f}"
     with open_store(place) as store, open_store(place) as second:
         world = Counters(store, [f"s{k}" for k in range(40)])
-        told = Counter()
+        told, back = Counter(), []
 
         async def main():
             observers = [
@@ -324,15 +329,17 @@ def test_observers_survive_a_database_that_goes_away(own_server, lease, seconds)
             try:
                 await eventually(lambda: min(told[n] for n in world.names) >= 2)
                 for mode in ("immediate", "fast"):
-                    await asyncio.to_thread(own_server.stop, mode)
+                    await asyncio.to_thread(server.stop, mode)
                     await eventually(lambda: all(o.status().store_away for o in observers))
                     during = sum(told.values())
                     await asyncio.sleep(seconds)
                     assert sum(told.values()) == during
                     assert not any(task.done() for task in running)
-                    await asyncio.to_thread(own_server.start)
+                    await asyncio.to_thread(server.start)
+                    began = time.monotonic()
                     wanted = {n: told[n] + 2 for n in world.names}
                     await eventually(lambda w=wanted: all(told[n] >= w[n] for n in w))
+                    back.append(time.monotonic() - began)
                     await eventually(lambda: not any(o.status().store_away for o in observers))
             finally:
                 for observer in observers:
@@ -351,6 +358,7 @@ def test_observers_survive_a_database_that_goes_away(own_server, lease, seconds)
         assert len(events) == len(set(events)) == store.totals().changes
         assert [f for f in store.doctor() if f.severity != "note"] == []
         assert "store-away" in {line.action for line in store.journal.list(limit=1000)}
+        return sum(told.values()), back
 
 
 def test_an_observer_can_be_stopped_while_the_database_is_away(own_server):

@@ -149,39 +149,41 @@ def bracketed(address):
     return f"[{address}]" if ":" in address else address
 
 
+async def try_addresses(addresses):
+    """Every way to every address, with and without robots.txt: what came of it, and whom it met."""
+    found = []
+    target = {}
+    # The port that is asked for is one where somebody listens on loopback.
+    async with listening(ok, "127.0.0.1") as (port, victims):
+
+        def lead(path):
+            return onward(target["url"]) if path != "/robots.txt" else ok(path)
+
+        async with listening(lead) as (friend, friends):
+            named = client(
+                locate=lambda host, _: (target["address"], port) if host == "a.test" else None
+            )
+            async with named, client() as plain:
+                for address in addresses:
+                    url = f"http://{bracketed(address)}:{port}/"
+                    target.update(address=address, url=url)
+                    start = f"http://{FRIEND}:{friend}/start"
+                    for robots in (True, False):
+                        found += [
+                            (address, "direct", await plain.fetch(url, robots=robots)),
+                            (address, "redirect", await plain.fetch(start, robots=robots)),
+                        ]
+                        for scheme in ("http", "https"):
+                            way = await named.fetch(f"{scheme}://a.test/", robots=robots)
+                            found.append((address, scheme, way))
+                        named.robots.forget("http://a.test")
+                        named.robots.forget("https://a.test")
+            assert friends.count("/start") == 2 * len(addresses)
+        return found, victims
+
+
 def test_the_whole_table_directly_by_name_and_by_redirect(opened):
-    async def work():
-        found = []
-        target = {}
-        # The port that is asked for is one where somebody listens on loopback.
-        async with listening(ok, "127.0.0.1") as (port, victims):
-
-            def lead(path):
-                return onward(target["url"]) if path != "/robots.txt" else ok(path)
-
-            async with listening(lead) as (friend, friends):
-                named = client(
-                    locate=lambda host, _: (target["address"], port) if host == "a.test" else None
-                )
-                async with named, client() as plain:
-                    for address in ADDRESSES:
-                        url = f"http://{bracketed(address)}:{port}/"
-                        target.update(address=address, url=url)
-                        start = f"http://{FRIEND}:{friend}/start"
-                        for robots in (True, False):
-                            found += [
-                                (address, "direct", await plain.fetch(url, robots=robots)),
-                                (address, "redirect", await plain.fetch(start, robots=robots)),
-                            ]
-                            for scheme in ("http", "https"):
-                                way = await named.fetch(f"{scheme}://a.test/", robots=robots)
-                                found.append((address, scheme, way))
-                            named.robots.forget("http://a.test")
-                            named.robots.forget("https://a.test")
-                assert friends.count("/start") == 2 * len(ADDRESSES)
-            return found, victims
-
-    found, victims = run(work())
+    found, victims = run(try_addresses(ADDRESSES))
     assert len(found) == 8 * len(ADDRESSES)
     assert {(address, way, got.error) for address, way, got in found} == {
         (address, way, "refused-address") for address, way, _ in found
@@ -202,23 +204,25 @@ DISGUISES = [
 ]
 
 
+async def try_disguise(host):
+    """One of them directly and by a redirect: the errors, and whom it met."""
+    async with listening(ok, "127.0.0.1") as (port, victims), client() as plain:
+        authority, mark, rest = host.partition("#") if "#" in host else host.partition("?")
+        url = f"http://{authority}:{port}{mark}{rest}/"
+        answers = [await plain.fetch(url), await plain.fetch(url, robots=False)]
+
+        def lead(path):
+            return onward(url.encode().decode("latin-1")) if path == "/" else ok(path)
+
+        async with listening(lead) as (friend, _):
+            start = f"http://{FRIEND}:{friend}/"
+            answers += [await plain.fetch(start), await plain.fetch(start, robots=False)]
+        return [got.error for got in answers], victims
+
+
 @pytest.mark.parametrize("host", DISGUISES)
 def test_disguises_are_seen_through(host, opened):
-    async def work():
-        async with listening(ok, "127.0.0.1") as (port, victims), client() as plain:
-            authority, mark, rest = host.partition("#") if "#" in host else host.partition("?")
-            url = f"http://{authority}:{port}{mark}{rest}/"
-            answers = [await plain.fetch(url), await plain.fetch(url, robots=False)]
-
-            def lead(path):
-                return onward(url.encode().decode("latin-1")) if path == "/" else ok(path)
-
-            async with listening(lead) as (friend, _):
-                start = f"http://{FRIEND}:{friend}/"
-                answers += [await plain.fetch(start), await plain.fetch(start, robots=False)]
-            return [got.error for got in answers], victims
-
-    errors, victims = run(work())
+    errors, victims = run(try_disguise(host))
     assert set(errors) <= {"refused-address", "bad-url"}
     assert victims == []
     assert set(opened) <= {FRIEND}
