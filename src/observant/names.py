@@ -26,6 +26,7 @@ __all__ = [
     "RATE_METHODS",
     "RESULT_FORMS",
     "ROLES",
+    "SAMPLINGS",
     "SCOPES",
     "SEED_FORMATS",
     "SORTS",
@@ -162,6 +163,9 @@ SORTS: Final = (
 
 CHANGES: Final = ("bytes", "text", "structure", "magnitude", "columns")
 """What may count as a change of a page."""
+
+SAMPLINGS: Final = ("even", "mixed")
+"""How the gaps between visits to a source vary."""
 
 DIFFS: Final = ("auto", "lines", "words", "json")
 """How two versions are compared for people."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.values import BUDGET, DURATION, NETWORK, Choice, Integer, Number
-from observant.names import DUPLICATES, OBJECTIVES, TABLE_FORMATS, TIME_UNITS
+from observant.names import DUPLICATES, OBJECTIVES, SAMPLINGS, TABLE_FORMATS, TIME_UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +43,7 @@ __all__ = [
     "reading_options",
     "robots_option",
     "rows_option",
+    "sampling_option",
     "seed_option",
     "since_option",
     "start_option",
@@ -237,6 +238,12 @@ reading_options = together(
 
 # -- visiting -------------------------------------------------------------------------------------
 
+sampling_option = click.option(
+    "--sampling",
+    type=Choice(SAMPLINGS),
+    help="How gaps vary: even, or mixed, so that the visit log shows the distribution of intervals "
+    "inside a period; a quarter more copies may be stale.  [default: even]",
+)
 allow_option = click.option(
     "--allow",
     multiple=True,

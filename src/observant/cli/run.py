@@ -17,6 +17,7 @@ from observant.cli.options import (
     grace_option,
     log_option,
     objective_option,
+    sampling_option,
     verbose_option,
 )
 from observant.cli.store_options import due, opened, place, store_options
@@ -42,6 +43,7 @@ FOUND_CHANGES = 10
 @grace_option(text=True, shown="0d")
 @click.option("--for", "for_", type=DURATION, help="Stop after this time, as in 10min.")
 @click.option("--visits", type=Integer(1), help="Stop after so many visits.")
+@sampling_option
 @allow_option
 @contact_option
 @click.option("--metrics", metavar="FILE|PORT", help="OpenMetrics: a file, or a port of loopback.")

@@ -15,6 +15,7 @@ from observant.cli.options import (
     grace_option,
     log_option,
     objective_option,
+    sampling_option,
     verbose_option,
 )
 from observant.cli.store_options import opened, store_options
@@ -49,6 +50,7 @@ __all__ = ["serve"]
 @budget_option("1000/day")
 @objective_option(shown="freshness")
 @grace_option(text=True, shown="0d")
+@sampling_option
 @allow_option
 @contact_option
 @log_option

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from observant.errors import InputError
-from observant.names import OBJECTIVES
+from observant.names import OBJECTIVES, SAMPLINGS
 from observant.observer import bounds
 from observant.observer.hours import ActiveHours
 from observant.store.validation import checked_importance
@@ -213,6 +213,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     spot_checks: float = 0.02
     """Share of the budget for visits at random times to random sources, which measure how current
     the copies are; 0: none."""
+    sampling: str = "even"
+    """even, or mixed: gaps between visits vary from a tenth of a period to nearly two, so that the
+    log shows how intervals are spread inside a period. That costs freshness."""
     contact: str = ""
     """An address that servers see beside our name, so that their people can write to us."""
     allow: tuple[str, ...] = ()
@@ -253,6 +256,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         bounds.duration("lease", self.lease, least=bounds.SECOND, most=365.0)
         bounds.number("spot_checks", self.spot_checks, 0, 0.5)
         bounds.number("downloaders", self.downloaders, 1, 100_000)
+        if self.sampling not in SAMPLINGS:
+            raise InputError(f"sampling must be {' or '.join(SAMPLINGS)}, not {self.sampling!r}")
         if self.metrics.isdigit():
             bounds.number("metrics: a port", int(self.metrics[:9]), 0, 65_535)
         if self.log not in {"text", "json"}:

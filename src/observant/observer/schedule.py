@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from observant.currency.measures import expected_currency, promised_currency
-from observant.planning.policy import group_of, make_scheduler
+from observant.planning.policy import SAMPLING, group_of, make_scheduler
 from observant.planning.schedule.learning import learn_prior
 from observant.times import DAY
 
@@ -80,11 +80,13 @@ class Schedule:
         lease: float = 1.0,
         retry: float = 1 / 24,
         speed: float = 1.0,
+        sampling: str = "even",
         seed: int = 0,
         start: float,
     ) -> None:
         self._scheduler = make_scheduler(
             budget,
+            jitter=SAMPLING[sampling],
             objective=objective,
             grace=grace,
             host_delay=host_delay,

@@ -150,6 +150,7 @@ class Watching:
             grace=self.config.grace_days,
             host_delay=self.config.host_delay_days,
             speed=self.clock.speed,
+            sampling=self.config.sampling,
             seed=self._seed,
             start=self.clock.time(),
         )

@@ -19,10 +19,22 @@ from observant.planning.schedule import Scheduler
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ObservantPolicy", "ReplayedVisits", "group_of", "make_scheduler"]
+__all__ = [
+    "SAMPLING",
+    "MixedPolicy",
+    "ObservantPolicy",
+    "ReplayedVisits",
+    "group_of",
+    "make_scheduler",
+]
 
 JITTER = 0.05
 """Share of its period by which a visit is moved, so that visits do not lock to a phase."""
+MIXED = 0.9
+"""The same where gaps are to mix ages: even between a tenth of a period and nearly two of them, so
+that the log shows the distribution of intervals inside a period (Li, VI). It costs freshness."""
+SAMPLING = {"even": JITTER, "mixed": MIXED}
+"""How far a visit is moved, by the name of the sampling."""
 LONGEST = 365.0
 """Days after which a source is visited, however little that is worth."""
 
@@ -144,3 +156,11 @@ class ObservantPolicy:
             (world.start, world.budget, world.failure),
         )
         return ReplayedVisits(order[who], when, failed)
+
+
+@dataclass(frozen=True)
+class MixedPolicy(ObservantPolicy):
+    """The same with gaps that mix ages, to see what that costs."""
+
+    jitter: float = MIXED
+    name: str = "observant-mixed"

@@ -34,6 +34,7 @@ __all__ = ["ESTIMATORS", "REGISTRY", "Clairvoyant", "Estimating", "UniformPolicy
 
 REGISTRY: dict[str, str] = {
     "observant": "observant.planning.policy:ObservantPolicy",
+    "observant-mixed": "observant.planning.policy:MixedPolicy",
 }
 """Policies that live elsewhere: name → module:attribute, made without arguments."""
 
