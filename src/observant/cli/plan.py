@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from observant.batch import PlanFile
     from observant.estimation.rates import RateTable
     from observant.planning import Plan
+    from observant.visits import VisitLog
 
 __all__ = ["plan"]
 
@@ -232,11 +233,22 @@ def _solve(
     import numpy as np
 
     from observant.planning import plan as optimal
+    from observant.planning.inputs import posterior_of
+    from observant.planning.objectives.composite import objective_of_visits
 
     _refuse_neither(budget, target)
-    known = _seen(rates, importance, format_)
-    if known is not None:
+    seen = _seen(rates, importance, format_)
+    wanted: Any = objective
+    if seen is not None:
+        log, known = seen
         notes = (*known.notes, _SEEN)
+        if objective in {None, "freshness", "currency"}:
+            late = grace if objective != "freshness" else 0.0
+            own, odd = objective_of_visits(log, posterior_of(known)[0], late)
+            if odd:
+                wanted = own
+                told = f"{counted(odd, 'source is', 'sources are')} clearly not Poisson"
+                notes = (*notes, f"{told}: planned on the ages that their visits show")
         table: dict[str, Any] = {"source": known.source.to_pylist(), "known": known}
     else:
         table = read_rates(rates, importance, format_)
@@ -254,7 +266,7 @@ def _solve(
         table["known"],
         budget=None if budget is None else parse_budget(budget, len(table["source"])),
         target=target,
-        objective=objective or ("currency" if np.any(graces) else "freshness"),
+        objective=wanted or ("currency" if np.any(graces) else "freshness"),
         grace=graces,
         importance=weights,
         cost=table.get("cost"),
@@ -283,10 +295,10 @@ def _ahead(
     from observant.papers.thesis.strategies import plan_visits
     from observant.times import MICROSECONDS_PER_DAY
 
-    known = _seen(file, None, format_)
-    if known is None or budget is None:
+    seen = _seen(file, None, format_)
+    if seen is None or budget is None:
         raise click.UsageError("--ahead needs a visit log and --budget")
-    log = read_log((file,), format_=format_, time_unit="s", skew=1.0, on_duplicate="error")
+    log, known = seen
     visits = int(parse_budget(budget, len(log.sources)) * unit + 1e-9)
     if not 1 <= visits <= len(log.sources):
         raise InputError(f"the budget gives {visits:,} visits in {format_duration(unit)}")
@@ -332,8 +344,10 @@ def _asked_for(sources: list[str], logs: tuple[str, ...]) -> Any:
     return weights
 
 
-def _seen(file: str, importance: str | None, format_: str | None) -> RateTable | None:
-    """What visits tell of each rate; nothing where the file holds rates, not visits."""
+def _seen(
+    file: str, importance: str | None, format_: str | None
+) -> tuple[VisitLog, RateTable] | None:
+    """Visits and what they tell of each rate; nothing where the file holds rates, not visits."""
     from observant.estimation.rates import estimate_rates
     from observant.formats import read_batches
 
@@ -349,7 +363,7 @@ def _seen(file: str, importance: str | None, format_: str | None) -> RateTable |
             file=file,
         )
     log = read_log((file,), format_=format_, time_unit="s", skew=1.0, on_duplicate="error")
-    return estimate_rates(log, "pooled")
+    return log, estimate_rates(log, "pooled")
 
 
 def _solve_on_disk(
