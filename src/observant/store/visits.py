@@ -253,7 +253,7 @@ def _batch(rows: list[Row], names: dict[int, str] | None = None) -> pa.RecordBat
     columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * 9
     source, time, changed, modified, digest, magnitude, status, size, outcome = columns
     seen = [
-        code if (code is not None and 200 <= code < 400) != (word in _SAW_NOTHING) else fixed
+        code if code is not None and (200 <= code < 400) != (word in _SAW_NOTHING) else fixed
         for word, code in zip(outcome, status, strict=True)
         for fixed in [0 if word in _SAW_NOTHING else None]
     ]
