@@ -10,6 +10,9 @@ What is counted:
 
 - A *shape of a visit* is a class with three or more fields of `VISIT`; of a source, of `SOURCE`.
 - A *gerund* is a module or package whose last word ends in -ing.
+- A module name is *used twice* outside of families: the folders of `FAMILIES` hold a file for each
+  noun or kind that others have too (a command, a page, a figure, a format), and the names of
+  `ROLES` say what a module is to its package.
 - A *chain over two* is a class with two or more ancestors inside the package, one above the other.
 - *Unreached* is what `benchmarks.reach` finds: lines of code that lead from no command, page,
   route or public name.
@@ -39,6 +42,8 @@ ROOT = Path(__file__).parents[1]
 LONG_FUNCTION = 60
 SMALL = 5
 """Modules up to so many lines only hand on names."""
+FAMILIES = ("cli", "figures", "formats", "service", "store", "observer/sources", "papers")
+ROLES = {"base", "kernels", "table"}
 VISIT = {
     *("source", "time", "at", "started_at", "ended_at", "changed", "status", "digest"),
     *("magnitude", "last_modified", "outcome", "bytes", "error", "age", "validators"),
@@ -148,7 +153,12 @@ class House:
             path.parent.name if path.name == "__init__.py" else path.stem for path in self.modules
         ]
         gerunds = [str(p) for p, stem in zip(self.modules, stems, strict=True) if is_gerund(stem)]
-        shared = {stem: n for stem, n in Counter(stems).items() if n > 1}
+        lone = [
+            stem
+            for path, stem in zip(self.modules, stems, strict=True)
+            if stem not in ROLES and not path.as_posix().startswith(FAMILIES)
+        ]
+        shared = {stem: n for stem, n in Counter(lone).items() if n > 1}
         visits = [(p, n.name) for p, n in classes if len(fields(n) & VISIT) >= FEW]
         sources = [(p, n.name) for p, n in classes if len(fields(n) & SOURCE) >= FEW]
         chains = self.chains(classes)

@@ -37,7 +37,7 @@ def test_threads_are_waited_for():
 
 
 def test_nobody_waits_for_ever(monkeypatch):
-    monkeypatch.setattr("observant.testing.world._DEADLOCK", 0.05)
+    monkeypatch.setattr("observant.testing.stand_ins._DEADLOCK", 0.05)
     with pytest.raises(RuntimeError, match="deadlock"):
         in_simulated_time(asyncio.Event().wait())
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from observant.batch.rows import EVIDENCE_COLUMNS, Door, hashes_of, name_of
+from observant.batch.rows import EVIDENCE_COLUMNS, RowReader, hashes_of, name_of
 from observant.batch.streams import merge_sorted, read_stream, write_stream
 from observant.formats import read_batches
 from observant.visits import VisitLog
@@ -119,7 +119,7 @@ def spill_visits(
         return spill
     done = state["generations"][-1] if state["generations"] else {"file": 0, "read": 0}
     state["files"] = state["files"][: done["file"] + 1]
-    door = Door(reading, state["files"], state["columns"])
+    door = RowReader(reading, state["files"], state["columns"])
     wanted = (*EVIDENCE_COLUMNS, *([reading["group"]] if reading.get("group") else []))
     with _Generation(folder, by, rows_at_once) as generation:
         for number in range(done["file"], len(files)):

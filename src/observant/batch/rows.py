@@ -1,4 +1,4 @@
-"""The door of the visit log, for rows that are not kept in memory: checked, typed, handed on."""
+"""Rows of a visit log that are not kept in memory: checked, typed, handed on."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["EVIDENCE_COLUMNS", "Door", "hashes_of", "name_of"]
+__all__ = ["EVIDENCE_COLUMNS", "RowReader", "hashes_of", "name_of"]
 
 EVIDENCE_COLUMNS = tuple(name for name in COLUMNS if name not in {"magnitude", "bytes"})
 """Columns of the visit log that some estimator looks at."""
 
 
-class Door(LogReader):
-    """The door of the visit log; what came through is handed on instead of kept."""
+class RowReader(LogReader):
+    """Reads a visit log as `LogReader` does; rows are handed on instead of kept."""
 
     def __init__(
         self, reading: dict[str, Any], files: list[dict[str, Any]], columns: list[str]

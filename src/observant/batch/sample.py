@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.batch.memory import BYTES_PER_VISIT, parse_size
-from observant.batch.rows import EVIDENCE_COLUMNS, Door, hashes_of, name_of
+from observant.batch.rows import EVIDENCE_COLUMNS, RowReader, hashes_of, name_of
 from observant.estimation.priors import Prior
 from observant.formats import read_batches
 from observant.units import counted
@@ -97,7 +97,7 @@ def sample_visits(
         "group": group, "time_unit": time_unit, "skew": skew, "on_duplicate": on_duplicate,
     }  # fmt: skip
     kept = _Kept(max(parse_size(memory) // BYTES_PER_VISIT, 1), source)
-    door = Door(reading, [], [])
+    door = RowReader(reading, [], [])
     for file in files:
         door.begin(name_of(file))
         for batch in read_batches(file, (*EVIDENCE_COLUMNS, *([group] if group else [])), format):
@@ -165,7 +165,7 @@ class _Kept:
 class _SampleReader(LogReader):
     """Names the place of a row in the files it came from."""
 
-    def __init__(self, kept: _Kept, door: Door, reading: dict[str, Any]) -> None:
+    def __init__(self, kept: _Kept, door: RowReader, reading: dict[str, Any]) -> None:
         super().__init__(**{**reading, "group": "group" if reading.get("group") else None})
         self._kept, self._door = kept, door
 

@@ -73,7 +73,8 @@ def demo(pages: int, seconds: float, seed: int, directory: str, as_json: bool) -
     if not as_json:
         click.echo(
             f"{pages:,} pages on {world.hosts} hosts; {world.days:g} days in {seconds:g} seconds, "
-            f"over HTTP on loopback, into {file}."
+            f"over HTTP on loopback, into {file}.\n"
+            "Getting ready; the first run compiles its loops, which may take a minute ..."
         )
     from observant.observer.synthetic.trial import run_demo
 

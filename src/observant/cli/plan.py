@@ -50,7 +50,7 @@ _AHEAD = 500
 _SEEN = "planned on all that the visits tell of each rate, not on one number"
 
 
-@click.command("plan", short_help="Whom to visit how often, for a budget?")
+@click.command("plan", short_help="How often to visit each source, for a budget?")
 @click.argument("rates", metavar="RATES")
 @budget_option()
 @click.option(

@@ -232,7 +232,7 @@ class _Process(_Function):
 
 
 def not_negative(name: str, value: ArrayLike, *, finite: bool = False) -> Array:
-    """Check a quantity at the door. Not-a-number passes: it means that nothing is known."""
+    """Check a quantity. Not-a-number passes: it means that nothing is known."""
     try:
         values = np.asarray(in_days(value), float)
     except (TypeError, ValueError) as error:

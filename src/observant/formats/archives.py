@@ -21,7 +21,7 @@ _SCHEMES = {20: "sha1", 32: "sha256", 64: "sha512", 16: "md5"}
 
 
 class Archive:
-    """One of the formats of web archives, behind the door of all formats."""
+    """One of the formats of web archives."""
 
     def __init__(self, name: str) -> None:
         self._name = name

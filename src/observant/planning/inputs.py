@@ -1,4 +1,4 @@
-"""The door of `plan`: what was given is checked once and becomes a `Problem`."""
+"""The input of `plan`: checked once, and made a `Problem`."""
 
 from __future__ import annotations
 

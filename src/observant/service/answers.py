@@ -128,7 +128,7 @@ class SourceDetail(Answer, frozen=True, kw_only=True):
     in_force: dict[str, Any]
     """Those that hold: built in, defaults, tags and own, in this order."""
     why: str
-    """Why it is visited when it is."""
+    """When it is visited next, and why."""
     versions: int
     noise: Any
     last_modified: dt.datetime | None

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from observant.plugins import lazy
 
 if TYPE_CHECKING:
-    from observant.testing.visits import synthetic_visits
-    from observant.testing.world import (
+    from observant.testing.stand_ins import (
         ScriptedFetcher,
         SimulatedClock,
         in_simulated_time,
         memory_store,
         synthetic_web,
     )
+    from observant.testing.synthetic import synthetic_visits
 
 __all__ = [
     "ScriptedFetcher",
@@ -32,6 +32,6 @@ __all__ = [
 
 __getattr__, __dir__ = lazy(
     __name__,
-    {"synthetic_visits": "observant.testing.visits"}
-    | {name: "observant.testing.world" for name in __all__ if name != "synthetic_visits"},
+    {"synthetic_visits": "observant.testing.synthetic"}
+    | {name: "observant.testing.stand_ins" for name in __all__ if name != "synthetic_visits"},
 )

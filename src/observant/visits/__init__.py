@@ -1,4 +1,4 @@
-"""What did we see, and when? The visit log, checked once at the door."""
+"""What did we see, and when? The visit log, checked once."""
 
 from observant.visits.log import VisitLog
 from observant.visits.reader import LogReader

@@ -73,7 +73,7 @@ class VisitLog:
     groups: pa.Array | None = None
     """The group of each source (a host, a folder, a tag), if one was asked for."""
     notes: tuple[str, ...] = ()
-    """What was set aside at the door, in words."""
+    """What was set aside when it was made, in words."""
 
     @classmethod
     def from_columns(

@@ -1,4 +1,4 @@
-"""The door: rows come in batches and in any order, a checked `VisitLog` goes out."""
+"""The reader of visit logs: batches of rows in any order go in, a checked `VisitLog` comes out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why is a source visited when it is? Its price, index and constraints in one sentence."""
+"""When is a source visited next, and why? Its price, index and constraints in one sentence."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class CollectionSources:
         )
 
     def why(self, source: int | str) -> str:
-        """Why a source is visited when it is, in one sentence."""
+        """When a source is visited next, and why, in one sentence."""
         return why(self._in, self._in.find(source))
 
     def tags(self) -> list[TagItem]:
