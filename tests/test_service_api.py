@@ -1225,3 +1225,28 @@ def test_nothing_that_the_document_allows_or_forbids_makes_the_service_fail():
         check()
     made.close()
     assert tried > 100
+
+
+def test_the_population_tells_of_links_that_died():
+    """What a store logs of a gone source is a change; of the link it is the end."""
+    now = 1_800_000_000.0
+    with open_store(":memory:") as store:
+        store.sources.add([Source(name=name) for name in ("a", "b")], now=now)
+        for name, outcomes in (("a", "first same same same"), ("b", "first same gone same")):
+            for k, outcome in enumerate(outcomes.split()):
+                status = 404 if name == "b" and k >= 2 else 200
+                at = now - (10 - k) * 86_400
+                visit = Visit(
+                    source=name,
+                    started_at=at,
+                    ended_at=at,
+                    outcome=outcome,
+                    changed=None if k == 0 else outcome == "gone",
+                    status=status,
+                )
+                store.visits.record(visit, now=at)
+        collection = Collection(store, Config(), clock=lambda: now)
+        found = studies.population_study(collection, wait=60.0).value
+        collection.cache.close()
+    assert found.rot.died.sum() == 1
+    assert found.rot.sources == 2

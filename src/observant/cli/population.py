@@ -64,6 +64,8 @@ def population(
     log = read_within(visits, **reading)
     answer = fit_population(log, confidence=confidence)
     rot = turnover(log) if "status" in log.extras else None
+    if rot is not None and not rot.died.sum() and not rot.returned:
+        rot = None  # a log that never says 404 may have left out what is gone
     if plot is not None:
         from observant.figures import population_figure, save
 

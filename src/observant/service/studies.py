@@ -70,8 +70,13 @@ class PopulationAnswer:
     notes: tuple[str, ...]
 
 
-def population(log: VisitLog | None, sources: int) -> PopulationAnswer:
-    """Describe a collection of so many active sources by the log of all or some of them."""
+def population(
+    log: VisitLog | None, sources: int, answered: VisitLog | None = None
+) -> PopulationAnswer:
+    """Describe a collection of so many active sources by the log of all or some of them.
+
+    `answered` is the same log with the status that was answered, 404 where one was gone.
+    """
     from observant.estimation.population import fit_population, turnover
 
     if log is None or not len(log):
@@ -90,7 +95,7 @@ def population(log: VisitLog | None, sources: int) -> PopulationAnswer:
         fits=fits,
         hours=hours,
         hours_from=origin,
-        rot=turnover(log) if log.succeeded.any() and "status" in log.extras else None,
+        rot=turnover(answered) if answered is not None and answered.succeeded.any() else None,
         notes=tuple(notes),
     )
 
@@ -186,7 +191,9 @@ def population_study(collection: Context, *, wait: float = QUICK) -> Cached[Popu
     """Ages, lifetimes, rates and hours of the whole collection."""
 
     def make() -> PopulationAnswer:
-        return population(_sample(collection), collection.beliefs().total)
+        ids = collection.store.sources.columns(_SAMPLE).id.tolist()
+        answered = collection.store.visits.log_of(ids, raw=True)
+        return population(_sample(collection), collection.beliefs().total, answered)
 
     return collection.cache.get("population", make, max_age=_HOUR, wait=wait, heavy=True)
 

@@ -129,10 +129,13 @@ class Visits:
             reader.add(batch)
         return reader.finish()
 
-    def log_of(self, ids: Sequence[int], *, most: int = 400_000) -> VisitLog | None:
+    def log_of(
+        self, ids: Sequence[int], *, most: int = 400_000, raw: bool = False
+    ) -> VisitLog | None:
         """The visits of these sources (by their numbers) as a log; None if there are none.
 
-        Reading ends with the source at which there are `most` visits.
+        Reading ends with the source at which there are `most` visits. With `raw`, visits that found
+        a source gone have the status that was answered.
         """
         from observant.visits import LogReader
 
@@ -145,7 +148,7 @@ class Visits:
 
             rows = self._engine.read(work)
             if rows:
-                reader.add(_batch(rows))
+                reader.add(_batch(rows, raw=raw))
             read += len(rows)
             if read >= most:
                 break
@@ -240,23 +243,30 @@ _VISIT = Columns(
 )
 
 
-def _batch(rows: list[Row], names: dict[int, str] | None = None) -> pa.RecordBatch:
+def _batch(
+    rows: list[Row], names: dict[int, str] | None = None, *, raw: bool = False
+) -> pa.RecordBatch:
     """Columns of the visit log; `names` if the rows tell sources by their numbers.
 
     In a log the status says whether the source was seen. A visit that observed nothing because
     there was no answer, or although there was one (the selection found nothing, a change waits to
     be confirmed), has status 0, so that every reader takes it for a failed one. One that found the
-    source gone did observe that, and has none; `outcome` says what it was.
+    source gone did observe that, and has none; `outcome` says what it was. `raw` leaves the
+    status as it was answered, 404 and all.
     """
     import pyarrow as pa
 
     columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * 9
     source, time, changed, modified, digest, magnitude, status, size, outcome = columns
-    seen = [
-        code if code is not None and (200 <= code < 400) != (word in _SAW_NOTHING) else fixed
-        for word, code in zip(outcome, status, strict=True)
-        for fixed in [0 if word in _SAW_NOTHING else None]
-    ]
+    seen = (
+        list(status)
+        if raw
+        else [
+            code if code is not None and (200 <= code < 400) != (word in _SAW_NOTHING) else fixed
+            for word, code in zip(outcome, status, strict=True)
+            for fixed in [0 if word in _SAW_NOTHING else None]
+        ]
+    )
     instant = pa.timestamp("us", "UTC")
     return pa.RecordBatch.from_pydict(
         {
