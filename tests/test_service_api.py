@@ -194,7 +194,7 @@ def test_too_many_visits_asked_for_at_once_are_turned_away_at_once(fresh, monkey
         assert go_on.wait(PATIENCE)
         raise TimeoutError
 
-    monkeypatch.setattr(sources.Sources, "_look", visit)
+    monkeypatch.setattr(sources.CollectionSources, "_look", visit)
     with fresh.client("write") as client, ThreadPoolExecutor(4) as people:
         made = client.post("/api/v1/sources", json={"url": "https://example.org/"}).json()
         path = f"/api/v1/sources/{made['source']['id']}/check"

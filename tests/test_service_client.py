@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from observant.cli.serve import token, user
+from observant.cli.access import access
 from observant.cli.settings import settings
 from observant.errors import InputError, ServiceError
 from observant.observer.config import Config
@@ -311,14 +311,12 @@ def test_what_was_entered_goes_out_and_in_by_the_command_line(tmp_path):
     changed = command("change", "--budget", "77/day", "--store", place, "--json")
     assert json.loads(changed.output)["budget_per_day"] == 77
     assert "77/day  (kept)" in command("show", "--store", place).output
-    assert command("store", "export", file, "--store", place).exit_code == 0
+    assert command("export", file, "--store", place).exit_code == 0
     assert stat.S_IMODE(pathlib.Path(file).stat().st_mode) == 0o600
-    assert isinstance(command("store", "export", file, "--store", place).exception, InputError)
+    assert isinstance(command("export", file, "--store", place).exception, InputError)
     for expected in ("1 added, 0 changed, 0 as", "0 added, 0 changed, 1 as"):
         assert expected in command("import", file, "--store", other).output
-    assert (
-        command("store", "export", "-", "--store", other).output == pathlib.Path(file).read_text()
-    )
+    assert command("export", "-", "--store", other).output == pathlib.Path(file).read_text()
     forgotten = command("change", "--forget", "--store", other, "--json")
     assert json.loads(forgotten.output)["kept"] == []
     pathlib.Path(file).write_text('{"sources": 7}')
@@ -371,23 +369,23 @@ def test_serve_and_its_accounts_and_tokens_from_the_command_line(tmp_path):
         assert told["name"] == "owner"
         client = Client(told["address"])
         assert client.sign_in("owner", told["password"]).role == "owner"
-        secret = command(token, "create", "robot", "--scope", "write").strip()
+        secret = command(access, "token", "robot", "--scope", "write").strip()
         assert Client(told["address"], secret).add_source("https://x.invalid/").new
-        listed = json.loads(command(token, "list", "--json"))
+        listed = json.loads(command(access, "tokens", "--json"))
         assert [row["name"] for row in listed] == ["robot"]
-        command(token, "revoke", str(listed[0]["id"]))
+        command(access, "revoke", str(listed[0]["id"]))
         with pytest.raises(ServiceError):
             Client(told["address"], secret).tags()
-        command(user, "add", "ada", "--role", "editor", typed="a long password\n")
+        command(access, "add", "ada", "--role", "editor", typed="a long password\n")
         assert client.sign_in("ada", "a long password").role == "editor"
-        command(user, "password", "ada", typed="another password\n")
+        command(access, "password", "ada", typed="another password\n")
         with pytest.raises(ServiceError):
             client.sign_in("ada", "a long password")
-        assert [row["name"] for row in json.loads(command(user, "list", "--json"))] == [
+        assert [row["name"] for row in json.loads(command(access, "list", "--json"))] == [
             "ada",
             "owner",
         ]
-        command(user, "remove", "ada")
+        command(access, "remove", "ada")
     finally:
         server.send_signal(signal.SIGINT)
         assert server.wait(PATIENCE) == 0

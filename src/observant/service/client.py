@@ -180,8 +180,8 @@ class Client:
 
     # -- notifications ------------------------------------------------------------------------
 
-    subscriptions = _op("GET /subscriptions", list[a.SubscriptionItem],
-        doc="Who is told of what.")
+    subscriptions = _op("GET /subscriptions", list[a.SubscriptionItem], query="owner",
+        doc="Who is told of what, everybody or one owner.")
     subscribe = _op("POST /subscriptions", a.NewSubscription, body="name channel",
         doc="Tell somebody: filter, subject, template, digest, quiet, timezone, secret.")
     subscription = _op("GET /subscriptions/{subscription}", a.SubscriptionItem,
