@@ -1,4 +1,7 @@
-"""Compiled loops of `grouping`: hashing ids, and sorting rows by source and time.
+"""Compiled loops of `order`: hashing ids, and sorting rows by source and time.
+
+Why not Arrow's `dictionary_encode`: for 3 million ids of 300,000 sources in batches of 262,144 rows
+and random order it takes 0.78 s of CPU with `unify_dictionaries`, and this takes 0.25 s.
 
 Import this only where it is used: numba takes a second to load.
 """
