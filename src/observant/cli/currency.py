@@ -125,7 +125,6 @@ def currency(
       observant currency --rates rates.parquet --period 1mo --grace 1w
       observant currency --weibull 1.4 152.2d --grace 1d --target 0.95 --pages 8e8 --page-size 12kB
       observant currency --rates rates.parquet --risk 5% -o times-to-live.csv
-      observant currency --rate 1/day --period 1d --ask 95%
 
     The first is one source that changes every three days or so, visited every ten, two days late
     allowed. The second is a collection that is visited once a month. The third asks how often the

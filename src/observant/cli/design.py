@@ -86,9 +86,7 @@ def design(
     I visit 10 times, every 10 days. Is that good enough?
       observant study design --rate 1/7d --visits 10 --period 10d --precision 35%
 
-    \b
-    The server sends Last-Modified. What do I gain?
-      observant study design --rate 1/7d --visits 10 --dated
+    --dated says what dates of modification add.
 
     \b
     It changed at the first four visits. Was my guess wrong, shall I look more often?

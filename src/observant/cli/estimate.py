@@ -129,7 +129,6 @@ def estimate(
       observant estimate visits.csv
       observant estimate crawl-*.parquet --method pooled --group host -o rates.parquet
       observant estimate visits.csv --prior gamma:2,1/7d --point map
-      observant estimate - --format jsonl -o rates.parquet < visits.jsonl
       observant estimate crawl.parquet --engine disk --memory 4GB -o rates.parquet
 
     \b

@@ -160,10 +160,8 @@ def trend(
     Examples:
       observant study trend updates.csv
       observant study trend visits.csv --source https://example.org/ --plot trend.svg
-      observant study trend visits.csv --source https://example.org/ --window 2026-01 --json
       observant study trend visits.csv --window '*-01' --season weekday
       observant study trend updates.csv --forecast 1
-      observant study trend updates.csv --duane --plot duane.svg
     """
     from observant.formats import format_of
 
