@@ -520,8 +520,10 @@ def test_gone_and_back_are_changes_after_export_too(store, tmp_path):
         store.visits.export(tmp_path / name)
         log = read_visits(tmp_path / name)
         assert np.count_nonzero(log.changed == 1) == 14 == store.sources.get("a").changes
-        assert np.count_nonzero(log.changed == 0) == 7
-        assert np.count_nonzero(~log.succeeded) == 7
+        # Visits that found it still gone, and those that failed, observe nothing.
+        assert np.count_nonzero(log.changed == 0) == 0
+        assert np.count_nonzero(~log.succeeded) == 14
+        assert log.extras["status"].to_pylist()[1] == 404
         assert estimate_rates(log, "naive").changes.tolist() == [14]
 
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from observant.errors import InputError, ObservantError, VisitLogError
+from observant.estimation.evidence import CHANGED, Evidence
 from observant.times import MICROSECONDS_PER_DAY
 from observant.visits import LogReader, VisitLog
 from observant.visits.columns import MISSING
@@ -355,6 +356,21 @@ def test_a_failed_visit_observes_nothing_and_the_gap_runs_on(status):
     assert log.changed.tolist() == [-1, -1, 0, -1, 1]
     assert log.succeeded.tolist() == [True, False, True, False, True]
     assert log.time.tolist() == [day * DAY for day in range(5)]  # the visit itself is kept
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_a_source_that_is_gone_has_changed_if_the_log_says_so(status):
+    log = visits(
+        (0, status, True, None, None),  # nothing is gone that was never there
+        (1, 200, None, b"A", None),
+        (2, status, True, None, None),
+        (3, status, False, None, None),  # still: says nothing
+        (4, 200, True, b"A", None),
+        (5, 500, True, None, None),
+    )
+    assert log.changed.tolist() == [-1, -1, 1, -1, 1, -1]
+    assert log.succeeded.tolist() == [False, True, True, False, True, False]
+    assert Evidence.from_log(log).kind.tolist() == [CHANGED, CHANGED]
 
 
 @pytest.mark.parametrize("status", [200, 204, 301, 304, 399, None])

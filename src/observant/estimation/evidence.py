@@ -171,7 +171,8 @@ def successful_visits(
     rows = np.arange(start, stop)
     status = log.extras.get("status")
     if status is not None:
-        rows = rows[succeeded(numbers_in(status.slice(start, stop - start), 200))]
+        told = numbers_in(status.slice(start, stop - start), 200)
+        rows = rows[succeeded(told, log.changed[start:stop])]
     owner = np.searchsorted(log.offsets[first : last + 1], rows, side="right") - 1
     is_first = np.ones(len(rows), bool)
     is_first[1:] = owner[1:] != owner[:-1]

@@ -248,25 +248,19 @@ def _batch(
 ) -> pa.RecordBatch:
     """Columns of the visit log; `names` if the rows tell sources by their numbers.
 
-    In a log the status says whether the source was seen. A visit that observed nothing because
-    there was no answer, or although there was one (the selection found nothing, a change waits to
-    be confirmed), has status 0, so that every reader takes it for a failed one. One that found the
-    source gone did observe that, and has none; `outcome` says what it was. `raw` leaves the
-    status as it was answered, 404 and all.
+    A visit that observed nothing because there was no answer, or although there was one (the
+    selection found nothing, a change waits to be confirmed), has status 0, so that every reader
+    takes it for a failed one. One that found the source gone is a change with a 404 or 410. `raw`
+    leaves every status as it was answered.
     """
     import pyarrow as pa
 
     columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * 9
     source, time, changed, modified, digest, magnitude, status, size, outcome = columns
-    seen = (
-        list(status)
-        if raw
-        else [
-            code if code is not None and (200 <= code < 400) != (word in _SAW_NOTHING) else fixed
-            for word, code in zip(outcome, status, strict=True)
-            for fixed in [0 if word in _SAW_NOTHING else None]
-        ]
-    )
+    seen = [
+        0 if not raw and word in _SAW_NOTHING and (code is None or 200 <= code < 400) else code
+        for word, code in zip(outcome, status, strict=True)
+    ]
     instant = pa.timestamp("us", "UTC")
     return pa.RecordBatch.from_pydict(
         {

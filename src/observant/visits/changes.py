@@ -30,7 +30,8 @@ def compare_visits(
 ) -> list[str]:
     """Complete `changed` in place and return what is worth a note.
 
-    A failed visit observes nothing. A first visit has nothing to be compared with. Elsewhere, in
+    A failed visit observes nothing, but for one that the log calls a change and that found the
+    source gone (404, 410). A first visit has nothing to be compared with. Elsewhere, in
     this order: what the log says; 304 Not Modified; two digests that are equal or not; a date of
     modification after the last successful visit, or not. Content that goes from A to B and back
     to A is a change each time a visit sees it; between visits it stays hidden, as it must.
@@ -46,7 +47,8 @@ def compare_visits(
         start, stop = int(offsets[first]), int(offsets[last])
         seen = np.arange(start, stop)
         if outcome is not None:
-            good = succeeded(outcome[start:stop])
+            good = succeeded(outcome[start:stop], changed[start:stop])
+            good &= succeeded(outcome[start:stop]) | ~_first_seen(offsets, seen, good)
             failed = seen[~good]
             given_to_failed += int(np.count_nonzero(changed[failed] >= 0))
             changed[failed] = -1
@@ -94,6 +96,18 @@ def compare_visits(
             )
         )
     return notes
+
+
+def _first_seen(
+    offsets: NDArray[np.int64], rows: NDArray[np.int64], good: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which rows are the first good one of their source: nothing is gone that was never there."""
+    source = np.searchsorted(offsets, rows[good], side="right")
+    first = np.ones(len(source), bool)
+    first[1:] = source[1:] != source[:-1]
+    answer = np.zeros(len(rows), bool)
+    answer[np.flatnonzero(good)[first]] = True
+    return answer
 
 
 def _by_date(

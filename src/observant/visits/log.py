@@ -177,9 +177,13 @@ class VisitLog:
 
     @property
     def succeeded(self) -> NDArray[np.bool_]:
-        """Which visits saw the source: no status, or one from 200 to 399. The rest failed."""
+        """Which visits saw the source: no status, or one from 200 to 399; or saw that it is gone
+        (`succeeded`). The rest failed.
+        """
         status = self.extras.get("status")
-        return np.ones(len(self), bool) if status is None else succeeded(numbers_in(status, 200))
+        if status is None:
+            return np.ones(len(self), bool)
+        return succeeded(numbers_in(status, 200), self.changed)
 
     def select(self, sources: ArrayLike) -> VisitLog:
         """Return the log of some sources, given by their ids or by a Boolean mask.
@@ -268,9 +272,18 @@ class VisitLog:
         )
 
 
-def succeeded(status: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which outcomes are visits that saw the source (304 Not Modified among them)."""
-    return (status >= 200) & (status < 400)
+GONE = (404, 410)
+
+
+def succeeded(
+    status: NDArray[np.int64], changed: NDArray[np.int8] | None = None
+) -> NDArray[np.bool_]:
+    """Which visits saw the source (304 Not Modified among them).
+
+    A 404 or 410 that the log calls a change saw it too: that it had disappeared.
+    """
+    good = (status >= 200) & (status < 400)
+    return good if changed is None else good | (np.isin(status, GONE) & (changed == 1))
 
 
 def require_log(log: Any) -> None:

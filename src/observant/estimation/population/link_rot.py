@@ -123,7 +123,8 @@ def turnover(log: VisitLog) -> Turnover:
     if status is None:
         raise InputError("births and deaths need the column status: 404 or 410 is a source gone")
     code = numbers_in(status, 200)
-    good, gone = log.succeeded, np.isin(code, MISSING_STATUS)
+    gone = np.isin(code, MISSING_STATUS)
+    good = log.succeeded & ~gone
     owner = np.searchsorted(log.offsets, np.arange(len(log)), side="right") - 1
     time = log.time / MICROSECONDS_PER_DAY
     many = len(log.sources)
