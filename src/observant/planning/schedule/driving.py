@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 """The scheduler over recorded updates, one visit a slot. Compiled; the same kernels as live."""
 
 import math
@@ -7,19 +7,12 @@ import math
 import numba
 
 from observant.planning.schedule.dispatch import due, visited
-from observant.planning.schedule.heaps import first
 from observant.planning.schedule.keys import chance
 
 __all__ = ["drive"]
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 _FAILURE = 7  # a stream of chance of its own
-
-
-@jit
-def next_key(heaps, clock):
-    which = first(heaps, clock)
-    return heaps[which, 0].key if which >= 0 else math.inf
 
 
 @jit
@@ -50,11 +43,10 @@ def drive(
     paid = 0
     for slot in range(begin, stop):
         now = start + (slot + 0.5) / budget
-        # Every slot pays for one visit. Who is due and must wait for the next slot is starved.
+        # Every slot pays for one visit.
         clocks[0].savings = clocks[0].burst
         if due(sources, heaps, hosts, clocks, known, now, out) == 0:
             continue
-        clocks[0].starved = 1 if next_key(heaps, clocks[0]) <= now else 0
         i = out[0]
         who[paid], when[paid] = i, now
         number = sources[i].visits + sources[i].failures
