@@ -614,7 +614,7 @@ def test_the_audit_of_a_query_whose_results_carry_dates(tmp_path):
         assert answer.exit_code == 0, answer.output
         both = CliRunner().invoke(audit, ["x.csv", "--query", "q"])
         assert both.exit_code == 2
-        assert "either a file of claims, or --query NAME" in both.output
+        assert "either files of claims, --query NAME" in both.output
     alpha = json.loads(answer.output)["currency"][0]["alpha"]
     assert abs(alpha - (1 - np.exp(-3)) / 3) < 4 * 0.023
 
