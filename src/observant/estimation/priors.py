@@ -284,10 +284,10 @@ def shrink_to_parent(
 
     Each group ends when it has settled, so that its answer does not depend on the others.
     """
-    low, high = _seen(likelihood)
-    part = _bumps(parent.rates[low : high + 1], SMOOTHNESS)
+    seen = np.flatnonzero(parent.weights > 2 * _FLOOR * first_prior())  # where the parent's lie
+    part = _bumps(parent.rates[seen[0] : seen[-1] + 1], SMOOTHNESS)
     bumps = np.zeros((len(part), len(parent.rates)))
-    bumps[:, low : high + 1] = part
+    bumps[:, seen[0] : seen[-1] + 1] = part
     order = np.argsort(group, kind="stable")
     begins = np.searchsorted(group[order], np.arange(groups))
     under = np.column_stack([likelihood @ parent.weights, likelihood @ bumps.T])[order]
