@@ -65,10 +65,6 @@ def due(sources, heaps, hosts, clocks, known, now, out):
             which = PRICED  # nobody is due; only these may come early
         i = heaps[which, 0].source
         source = sources[i]
-        if clock.savings < min(source.cost, clock.burst) * (1 - 1e-12):
-            if found > 0:  # whoever is due as well must wait
-                clock.starved = 1 if source.key <= now else 0
-            break
         own = own_price(source, hosts, clock)
         slack = PRICE_SLACK * own if clock.learning else 0.0
         moved = abs(source.priced - own) > slack
@@ -85,8 +81,9 @@ def due(sources, heaps, hosts, clocks, known, now, out):
                 break
             i = better(sources, hosts, clock, known, i, now)
             source = sources[i]
-            if clock.savings < min(source.cost, clock.burst) * (1 - 1e-12):
-                break
+        if clock.savings < min(source.cost, clock.burst) * (1 - 1e-12):
+            clock.starved = 1
+            break
         queued = source.why == POLITE
         if source.host >= 0 and hosts[source.host].free > now:
             wait_for_host(sources, heaps, hosts, clock, i)
@@ -107,7 +104,7 @@ def due(sources, heaps, hosts, clocks, known, now, out):
         found += 1
         mended = 0
         mend_another(sources, heaps, hosts, clock, known)
-    else:  # the same where `out` is full
+    else:  # `out` is full: whoever is due as well must wait
         which = first(heaps, clock)
         clock.starved = 1 if which >= 0 and heaps[which, 0].key <= now else 0
     return found
