@@ -108,6 +108,6 @@ def test_help_holds_examples_that_run():
     examples = [
         line.split()[3:] for line in text.splitlines() if "observant study design --" in line
     ]
-    assert len(examples) == 5
+    assert len(examples) == 4
     for example in examples:
         assert run(*example).exit_code == 0

@@ -26,6 +26,7 @@ from observant.planning.objectives import (
     PosteriorMean,
     RenewalObjective,
 )
+from observant.planning.objectives.composite import CompositeObjective
 from observant.planning.rivals import ALLOCATIONS
 from observant.processes import NON_STATIONARY, STATIONARY, Exponential, Process, examples
 from observant.simulation import Estimating, named, names, replay, world_of
@@ -218,6 +219,9 @@ def specimen(kind):
         return RenewalObjective(Exponential(0.4), count=len(RATES))
     if kind is PosteriorMean:
         return PosteriorMean("freshness", RATES, np.eye(3) * 0.7 + 0.1)
+    if kind is CompositeObjective:
+        clock = RenewalObjective(Exponential(0.4), count=1)
+        return CompositeObjective([([0, 2], OBJECTIVES["freshness"](RATES[[0, 2]])), ([1], clock)])
     return kind(RATES)
 
 

@@ -48,7 +48,7 @@ def test_no_command_writes_what_a_terminal_obeys(tmp_path):
         ("list", "--json"),
         ("show", page),
         ("show", page, "--json"),
-        ("notifications",),
+        ("notify", "log"),
     ):
         told += observant(*words, cwd=tmp_path)
     told += observant("show", f"no such {HOSTILE}", cwd=tmp_path, code=2)

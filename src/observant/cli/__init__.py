@@ -92,6 +92,8 @@ OLD = {
     "token create": "access token",
     "token list": "access tokens",
     "token revoke": "access revoke",
+    **dict.fromkeys(("subscriptions", "notifications"), "notify"),
+    **dict.fromkeys(("user", "token"), "access"),
 }
 """Spellings of 0.1, and what they are now. They go with the next release."""
 
@@ -110,7 +112,7 @@ class _Commands(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        for words in (args[:1], args[:2]):
+        for words in (args[:2], args[:1]):
             if new := OLD.get(" ".join(words)):
                 click.echo(f"`observant {' '.join(words)}` is `observant {new}` now.", err=True)
                 args = [*new.split(), *args[len(words) :]]
