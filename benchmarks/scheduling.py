@@ -3,15 +3,23 @@
     python -m benchmarks.scheduling
 
 A decision is one `due` that names a source and one `visited` that reports it. The budget is one
-visit per source and day. Point rates, then rates learned on a grid.
+visit per source and day. Point rates, then rates learned on a grid. Then what the schedule of an
+observer weighs with a million sources, and for how long a step blocks its loop while 100,000 are
+taken up.
 """
 
+import gc
 import time
+from pathlib import Path
 
 import numpy as np
 
 from observant.estimation.priors import Prior
+from observant.observer.schedule import Planned, Schedule
 from observant.planning.schedule import Scheduler
+
+AT_ONCE = 2_000
+"""Sources that an observer adds before it gives way."""
 
 
 def prepared(sources, *, learned=False, seed=0):
@@ -70,6 +78,50 @@ def main(*, most=1_000_000):
                 f" {ready:.1f} s to add them",
                 flush=True,
             )
+    print("schedule of an observer:")
+    for sources in (100_000, 1_000_000):
+        if sources <= most:
+            take_up(sources)
+
+
+def resident():
+    """Bytes of memory of this process; 0 where the system does not tell."""
+    try:
+        words = Path("/proc/self/status").read_text("ascii").split("VmRSS:")[1].split()
+    except (OSError, IndexError):
+        return 0
+    return 1024 * int(words[0])
+
+
+def take_up(sources):
+    """Add sources as an observer does, some at a time; print weight, time and longest step."""
+    schedule = Schedule(float(sources), start=0.0)
+    planned = [
+        Planned(f"https://host{k % 1000}.example/{k // 1000 % 7}/{k}", f"host{k % 1000}.example")
+        for k in range(sources)
+    ]
+    gc.collect()
+    before, longest, steps, began = resident(), 0.0, 0, time.perf_counter()
+
+    def stepped(since):
+        nonlocal longest, steps
+        longest, steps = max(longest, time.perf_counter() - since), steps + 1
+        return time.perf_counter()
+
+    for some in range(0, sources, AT_ONCE):
+        now = time.perf_counter()
+        schedule.place(planned[some : some + AT_ONCE])
+        stepped(now)
+    now = time.perf_counter()
+    for _ in schedule.settling():
+        now = stepped(now)
+    stepped(now)
+    print(
+        f"  {sources:9,} sources: {(resident() - before) / sources:.0f} bytes a source;"
+        f" {time.perf_counter() - began:.1f} s in {steps} steps, "
+        f"the longest {1000 * longest:.0f} ms",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
