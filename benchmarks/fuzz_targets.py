@@ -290,7 +290,10 @@ def kinds_of_sources():
     around = Surroundings(None, time=lambda: NOW)
     queries = {"query": {"items": "li", "link": "a"}}
     for kind in kinds():
-        module, _, attribute = kinds()[kind].partition(":")
+        home = kinds()[kind]
+        if not isinstance(home, str):  # somebody has registered a class of their own
+            continue
+        module, _, attribute = home.partition(":")
         if not issubclass(getattr(importlib.import_module(module), attribute), HttpSource):
             continue
         settings = SourceSettings(query=queries.get(kind, {}))

@@ -96,7 +96,8 @@ def expected_changes(columns, skew=DAY):
         status, digest, date = row.get("status"), row.get("digest"), row.get("last_modified")
         if date is not None and date > row["time"] + skew:
             date = row["last_modified"] = None
-        if status is not None and not 200 <= status < 400:
+        gone = status in {404, 410} and row.get("changed") and last is not None
+        if status is not None and not 200 <= status < 400 and not gone:
             answers.append(-1)
             continue
         answer = row.get("changed")

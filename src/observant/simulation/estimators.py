@@ -144,7 +144,7 @@ def compare_estimators(
     improved       -2.3 %        ×1.33        96.5 %    2.7 %
     mle            +3.6 %        ×1.30        96.5 %    3.2 %
     bias-reduced   -0.8 %        ×1.32        96.5 %    2.7 %
-    pooled         -4.5 %        ×1.17        99.8 %    0.0 %
+    pooled         -2.6 %        ×1.23        98.8 %    0.0 %
     """
     if not len(methods):
         raise InputError("give one estimator or more")

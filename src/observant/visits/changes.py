@@ -47,8 +47,9 @@ def compare_visits(
         start, stop = int(offsets[first]), int(offsets[last])
         seen = np.arange(start, stop)
         if outcome is not None:
-            good = succeeded(outcome[start:stop], changed[start:stop])
-            good &= succeeded(outcome[start:stop]) | ~_first_seen(offsets, seen, good)
+            good = succeeded(outcome[start:stop])
+            gone = succeeded(outcome[start:stop], changed[start:stop]) & ~good
+            good |= gone & _seen_before(offsets, seen, good)
             failed = seen[~good]
             given_to_failed += int(np.count_nonzero(changed[failed] >= 0))
             changed[failed] = -1
@@ -98,16 +99,13 @@ def compare_visits(
     return notes
 
 
-def _first_seen(
+def _seen_before(
     offsets: NDArray[np.int64], rows: NDArray[np.int64], good: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Which rows are the first good one of their source: nothing is gone that was never there."""
-    source = np.searchsorted(offsets, rows[good], side="right")
-    first = np.ones(len(source), bool)
-    first[1:] = source[1:] != source[:-1]
-    answer = np.zeros(len(rows), bool)
-    answer[np.flatnonzero(good)[first]] = True
-    return answer
+    """Which rows have a good one of their source before them: only what was there can be gone."""
+    first = offsets[np.searchsorted(offsets, rows, side="right") - 1] - rows[0]
+    before = np.concatenate([[0], np.cumsum(good)])
+    return np.asarray(before[:-1] > before[first])
 
 
 def _by_date(
