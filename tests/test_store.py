@@ -706,7 +706,7 @@ def test_a_commit_with_an_expired_or_foreign_fence_is_refused(store):
 @pytest.mark.slow
 def test_several_processes_never_hold_the_same_shard(place):
     open_store(place).close()
-    workers = [start_worker("lease", place, f"observer {i}", "1.5") for i in range(3)]
+    workers = [start_worker("lease", place, f"observer {i}", "4") for i in range(3)]
     told = {}
     for i, worker in enumerate(workers):
         output, _ = worker.communicate(timeout=PATIENCE)
