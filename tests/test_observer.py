@@ -24,6 +24,7 @@ from observant.observer.honesty import Audits
 from observant.observer.loop import Observer, touch
 from observant.observer.program import add_sources, describe, pages_of_sitemap, take_up_config
 from observant.observer.schedule import warm_up
+from observant.observer.settings import SettingsChanges, keep
 from observant.observer.sources import Surroundings, make_source
 from observant.observer.sources.sitemap import read_sitemap
 from observant.observer.synthetic.trial import run_demo
@@ -501,6 +502,36 @@ def test_an_outage_is_no_change_and_costs_no_schedule(tmp_path):
         # until the last one had its turn, no other had many.
         assert max(again.values()) <= 10
         assert not any(visit.changed for visit in store.visits.list(limit=100_000))
+
+
+def test_the_store_hears_when_a_budget_moves_due_times():
+    """There and back: after the second change the times are those of the first budget again."""
+    names = [f"row {k}" for k in range(20)]
+    slow, fast = "20/day", "20000/day"
+
+    async def main():
+        clock = AcceleratedClock(speed=1_000.0, ticks=asyncio.get_running_loop().time, start=1.7e9)
+        with open_store(":memory:", clock=clock.time) as store:
+            config = Config(budget="2/s", host_delay=0, spot_checks=0)
+            add_sources(store, config, [describe(n, kind="callable", host=n) for n in names])
+            functions = dict.fromkeys(names, lambda _previous: "page")
+            await Observer(store, config, clock=clock, functions=functions).run(visits=20)
+            config = Config(budget=slow, host_delay=0, spot_checks=0)
+            await Observer(store, config, clock=clock, functions=functions).run(seconds=1.0)
+            observer = Observer(store, config, clock=clock, functions=functions)
+            await observer._begin()
+            soon = []
+            for budget in (fast, slow):
+                keep(store, config, SettingsChanges(budget=budget))
+                await observer._refresh()
+                due = {row.name: row.due_at for row in store.sources.list(limit=100).sources}
+                planned = {name: observer.schedule.due_at(name) for name in names}
+                assert due == pytest.approx(planned, abs=60.0)
+                soon.append(sum(at < clock.time() + 600 for at in due.values()))
+            await observer._finish()
+            return soon
+
+    assert in_simulated_time(main()) == [20, 0]
 
 
 def test_active_hours_are_kept():

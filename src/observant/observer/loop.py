@@ -489,6 +489,8 @@ class Observer(Watching):
                 self._forget(name)
             return
         watched.standing = standing
+        if isinstance(entry.due_at, float):
+            watched.due_at = entry.due_at
         self._count(visit)
         if watched.row.kind == "query" and visit.outcome != "failed":
             await self._follow_members(watched)

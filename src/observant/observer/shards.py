@@ -79,6 +79,8 @@ class Watched:
     text: str | None = None
     """The version before, while a visit is under way."""
     standing: Standing = field(default_factory=Standing)
+    due_at: float | None = None
+    """When it is due, as the store has it."""
 
     def begins_anew(self, visit: Visit) -> bool:
         """Whether what earlier visits said counts no more: for the rate, for charts, for exports.
@@ -283,13 +285,15 @@ class Watching:
 
     async def _tell_due_times(self) -> None:
         """Write down when sources are due, where another budget or prior has moved that."""
-        seen = [w.row for w in self._watched.values() if w.row.good_at is not None]
-        due = [(row, self.schedule.due_at(row.name)) for row in seen if row.name in self.schedule]
-        moved = [(row.name, at) for row, at in due if abs(at - (row.due_at or 0.0)) > _MOVED]
-        for some in range(0, len(moved), _AT_ONCE):  # visits are recorded in between
-            await self.patience.call(
-                self.store.sources.set_due, dict(moved[some : some + _AT_ONCE])
-            )
+        moved = {}
+        for name, watched in self._watched.items():
+            if watched.standing.good_at is not None and name in self.schedule:
+                at = self.schedule.due_at(name)
+                if abs(at - (watched.due_at or 0.0)) > _MOVED:
+                    moved[name] = watched.due_at = at
+        told = list(moved.items())
+        for some in range(0, len(told), _AT_ONCE):  # visits are recorded in between
+            await self.patience.call(self.store.sources.set_due, dict(told[some : some + _AT_ONCE]))
 
     def _wish(self, row: StoredSource) -> float:
         """Days after which somebody wants this source to be visited again."""
@@ -338,7 +342,12 @@ class Watching:
                 continue
             settings, hours, limits = read[alike]
             self._watched[row.name] = Watched(
-                row, settings, hours, standing=Standing.of(row), refused=refused.get(alike)
+                row,
+                settings,
+                hours,
+                standing=Standing.of(row),
+                due_at=row.due_at,
+                refused=refused.get(alike),
             )
             self._watched[row.name].wish = wish = self._wish(row)
             if wish < limits["max_period"]:
