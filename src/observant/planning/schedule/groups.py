@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Groups", "longer"]
+__all__ = ["Groups", "lengthen"]
 
 _LEAST = 3
 """Sources that make a group."""
@@ -33,9 +33,9 @@ class Groups:
         self.bins: int = siblings.BINS
         self.shared = np.zeros(1, siblings.SHARED)
         self.parent = np.full(1, -1)
-        self.found = np.zeros((1, siblings.BINS))
+        self.found = np.zeros((1, siblings.BINS), np.float32)
         self.expected = self.found.copy()
-        self.activity = np.ones((1, siblings.BLEND + 1, siblings.BINS))
+        self.activity = np.ones((1, siblings.BLEND + 1, siblings.BINS), np.float32)
         self.shown = np.zeros_like(self.activity)
         self.node_of: dict[str, int] = {}
         self.members: Counter[str] = Counter()
@@ -88,8 +88,8 @@ class Groups:
     def _grow(self, parents: list[int]) -> None:
         used, more = len(self.parent), len(parents)
         self.parent = np.array(parents)
-        self.found, self.expected = longer(self.found, more), longer(self.expected, more)
-        self.activity, self.shown = longer(self.activity, more), longer(self.shown, more)
+        for array in (self.found, self.expected, self.activity, self.shown):
+            lengthen(array, more)
         self.activity[used:] = 1.0
         self.shared["nodes"] = more
         self.shared["due"] = -np.inf
@@ -103,8 +103,9 @@ class Groups:
         return float(self.activity[node, -1, self.shared["bin"][0] % self.bins])
 
 
-def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
-    """The same array, with room for so many rows."""
-    made = np.zeros((size, *array.shape[1:]), array.dtype)
-    made[: len(array)] = array
-    return made
+def lengthen(array: NDArray[Any], size: int) -> None:
+    """Make room for so many rows in place, where it can be done without a copy.
+
+    Nobody may keep a part of an array that grows: its memory may move.
+    """
+    array.resize((size, *array.shape[1:]), refcheck=False)

@@ -24,7 +24,7 @@ __all__ = ["load_state", "state_of"]
 
 T = TypeVar("T", bound="Scheduler")
 
-_TYPE = "observant scheduler, version 3"
+_TYPE = "observant scheduler, version 4"
 _ARRAYS = ("sources", "heaps", "hosts", "clock", "given", "prior", "values", "place")
 _OF_GROUPS = ("shared", "parent", "found", "expected", "activity", "shown")
 _NEWS = ("moved", "news")

@@ -53,6 +53,9 @@ BLEND = len(BELIEFS)
 _ENOUGH = 30.0
 """Changes that must be expected before it counts that more or fewer were found."""
 
+_FAR = 4096.0
+"""Bins after which a clock is set back, so that what it shows keeps its digits."""
+
 _OPEN = 80
 """Bins back that are still judged anew; of what is older, nearly all is known."""
 
@@ -171,6 +174,17 @@ def refresh(shared, parent, found, expected, activity, shown, moved, news, now):
                     shown[node, j, k] = (
                         shown[node, j, before] + shared.width * activity[node, j, before]
                     )
+        if shown[node, BLEND, shared.bin % BINS] > _FAR * shared.width:
+            set_back(shared, shown[node])
+
+
+@jit
+def set_back(shared, shown):
+    """Let clocks begin at the oldest bin; only differences between two times are ever read."""
+    for j in range(BLEND + 1):
+        begin = shown[j, shared.oldest % BINS]
+        for b in range(shared.oldest, shared.bin + 1):
+            shown[j, b % BINS] -= begin
 
 
 @jit

@@ -11,7 +11,7 @@ from observant.errors import InputError
 from observant.estimation.belief import GRID, POINTS, Beliefs, Likelihoods
 from observant.estimation.belief_loops import cumulated
 from observant.planning.schedule.admission import host_rest
-from observant.planning.schedule.groups import Groups, longer
+from observant.planning.schedule.groups import Groups, lengthen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +41,10 @@ class Known(NamedTuple):
     """Room for the posterior of one source."""
     shared: NDArray[Any]
     parent: NDArray[np.int64]
-    found: NDArray[np.float64]
-    expected: NDArray[np.float64]
-    activity: NDArray[np.float64]
-    shown: NDArray[np.float64]
+    found: NDArray[np.float32]
+    expected: NDArray[np.float32]
+    activity: NDArray[np.float32]
+    shown: NDArray[np.float32]
     moved: NDArray[np.float64]
     news: NDArray[np.bool_]
     first_of: NDArray[np.int64]
@@ -66,7 +66,7 @@ class Glance(NamedTuple):
 
 
 class State:
-    """Arrays that double when they are full. `all` is what every compiled function takes."""
+    """Arrays that grow when they are full. `all` is what every compiled function takes."""
 
     def __init__(self, prior: NDArray[np.float64] | None, objective: str) -> None:
         from observant.planning.schedule import heaps
@@ -154,13 +154,13 @@ class State:
         used = int(self.clock["slots"][0])
         wanted = used + many - len(reused)
         if wanted > len(self.sources):
-            size = max(wanted, 2 * len(self.sources), 16)
-            self.sources = longer(self.sources, size)
-            self.heaps = np.stack([longer(heap, size) for heap in self.heaps])
-            if self.learning:
-                self.values, self.place = longer(self.values, size), longer(self.place, size)
-            else:
-                self.given = longer(self.given, size)
+            size = max(wanted, len(self.sources) + len(self.sources) // 8, 16)
+            heaps = np.zeros((2, size), self.heaps.dtype)
+            heaps[:, : len(self.sources)] = self.heaps
+            self.heaps = heaps
+            lengthen(self.sources, size)
+            for array in (self.values, self.place) if self.learning else (self.given,):
+                lengthen(array, size)
             self.gather()
         self.names.extend([None] * (wanted - used))
         self.clock["slots"] = wanted
@@ -189,7 +189,7 @@ class State:
             self.host_slot.setdefault(name, len(self.host_slot))
         number = len(self.host_slot)
         if number > len(self.hosts):
-            self.hosts = longer(self.hosts, max(number, 2 * len(self.hosts), 16))
+            lengthen(self.hosts, max(number, 2 * len(self.hosts), 16))
             self.gather()
         fresh = self.hosts[known:number]
         fresh["delay"], fresh["interval"] = host_rest(*self.host_defaults)
