@@ -9,6 +9,7 @@ import sys
 import tempfile
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -16,10 +17,14 @@ from sybil import Sybil
 from sybil.integration.pytest import SybilItem
 from sybil.parsers.doctest import DocTestParser
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+from xdist.scheduler import LoadFileScheduling
 
 # Tests start hundreds of interpreters: without bytecode each compiles the whole package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Spark lives for a minute here: compiling its Java well takes longer than running it.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # The same examples on every machine and in every run: a failure is news, never luck.
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
@@ -56,7 +61,7 @@ pytest_collect_file = (_pages + _docstrings).pytest()
 
 
 # Files that take minutes and mostly wait: begun last, they would be waited for alone.
-_LONG = ("test_journeys.py", "test_browser.py", "test_spark.py")
+_LONG = ("test_spark.py", "test_browser.py", "test_journeys.py")
 # These and the tests with PostgreSQL are `live`: they use other programs, or pass the time.
 _LIVE = frozenset(
     {
@@ -77,6 +82,20 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         session.config.add_cleanup(warming.wait)
 
 
+class _Files(LoadFileScheduling):
+    """Workers take whole files, in our order; but each journey, the longest tests, by itself."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return nodeid if file.endswith("test_journeys.py") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Files | None:
+    config.option.loadscopereorder = False  # it puts files with few tests last, however long
+    return _Files(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With ``-m "not live …"`` such files need not even be imported."""
     wanted = "not live" not in (config.getoption("markexpr", "") or "")
@@ -92,6 +111,12 @@ def _is_live(item: pytest.Item) -> bool:
     )
 
 
+def _turn(item: pytest.Item) -> int:
+    """Long files come first, one after the other, then those that wait, then the rest."""
+    name = item.path.name
+    return _LONG.index(name) if name in _LONG else len(_LONG) + (name not in _LIVE)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """After tests were shuffled, put the examples of a page back in order, and long files first."""
@@ -103,5 +128,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         key=lambda item: (str(item.path), item.example.start),
     )
     tests = [item for item in items if not isinstance(item, SybilItem)]
-    tests.sort(key=lambda item: item.path.name not in _LONG)
+    tests.sort(key=_turn)
     items[:] = tests + examples

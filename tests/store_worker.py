@@ -11,9 +11,6 @@ import subprocess
 import sys
 import time
 
-from observant.observer.clock import SteadyClock
-from observant.observer.config import Config
-from observant.observer.loop import Observer
 from observant.store import Comparison, Entry, Event, Posterior, Recorded, Visit, open_store
 
 START = 1_800_000_000.0
@@ -62,6 +59,9 @@ def hold(place, name, seconds):
 
 def observe(place, ahead):
     """Watch what the store holds, with a clock that is so many seconds ahead, and tell visits."""
+    from observant.observer.clock import SteadyClock
+    from observant.observer.config import Config
+    from observant.observer.loop import Observer
 
     def wall():
         return time.time() + float(ahead)

@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
 ]
-HUGE = 1_000_000
+HUGE = 400_000  # visits: more than fit into three batches
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,7 @@ def spark(tmp_path_factory):
         spark_sql_shuffle_partitions=4,
         spark_sql_warehouse_dir=str(folder / "warehouse"),
         spark_local_dir=str(folder / "local"),
+        spark_executor_extraJavaOptions=os.environ["SPARK_SUBMIT_OPTS"],
     )
     yield session
     # The workers of a local cluster write beside the installed Spark, wherever they are told to.
@@ -67,7 +68,7 @@ def visits(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def skewed(tmp_path_factory):
-    """One source with a million visits, in a file beside."""
+    """One source with very many visits, in a file beside."""
     rng = np.random.default_rng(1)
     gaps = np.maximum(rng.exponential(0.01, HUGE), 1e-4)
     times = ((20_000.0 + np.cumsum(gaps)) * 86_400_000_000).astype(np.int64)
