@@ -26,6 +26,8 @@ ObservantError
 
 Refusal                       no fault: a part says what it thinks of something, and another listens
 ├── BadURL                    an address that is not fetched
+├── Unreachable               an address that is not connected to
+├── BrowserDied               a browser that ended under a page: another one looks
 ├── TooLarge                  a body of more than the limit
 ├── BadBody                   a body that is not what its coding promises
 └── LeftOut                   a row of an archive that is no visit
@@ -33,10 +35,18 @@ Refusal                       no fault: a part says what it thinks of something,
 A doubt about an answer that stands is not an error: it is one of the answer's `notes`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from observant.store.visit import Error
+
 __all__ = [
     "BackupError",
     "BadBody",
     "BadURL",
+    "BrowserDied",
     "BusyError",
     "DeniedError",
     "EstimationError",
@@ -59,6 +69,7 @@ __all__ = [
     "TooManyError",
     "UnitError",
     "UnknownSourceError",
+    "Unreachable",
     "UnreadableError",
     "VisitLogError",
     "WorkerError",
@@ -203,6 +214,18 @@ class Refusal(Exception):  # noqa: N818 - what a part thinks of something, and n
 
 class BadURL(Refusal):
     """An address that is not fetched, and why."""
+
+
+class Unreachable(Refusal):
+    """An address that is not connected to; `error` is that of the visit."""
+
+    def __init__(self, error: Error, message: str) -> None:
+        self.error: Error = error
+        super().__init__(message)
+
+
+class BrowserDied(Refusal):
+    """The browser has ended or does not answer: another one is to look at the page."""
 
 
 class TooLarge(Refusal):

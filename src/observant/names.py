@@ -24,6 +24,7 @@ __all__ = [
     "PROCESSES",
     "QUEUES",
     "RATE_METHODS",
+    "RENDER_MODES",
     "RESULT_FORMS",
     "ROLES",
     "SAMPLINGS",
@@ -164,6 +165,8 @@ SORTS: Final = (
 CHANGES: Final = ("bytes", "text", "structure", "magnitude", "columns")
 """What may count as a change of a page."""
 
+RENDER_MODES: Final = ("auto", "never", "always")
+"""Whether a page is looked at with a browser."""
 SAMPLINGS: Final = ("even", "mixed")
 """How the gaps between visits to a source vary."""
 

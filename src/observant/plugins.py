@@ -33,6 +33,7 @@ EXTRAS = {
     "litestar": "watch",
     "lxml": "watch",
     "markupsafe": "watch",
+    "playwright": "browser",
     "prometheus_client": "watch",
     "protego": "watch",
     "psycopg": "postgres",

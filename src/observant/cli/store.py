@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from observant.cli.options import Group, since_option
 from observant.cli.store_options import new_file, opened, place, store_options, tell_disabled
+
+if TYPE_CHECKING:
+    from observant.observer.config import Config
 
 __all__ = ["store_group"]
 
@@ -133,7 +137,8 @@ def restore(file: str, replace: bool, store: str | None, config: str | None, as_
 def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -> None:
     """Look for trouble in a store: damage, missing or orphaned snapshots, leaps of the clock.
 
-    Prints what was found. Exits with 1 if there are errors that were not mended.
+    Prints what was found, and whether there is a browser for pages that need one. Exits with 1 if
+    there are errors that were not mended.
 
     \b
     Examples:
@@ -156,5 +161,17 @@ def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -
             click.echo(f"{finding.severity}: {finding.check}: {finding.message}{mended}")
             for example in finding.examples[:3]:
                 click.echo(f"    {example}")
+    if not as_json:
+        click.echo(f"Browser: {_browser(loaded)}.")
     if any(finding.severity == "error" and not finding.repaired for finding in findings):
         sys.exit(1)
+
+
+def _browser(config: Config) -> str:
+    """Whether pages can be rendered, and how safely."""
+    from observant.observer.browser.settings import missing, unsandboxed
+
+    if problem := missing(config.browser):
+        return problem
+    bare = unsandboxed(config.browser)
+    return f"ready, without its sandbox ({bare})" if bare else "ready"

@@ -18,8 +18,9 @@ from typing import Any
 import msgspec
 
 from observant.errors import InputError
-from observant.names import OBJECTIVES, SAMPLINGS
+from observant.names import OBJECTIVES, RENDER_MODES, SAMPLINGS
 from observant.observer import bounds
+from observant.observer.browser.settings import BrowserSettings
 from observant.observer.hours import ActiveHours
 from observant.store.validation import checked_importance
 from observant.times import DAY
@@ -78,6 +79,9 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Obey robots.txt."""
     verify: bool = True
     """Check the certificate of an https server; False is for one of your own that has none."""
+    render: str = "auto"
+    """auto, never or always: whether the page is looked at with a browser. auto tries both ways
+    and keeps to the cheaper one while it shows the same text."""
     confirm_after: str | float = "1min"
     """How soon the second visit comes that `compare.confirm` asks for."""
     compare: dict[str, Any] = {}
@@ -89,6 +93,8 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def __post_init__(self) -> None:
         checked_importance(self.importance)
+        if self.render not in RENDER_MODES:
+            raise InputError(f"render must be {', '.join(RENDER_MODES)}, not {self.render!r}")
         bounds.duration("confirm_after", self.confirm_after)
         shortest = bounds.duration("min_period", self.min_period)
         if shortest > bounds.duration("max_period", self.max_period, above=True):
@@ -238,6 +244,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     retention: Retention = Retention()
     """Which versions of sources are kept; the visits always are."""
     notify: Notify = Notify()
+    browser: BrowserSettings = BrowserSettings()
+    """The browser for pages that need one."""
     defaults: dict[str, Any] = {}
     tags: dict[str, dict[str, Any]] = {}
     sources: tuple[SourceEntry, ...] = ()

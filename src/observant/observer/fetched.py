@@ -36,6 +36,8 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     first_byte_at: float | None = None
     ended_at: float = 0.0
     wire_bytes: int = 0
+    cpu: float | None = None
+    """Seconds of processor time that a browser took; None without one."""
     redirects: tuple[str, ...] = ()
     error: Error | None = None
     message: str = ""

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
+from observant.observer.browser.engine import Browser
+from observant.observer.browser.settings import available
 from observant.observer.config import SourceSettings
 from observant.observer.content import Comparer, Rules, learned_noise
 from observant.observer.events import Standing
@@ -137,6 +139,7 @@ class Watching:
         self.spot_checks = SpotChecks(seed)
         self.schedule = self._new_schedule()
         self._transport, self._owns_transport = transport, transport is None
+        self._browser: Browser | None = None
         self._functions = functions
         self._watched: dict[str, Watched] = {}
         self._fences: dict[int, int] = {}
@@ -394,9 +397,21 @@ class Watching:
             audits=self.audits,
             trusted=not reason,
             reason=reason,
+            browser=self._get_browser if available(self.config.browser) else None,
         )
 
+    def _get_browser(self) -> Browser:
+        """The browser of this observer, which starts when the first page needs it."""
+        if self._browser is None:
+            if self._transport is None:
+                raise RuntimeError("a browser needs a transport, and there is none")
+            self._browser = Browser(self._transport, self.config.browser)
+        return self._browser
+
     async def _close_transport(self) -> None:
+        browser, self._browser = self._browser, None
+        if browser is not None:
+            await browser.close()
         if self._owns_transport and self._transport is not None:
             await self._transport.close()
             self._transport = None

@@ -20,7 +20,8 @@ from observant.times import utc
 __all__ = [
     "AccountItem", "Added", "Answer", "BulkAnswer", "CheckAnswer", "DeliveryItem", "DeliveryPage",
     "DiffAnswer", "DiffPart", "EventItem", "EventPage", "Health", "Imported", "MemberItem",
-    "NewSubscription", "NewToken", "ObserverItem", "Refused", "Retried", "SessionView",
+    "NewSubscription", "NewToken", "ObserverItem", "Refused", "RenderingItem", "Retried",
+    "SessionView",
     "SettingsView", "SourceDetail", "SourcePage", "SourceRow", "SubscriptionItem", "TagItem",
     "TokenItem", "VersionItem", "VisitItem", "VisitPage", "finite", "plain",
 ]  # fmt: skip
@@ -119,6 +120,21 @@ class SourcePage(Answer, frozen=True, kw_only=True):
     total: int
 
 
+class RenderingItem(Answer, frozen=True, kw_only=True):
+    """Whether a source is looked at with a browser, and what that costs."""
+
+    rendered: bool
+    """Whether its latest version was."""
+    shell: bool
+    """Whether it looks empty without one."""
+    cpu_seconds: float | None
+    """Processor time of a visit with a browser, on average; None if there was none."""
+    bytes: float | None
+    """What such a visit takes on the wire, on average."""
+    missing: str
+    """What has to be installed before it can be rendered; empty if nothing has."""
+
+
 class SourceDetail(Answer, frozen=True, kw_only=True):
     """Everything about one source but its visits."""
 
@@ -132,6 +148,7 @@ class SourceDetail(Answer, frozen=True, kw_only=True):
     versions: int
     noise: Any
     last_modified: dt.datetime | None
+    rendering: RenderingItem
 
 
 class VisitItem(Answer, frozen=True, kw_only=True):

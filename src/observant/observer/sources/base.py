@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
+from observant.errors import InputError
 from observant.observer.fetched import Fetched, visit_of
 from observant.observer.tasks import read
 from observant.store.visit import Previous, Visit
@@ -13,6 +14,7 @@ from observant.store.visit import Previous, Visit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from observant.observer.browser import Browser
     from observant.observer.config import SourceSettings
     from observant.observer.content import Comparer
     from observant.observer.honesty import Audits
@@ -53,8 +55,10 @@ class Surroundings:
         audits: Audits | None = None,
         trusted: bool = False,
         reason: str = "",
+        browser: Callable[[], Browser] | None = None,
     ) -> None:
         self._transport, self.time, self.audits = transport, time, audits
+        self._browser = browser
         self.trusted = trusted
         """Whether the configuration may name commands and callables, since only we can write it."""
         self.reason = reason
@@ -65,6 +69,17 @@ class Surroundings:
         if self._transport is None:
             raise RuntimeError("this source needs a transport, and there is none")
         return self._transport
+
+    @property
+    def has_browser(self) -> bool:
+        """Whether pages can be rendered."""
+        return self._browser is not None
+
+    @property
+    def browser(self) -> Browser:
+        if self._browser is None:
+            raise InputError("this source is to be rendered, and there is no browser")
+        return self._browser()
 
 
 class Compared:

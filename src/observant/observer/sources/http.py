@@ -10,11 +10,14 @@ has lied, and is not asked conditionally again.
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from observant.errors import InputError
+from observant.observer.browser.need import RENDERED, BrowserNeed, has_scripts
 from observant.observer.fetched import visit_of
 from observant.observer.honesty import Dates
 from observant.observer.sources.base import Compared, host_of
@@ -23,10 +26,16 @@ from observant.observer.transport.conditional import validators_of
 from observant.observer.transport.limits import Limits
 
 if TYPE_CHECKING:
+    from observant.observer.browser import Browser
     from observant.observer.fetched import Fetched
     from observant.store.visit import Comparison, Previous, Validators, Visit
 
 __all__ = ["HttpSource"]
+
+log = logging.getLogger("observant.observer")
+
+_RENDERED_FORMS = frozenset({"page"})
+"""What a browser can show more of than there is; feeds and sitemaps have no scripts."""
 
 
 class HttpSource(Compared):
@@ -37,16 +46,79 @@ class HttpSource(Compared):
     async def fetch(self, previous: Previous | None) -> Fetched:
         return await self._get(self._validators(previous))
 
+    @cached_property
+    def _version(self) -> str:
+        """What is compared, as long as no browser brings it."""
+        return self.comparer.selection_version
+
     async def visit(self, previous: Previous | None) -> Visit:
-        validators = self._validators(previous)
+        """Look without a browser, with one, or both ways to see whether that makes a difference."""
+        need = BrowserNeed.of(previous)
+        way = need.way(self.settings.render, possible=self._can_render)
+        if way == "browser":
+            rendered = await self._get(None, self.around.browser)
+            return await self._visit_rendered(previous, need.looked(rendered), rendered)
+        if way == "both":
+            return await self._visit_both_ways(previous, need, await self._get(None))
+        return await self._visit_plainly(previous, need)
+
+    async def _visit_both_ways(
+        self, previous: Previous | None, need: BrowserNeed, plain: Fetched
+    ) -> Visit:
+        """Compare what there is with a browser and without one, and go on with one of them."""
+        if not plain.ok:
+            return await self._visit_plainly(previous, need, plain)
+        if not has_scripts(plain):
+            return await self._visit_plainly(previous, need.without_scripts(), plain)
+        try:
+            rendered = await self._get(None, self.around.browser)
+        except InputError as error:  # it does not start: the log says why
+            log.warning("no browser to compare with", extra={"reason": str(error)})
+            return await self._visit_plainly(previous, need, plain)
+        need = need.looked(rendered)
+        if rendered.ok:  # otherwise nothing is known of the other way: once more next time
+            need = need.compared(await self._text(plain), await self._text(rendered))
+        if need.needed:
+            return await self._visit_rendered(previous, need, rendered)
+        return await self._visit_plainly(previous, need, plain)
+
+    async def _visit_rendered(
+        self, previous: Previous | None, need: BrowserNeed, rendered: Fetched
+    ) -> Visit:
+        self.comparer.selection_version = self._version + RENDERED
+        found = await self.read(previous, rendered)
+        comparison = need.kept(found.comparison)
+        return visit_of(self.name, _seen(rendered, found), comparison, validators=None)
+
+    @property
+    def _can_render(self) -> bool:
+        """Whether a browser can show more of this than there is."""
+        return self.around.has_browser and self.form in _RENDERED_FORMS
+
+    async def _text(self, fetched: Fetched) -> str | None:
+        """What would be compared of an answer; None if nothing can be."""
+        whole = msgspec.structs.replace(fetched)  # a large body is handed over when it is read
+        return (await self.read(None, whole)).comparison.text
+
+    async def _visit_plainly(
+        self, previous: Previous | None, need: BrowserNeed, given: Fetched | None = None
+    ) -> Visit:
+        """The visit without a browser; `given` is an answer to an unconditional request."""
+        self.comparer.selection_version = self._version
+        validators = self._validators(previous) if given is None else None
         audits, host = self.around.audits, host_of("http", self.url)
         audited = bool(validators and audits and audits.wanted(host))
-        fetched = await self._get(None if audited else validators)
+        fetched = given or await self._get(None if audited else validators)
+        scripts = has_scripts(fetched) if fetched.body else need.scripts
+        again = None
+        if scripts and given is None and self._can_render and self.settings.render == "auto":
+            again = _copies(previous, fetched)  # what is large is handed over to who reads it
         found = await self.read(previous, fetched)
-        comparison = found.comparison
-        seen = fetched
-        if found.error is not None:
-            seen = msgspec.structs.replace(fetched, error=found.error, message=found.message)
+        comparison, seen = found.comparison, _seen(fetched, found)
+        before, whole = need, not self.comparer.rules.selects
+        need = need.read_plainly(comparison, scripts=scripts, whole=whole)
+        if again is not None and need.shell and not before.shell:
+            return await self._visit_both_ways(again[0], before, again[1])
         if validators and audits and comparison.outcome == "changed":
             if not audited:
                 audits.told_truth(host)
@@ -56,13 +128,15 @@ class HttpSource(Compared):
             audits.found_same(host)
         comparison, age = _dated(previous, seen, comparison)
         keep = _validators_to_keep(previous, fetched, comparison)
+        if self.form in _RENDERED_FORMS:
+            comparison = need.kept(comparison)
         return visit_of(self.name, seen, comparison, validators=keep, age=age)
 
     async def read(self, previous: Previous | None, fetched: Fetched) -> Read:
         """Read the body and compare it; kinds that make something else of it say its form."""
         return await read(self.comparer, previous, fetched, form=self.form)
 
-    async def _get(self, validators: Validators | None) -> Fetched:
+    async def _get(self, validators: Validators | None, browser: Browser | None = None) -> Fetched:
         return await self.around.transport.fetch(
             self.url,
             headers=tuple(self.settings.headers.items()),
@@ -70,6 +144,7 @@ class HttpSource(Compared):
             robots=self.settings.robots,
             verify=self.settings.verify,
             limits=self._limits,
+            through=browser,
         )
 
     @cached_property
@@ -88,6 +163,18 @@ class HttpSource(Compared):
     def _validators(self, previous: Previous | None) -> Validators | None:
         usable = previous is not None and self.comparer.usable_validators(previous)
         return previous.validators if previous is not None and usable else None
+
+
+def _copies(previous: Previous | None, fetched: Fetched) -> tuple[Previous | None, Fetched]:
+    kept = None if previous is None else msgspec.structs.replace(previous)
+    return kept, msgspec.structs.replace(fetched)
+
+
+def _seen(fetched: Fetched, found: Read) -> Fetched:
+    """The answer, with why there is nothing to compare in it."""
+    if found.error is None:
+        return fetched
+    return msgspec.structs.replace(fetched, error=found.error, message=found.message)
 
 
 def _dated(

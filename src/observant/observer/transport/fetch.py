@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from observant.errors import BadURL, InputError
+from observant.errors import BadURL, InputError, Unreachable
 from observant.observer.fetched import Fetched
 from observant.observer.transport.bodies import ACCEPT_ENCODING
 from observant.observer.transport.conditional import conditions
@@ -34,10 +34,12 @@ from observant.observer.transport.headers import (
 from observant.observer.transport.limits import Limits
 from observant.observer.transport.politeness import Host, Hosts, PoliteClock, Politeness
 from observant.observer.transport.robots import SIZE, Robots, Verdict
-from observant.observer.transport.transfer import Reply, Request
+from observant.observer.transport.transfer import Reply, Request, RequestEngine
 from observant.observer.transport.urls import (
     Proxies,
     Target,
+    addresses_of,
+    connect_behind_proxy,
     host_key,
     parse,
     refusal_behind_proxy,
@@ -140,12 +142,13 @@ class Transport:
         limits: Limits | None = None,
         verify: bool = True,
         follow: bool | None = None,
+        through: RequestEngine | None = None,
     ) -> Fetched:
         """Ask for an address and tell what came of it.
 
         Whatever the world does, the answer is a `Fetched`; its `error` says what went wrong. Only a
         mistake of the caller (a header that cannot be sent) raises InputError. Redirects are
-        followed for GET and HEAD, unless `follow` says otherwise.
+        followed for GET and HEAD, unless `follow` says otherwise. A browser is given as `through`.
         """
         limits = limits or self.limits
         given = checked_headers(headers)
@@ -171,11 +174,44 @@ class Transport:
             limits=limits,
             verify=verify,
             follow=method in {"GET", "HEAD"} if follow is None else follow,
+            through=through,
         )
         while True:
             fetched = await self._hop(journey)
             if fetched is not None:
                 return fetched
+
+    async def connect(self, target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to an address that the guard allows, for a browser that speaks HTTP itself.
+
+        The name is looked up once: what is judged is what is connected to. Otherwise `Unreachable`.
+        """
+        proxy = self.proxies.address(target)
+        if proxy:
+            refusal = await refusal_behind_proxy(self.guard, target)
+            if refusal is not None:
+                self.counts.refused += 1
+                raise Unreachable("refused-address", refusal)
+            return await connect_behind_proxy(parse(proxy), target)
+        host = target.host.strip("[]")
+        found = self._locate(host, target.port) if self._locate else None
+        try:
+            places = [found] if found else await addresses_of(host, target.port)
+        except (OSError, UnicodeError) as problem:
+            raise Unreachable("dns", f"{host}: {problem}") from None
+        failed = Unreachable("dns", f"{host} has no address")
+        for address, port in places:
+            refusal = self.guard.refusal(address)
+            if refusal is not None:
+                self.counts.refused += 1
+                failed = Unreachable("refused-address", refusal)
+                continue
+            try:
+                async with asyncio.timeout(self.limits.connect):
+                    return await asyncio.open_connection(address, port)
+            except (OSError, TimeoutError) as problem:
+                failed = Unreachable("connect", f"{host}: {str(problem) or 'no answer'}")
+        raise failed
 
     def free_at(self, url: str) -> float:
         """The epoch second when the host of this address could be asked."""
@@ -236,6 +272,13 @@ class Transport:
             return self._failed(journey, "connect", "the transport was closed")
         was_well = host.failures == 0
         reply = await self._ask(journey, host, proxy)
+        for place in reply.places:  # a browser follows redirects by itself
+            journey.redirects.append(journey.target.href)
+            journey.target = parse(place, longest=journey.limits.url)
+            if journey.obey:
+                verdict = await self.robots.verdict(journey.target)
+                if verdict.error is not None:
+                    return self._failed(journey, verdict.error, verdict.message)
         return self._next(journey, reply, host, was_well)
 
     async def _ask(self, journey: _Journey, host: Host, proxy: str) -> Reply:
@@ -247,7 +290,8 @@ class Transport:
         try:
             if self._engine is None:
                 self._engine = CurlEngine(self.guard, clock, self.user_agent)
-            reply = await self._engine.perform(self._request(journey, proxy))
+            engine = journey.through or self._engine
+            reply = await engine.perform(self._request(journey, proxy))
         except BaseException:
             self.hosts.abandon(host)
             raise
@@ -263,7 +307,7 @@ class Transport:
             wish = retry_after(_first(journey.head, "retry-after"), clock.time())
         self.hosts.leave(
             host,
-            (clock.monotonic() - began),
+            clock.monotonic() - began if reply.latency is None else reply.latency,
             status=reply.status if reply.error != "timeout" else 0,
             retry_after=wish,
         )
@@ -368,6 +412,7 @@ class Transport:
             first_byte_at=reply.first_byte_at,
             ended_at=now,
             wire_bytes=journey.wire_bytes,
+            cpu=reply.cpu,
             redirects=tuple(journey.redirects),
             error=error,
             message=message,
@@ -411,6 +456,7 @@ class _Journey(msgspec.Struct, kw_only=True):
     limits: Limits
     verify: bool
     follow: bool
+    through: RequestEngine | None = None
     redirects: list[str] = []
     started_at: float | None = None
     spent: float = 0.0

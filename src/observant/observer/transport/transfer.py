@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from observant.observer.transport.politeness import PoliteClock
     from observant.store.visit import Error
 
-__all__ = ["Reply", "Request", "Transfer"]
+__all__ = ["Reply", "Request", "RequestEngine", "Transfer"]
 
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
 _REDIRECT_BODY = 64 * 2**10
@@ -54,6 +54,19 @@ class Reply(msgspec.Struct, kw_only=True):
     message: str
     first_byte_at: float | None
     wire_bytes: int
+    places: tuple[str, ...] = ()
+    """Addresses that a browser was sent on to, the last one being where it is."""
+    cpu: float | None = None
+    """Seconds of processor time, where that was measured."""
+    latency: float | None = None
+    """Seconds that the server took, where that is not all of the time."""
+
+
+class RequestEngine(Protocol):
+    """What sends requests: libcurl, or a browser."""
+
+    async def perform(self, request: Request) -> Reply:
+        """Send a request. The world's faults are errors of the reply, never exceptions."""
 
 
 class TransferContext(Protocol):

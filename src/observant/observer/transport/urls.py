@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+import socket
 from typing import TYPE_CHECKING
 from urllib import request as environment
 from urllib.parse import unquote_to_bytes
@@ -18,14 +19,23 @@ from urllib.parse import unquote_to_bytes
 import can_ada
 import msgspec
 
-from observant.errors import BadURL
+from observant.errors import BadURL, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from observant.observer.transport.guard import Guard
 
-__all__ = ["Proxies", "Target", "host_key", "parse", "refusal_behind_proxy", "resolve"]
+__all__ = [
+    "Proxies",
+    "Target",
+    "addresses_of",
+    "connect_behind_proxy",
+    "host_key",
+    "parse",
+    "refusal_behind_proxy",
+    "resolve",
+]
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\\u2028\u2029\ufeff]")
@@ -203,8 +213,39 @@ class Proxies:
 async def refusal_behind_proxy(guard: Guard, target: Target) -> str | None:
     """Why the proxy is not asked for this name, as far as we can see."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(target.host, target.port)
+        found = await addresses_of(target.host, target.port)
     except (OSError, UnicodeError):  # many networks leave names to the proxy
         return None
-    refusals = (guard.refusal(str(address[0])) for *_, address in found)
+    refusals = (guard.refusal(address) for address, _ in found)
     return next((refusal for refusal in refusals if refusal is not None), None)
+
+
+async def addresses_of(host: str, port: int) -> list[tuple[str, int]]:
+    """Where a host can be found, in the order of preference; OSError when it cannot."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(str(address[0]), int(address[1])) for *_, address in found]
+
+
+async def connect_behind_proxy(
+    proxy: Target, target: Target
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the target through a proxy that allows CONNECT."""
+    try:
+        async with asyncio.timeout(_PROXY_SECONDS):
+            reader, writer = await asyncio.open_connection(proxy.host.strip("[]"), proxy.port)
+            where = f"{target.host}:{target.port}"
+            lines = [f"CONNECT {where} HTTP/1.1", f"Host: {where}"]
+            if proxy.authorization:
+                lines.append(f"Proxy-Authorization: {proxy.authorization}")
+            writer.write("\r\n".join([*lines, "", ""]).encode())
+            status = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1]
+    except (OSError, EOFError, TimeoutError, IndexError, asyncio.LimitOverrunError):
+        raise Unreachable("connect", "the proxy does not answer") from None
+    if status != b"200":
+        writer.close()
+        raise Unreachable("connect", f"the proxy refuses CONNECT with status {status!r}")
+    return reader, writer
+
+
+_PROXY_SECONDS = 20.0

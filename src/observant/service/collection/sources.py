@@ -13,6 +13,8 @@ import numpy as np
 from observant.errors import BusyError, InputError, MissingError, ObservantError
 from observant.formats.accesses import Accesses
 from observant.names import DIFFS
+from observant.observer.browser.need import BrowserNeed
+from observant.observer.browser.settings import missing
 from observant.observer.config import SourceSettings
 from observant.observer.query_members import retire_members
 from observant.observer.shards import own_settings
@@ -26,6 +28,7 @@ from observant.service.answers import (
     Imported,
     MemberItem,
     Refused,
+    RenderingItem,
     SourceDetail,
     SourcePage,
     SourceRow,
@@ -54,8 +57,10 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterable, Sequence
 
+    from observant.observer.config import Config
     from observant.service.collection.context import Context
     from observant.store import Source, StoredSource, Version, Visit
+    from observant.store.visit import Previous
 
 __all__ = ["FILTERS", "CollectionSources", "searchable"]
 
@@ -97,14 +102,16 @@ class CollectionSources:
             )
         except InputError:
             in_force = SourceSettings()
+        previous = store.sources.previous(found.name, text=False)
         return SourceDetail(
             source=self._rows([found])[0],
             settings=masked_settings(found.config),
             in_force=masked_settings(msgspec.to_builtins(in_force)),
             why=why(self._in, found),
             versions=len(store.snapshots.versions(found.name, limit=1000)),
-            noise=store.sources.previous(found.name, text=False).memory.get("noise"),
+            noise=previous.memory.get("noise"),
             last_modified=utc(found.last_modified),
+            rendering=_rendering(previous, self._in.config),
         )
 
     def why(self, source: int | str) -> str:
@@ -398,4 +405,15 @@ def _visit(row: Visit) -> VisitItem:
         seconds=max(row.ended_at - row.started_at, 0.0),
         reason=str(detail.get("reason", "")),
         attributes=[str(name) for name in detail.get("attributes", ())],
+    )
+
+
+def _rendering(previous: Previous, config: Config) -> RenderingItem:
+    need = BrowserNeed.of(previous)
+    return RenderingItem(
+        rendered=need.is_rendered(previous),
+        shell=need.shell,
+        cpu_seconds=need.cpu if need.looks else None,
+        bytes=need.bytes if need.looks else None,
+        missing=missing(config.browser),
     )

@@ -66,6 +66,20 @@ def set_state(
     return back_to(request, f"/sources/{number}", "saved")
 
 
+@post("/sources/{number:int}/render", **changing("update_source"))
+def render(
+    request: Asked, collection: GivenCollection, form: GivenForm, number: Number
+) -> Response[Any]:
+    """Look at a source with a browser from now on, or without one."""
+    own = collection.sources.get(number).settings
+    changes = SourceChanges(settings=own | {"render": form["render"]})
+    try:
+        collection.sources.update(number, changes)
+    except CANNOT as error:
+        return _page(request, collection, number, problem=str(error))
+    return back_to(request, f"/sources/{number}", "saved")
+
+
 @post("/sources/{number:int}/remove", **changing("remove_source"))
 def remove(
     request: Asked, collection: GivenCollection, form: GivenForm, number: Number
