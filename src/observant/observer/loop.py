@@ -254,10 +254,11 @@ class Observer(Watching):
         )
 
     async def _loop(self, end: float | None, visits: int | None) -> None:
-        leased = refreshed = saved = time.monotonic()
+        ticks = asyncio.get_running_loop().time
+        leased = refreshed = saved = ticks()
         swept = -math.inf
         while not self._stopping:
-            now, tick = self.clock.time(), time.monotonic()
+            now, tick = self.clock.time(), ticks()
             if (end is not None and now >= end) or (
                 visits is not None and self.tally.visits >= visits
             ):
@@ -268,13 +269,14 @@ class Observer(Watching):
             if tick - refreshed > _REFRESH:
                 refreshed = tick
                 await self._refresh()
+                await self._exchange(_REFRESH)
             if tick - saved > _SAVE:
                 saved = tick
                 await self.patience.call(self._save)
             if self.config.retention.limits() and tick - swept > _SWEEP:
                 swept = tick
                 await self.patience.call(self._sweep)
-            if self.schedule.wants_to_learn and (self._learning is None or self._learning.done()):
+            if self._wants_to_learn and (self._learning is None or self._learning.done()):
                 self._learning = asyncio.create_task(self._learn_priors())
             await self._note_trouble()
             pause = self._dispatch(now)

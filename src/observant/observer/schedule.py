@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from observant.currency.measures import expected_currency, promised_currency
+from observant.observer.fleet import Offer
 from observant.planning.policy import SAMPLING, group_of, make_scheduler
 from observant.planning.schedule.learning import learn_prior
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from observant.estimation.belief import RateBelief
     from observant.estimation.priors import Prior
+    from observant.observer.fleet import Share
     from observant.planning.schedule.learning import Learned, Lesson
 
 __all__ = ["Expectation", "Planned", "Schedule", "warm_up"]
@@ -84,6 +86,7 @@ class Schedule:
         seed: int = 0,
         start: float,
     ) -> None:
+        self._grace, self._speed, self._spends = grace, speed, budget
         self._scheduler = make_scheduler(
             budget,
             jitter=SAMPLING[sampling],
@@ -92,12 +95,11 @@ class Schedule:
             host_delay=host_delay,
             lease=lease,
             retry=retry,
-            burst=max(1.0, budget * _AT_ONCE * speed / DAY),
+            burst=self._burst(budget),
             seed=seed,
             start=start / DAY,
             patient=True,
         )
-        self._grace, self._speed = grace, speed
         self._delay = host_delay * DAY
         self._delays: dict[str, float] = {}
 
@@ -197,7 +199,21 @@ class Schedule:
             self._scheduler.remove(name)
 
     def set_budget(self, budget: float) -> None:
-        self._scheduler.set_budget(budget, max(1.0, budget * _AT_ONCE * self._speed / DAY))
+        self._spends = budget
+        self._scheduler.set_budget(budget, self._burst(budget))
+
+    def offer(self) -> Offer:
+        """What other observers need to know to divide the budget with us (`fleet.divide`)."""
+        elasticity, new = self._scheduler.demand()
+        return Offer(self._spends, self._scheduler.price, elasticity, new, self._scheduler.spent)
+
+    def take(self, share: Share) -> None:
+        """Go on with this share of the budget, at the price of all."""
+        self._spends = share.spends
+        self._scheduler.share_price(share.price, share.budget, self._burst(share.budget))
+
+    def _burst(self, budget: float) -> float:
+        return max(1.0, budget * _AT_ONCE * self._speed / DAY)
 
     # -- what it knows ------------------------------------------------------------------------
 
@@ -249,6 +265,11 @@ class Schedule:
         return float(self._scheduler.price)
 
     @property
+    def spends(self) -> float:
+        """Visits a day that are ours when no source is new; see `fleet.Share`."""
+        return self._spends
+
+    @property
     def spent(self) -> float:
         return float(self._scheduler.spent)
 
@@ -278,9 +299,12 @@ class Schedule:
         for _ in self.settling():
             pass
 
-    def lesson(self) -> Lesson:
-        """What the prior is learned from, for `learn_prior` (in a thread, say)."""
-        return self._scheduler.lesson()
+    def lesson(self, elsewhere: Sequence[bytes] = (), one_in: int = 1) -> Lesson:
+        """What the prior is learned from, for `learn_prior` (in a thread, say).
+
+        `elsewhere` are likelihoods of sources that others visit, of one in so many of them.
+        """
+        return self._scheduler.lesson(elsewhere, one_in)
 
     def take_in(self, learned: Learned) -> None:
         """Use this prior from now on; `settling` follows."""

@@ -23,6 +23,7 @@ from observant.observer.browser.settings import available
 from observant.observer.config import SourceSettings
 from observant.observer.content import Comparer, Rules, learned_noise
 from observant.observer.events import Standing
+from observant.observer.fleet import Offer, divide
 from observant.observer.honesty import Audits
 from observant.observer.outage import Outage
 from observant.observer.permission import Permission
@@ -32,7 +33,7 @@ from observant.observer.settings import settings_of
 from observant.observer.sources import Surroundings, host_of, make_source
 from observant.observer.sources.base import origin_of
 from observant.observer.spot_checks import SpotChecks
-from observant.planning.schedule.learning import learn_prior
+from observant.planning.schedule.learning import SAMPLE, learn_prior
 from observant.store import SHARDS
 from observant.store.patience import Patience
 from observant.store.subscriptions import Wishes
@@ -147,6 +148,11 @@ class Watching:
         """Visits under way in each shard."""
         self._seen_change: Any = None
         self._wishes = Wishes()
+        self._alone, self._total = True, 0.0
+        """Whether no other observer lives, and the budget of all as we have taken it up."""
+        self._offer: Offer | None = None
+        self._made, self._learned_from = 0.0, 0.0
+        """Visits that all observers have made together, and of them those the prior knows."""
 
     def _new_schedule(self) -> Schedule:
         return Schedule(
@@ -189,16 +195,24 @@ class Watching:
 
     def _lease(self) -> dict[int, int]:
         return self.store.leases.take(
-            self.name, self._fair_share(), self._store_now, self.lease * self.clock.speed
+            self.name,
+            self._fair_share(),
+            self._store_now,
+            self.lease * self.clock.speed,
+            offer=self._offer,
         )
 
     def _fair_share(self) -> int:
         """How many shards we may hold, since others want theirs."""
         now = self._store_now if self._store_now is not None else time.time()
-        since = now - self.lease / 2 * self.clock.speed
-        recent = self.store.leases.observers(since=since, living=True, now=now)
+        recent = self.store.leases.observers(since=self._recently(now), living=True, now=now)
         others = sum(other.name != self.name for other in recent)
+        self._alone = not others
         return min(self._want, -(-SHARDS // (1 + others)))
+
+    def _recently(self, now: float) -> float:
+        """Who was not seen since then is no observer any more."""
+        return now - self.lease / 2 * self.clock.speed
 
     @property
     def _store_now(self) -> float | None:
@@ -254,16 +268,50 @@ class Watching:
         return True
 
     def _share_budget(self, held: int) -> None:
-        """The budget is one for all observers of a store: each spends the part of its shards, and a
-        small share of that on spot checks.
+        """The budget is one for all observers of a store: each begins with the part of its shards,
+        and then they find one price for all (`_exchange`). A small share goes into spot checks.
         """
         checks = self.config.spot_checks_per_day
-        self.schedule.set_budget((self.config.budget_per_day - checks) * held / SHARDS)
+        total = self.config.budget_per_day - checks
+        begins = self._alone or not self._fences
+        part = held / SHARDS if begins else self.schedule.spends / self._total
+        self._total = total
+        self.schedule.set_budget(total * part)
         self.spot_checks.set_rate(checks * held / SHARDS, self.clock.time())
+
+    async def _exchange(self, seconds: float) -> None:
+        """Find the price of a visit together with the other observers, and spend what is worth it
+        here, until we ask again after so many seconds.
+        """
+        if (self._alone and self._offer is None) or not self._fences:
+            return
+        schedule = self.schedule
+        own = self._offer = schedule.offer() if len(schedule) else None
+        now = self._store_now if self._store_now is not None else time.time()
+        others = await self.patience.call(
+            self.store.leases.exchange, self.name, own, self._recently(now), self._store_now
+        )
+        if own is None or schedule is not self.schedule:
+            return
+        theirs = [offer for row in others if (offer := Offer.of(row.detail))]
+        self._made = sum(offer.visits for offer in (own, *theirs))
+        schedule.take(divide(own, theirs, self._total, seconds * self.clock.speed / DAY))
+        if self._alone and not theirs:  # all of it is ours: nobody needs to know
+            self._offer = None
+
+    @property
+    def _wants_to_learn(self) -> bool:
+        """Whether the visits, ours or those of all, have doubled since the prior was learned."""
+        all_of_them = not self._alone and self._made > 2 * self._learned_from
+        return len(self.schedule) > 0 and (all_of_them or self.schedule.wants_to_learn)
 
     async def _learn_priors(self) -> None:
         """Learn how rates are distributed here, and tell the store what follows for each source."""
-        lesson, schedule = self.schedule.lesson(), self.schedule
+        schedule, taught = self.schedule, ()  # type: tuple[Schedule, Any]
+        self._learned_from = self._made
+        if not self._alone:
+            taught = await self.patience.call(self._taught_elsewhere)
+        lesson = schedule.lesson(*taught)
         try:
             learned = await asyncio.to_thread(learn_prior, lesson)
         except Exception:  # the priors of before will do
@@ -275,8 +323,26 @@ class Watching:
             await self.patience.call(self._save_prior)
             await self._tell_rates()
 
+    def _taught_elsewhere(self) -> tuple[list[bytes], int]:
+        """What the sources of other observers have shown: the prior is one for all."""
+        one_in = -(-self.store.sources.count() // SAMPLE)
+        shards = set(range(SHARDS)) - set(self._fences)
+        found = self.store.sources.sampled_likelihoods(shards, max(one_in, 1))
+        return found, max(one_in, 1)
+
     def _save_prior(self) -> None:
-        self.store.settings.set("observer.prior", self.schedule.prior.state())
+        own = self.schedule.prior.state()
+        hosts = {watched.row.host for watched in self._watched.values()}
+
+        def join(kept: Any) -> Any:
+            """The groups of other observers stay as they have left them."""
+            if isinstance(kept, dict) and not self._alone:
+                theirs = kept.get("groups", {}).items()
+                others = {name: row for name, row in theirs if name.split("/")[0] not in hosts}
+                return own | {"groups": others | own["groups"]}
+            return own
+
+        self.store.settings.change("observer.prior", join)
 
     async def _tell_rates(self) -> None:
         """Write down the rates of all sources, since another prior has moved them."""

@@ -23,7 +23,7 @@ from observant.store.validation import as_json, checked_name, from_json
 from observant.times import DAY, micros
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from observant.store.engine import Engine, Row, Session
 
@@ -115,10 +115,16 @@ class Leases:
         self._engine = engine
 
     def take(
-        self, observer: str, want: int, now: float | None = None, seconds: float = 60.0
+        self,
+        observer: str,
+        want: int,
+        now: float | None = None,
+        seconds: float = 60.0,
+        *,
+        offer: Sequence[float] | None = None,
     ) -> dict[int, int]:
         """Hold up to `want` shards for so many seconds: those held are renewed, free or expired
-        ones are taken. Returns every shard held, with its fence.
+        ones are taken. Returns every shard held, with its fence. `offer` is that of `exchange`.
 
         A shard is never given to two observers at a time. The shards of a process that has died
         on this machine are free at once.
@@ -154,7 +160,7 @@ class Leases:
             if taken:
                 detail = {"shards": sorted(taken), "from": sorted({o for o in taken.values() if o})}
                 _note(session, observer, "took", detail, instant)
-            _seen(session, observer, instant)
+            _seen(session, observer, instant, offer)
             return dict(sorted(held.items()))
 
         return self._engine.write(work)
@@ -250,6 +256,20 @@ class Leases:
         found, local = _OBSERVER.all(self._engine.read(work)), self._engine.local
         return [row for row in found if not (living and is_dead(row.detail, local=local))]
 
+    def exchange(
+        self, observer: str, offer: Sequence[float] | None, since: float, now: float | None = None
+    ) -> list[ObserverRow]:
+        """Say what the other observers need to know to share the budget, and read what they said
+        (`offer` in the detail of each): those that were seen since an instant and live.
+        """
+
+        def work(session: Session) -> None:
+            _seen(session, observer, self._engine.now(now, session), offer)
+
+        self._engine.write(work)
+        living = self.observers(since=since, living=True, now=now)
+        return [row for row in living if row.name != observer]
+
     def list(self) -> list[Lease]:
         """Every shard that somebody holds or held last."""
         return _LEASE.all(self._engine.read(lambda session: session.all("leases")))
@@ -311,8 +331,10 @@ def _terms(observer: str, now: float, seconds: float) -> dict[str, Any]:
     }
 
 
-def _seen(session: Session, observer: str, now: float) -> None:
-    detail = as_json(this_process())
+def _seen(
+    session: Session, observer: str, now: float, offer: Sequence[float] | None = None
+) -> None:
+    detail = as_json(this_process() | ({} if offer is None else {"offer": list(offer)}))
     session.run("seen_observer", observer=observer, now=micros(now), detail=detail)
 
 

@@ -205,6 +205,11 @@ class Sources:
             found.update(self._engine.read(partial(_kept_likelihoods, ids=some)))
         return [found.get(source.id) for source in sources]
 
+    def sampled_likelihoods(self, shards: Iterable[int], one_in: int = 1) -> list[bytes]:
+        """What visits have taught of one in so many active sources of these shards."""
+        given = {"shards": sorted(shards), "one_in": one_in}
+        return [row[0] for row in self._engine.read(lambda s: s.all("sampled_posteriors", **given))]
+
     def set_rates(self, rates: Mapping[str, tuple[float, float, float]]) -> None:
         """Replace rates and their intervals without a visit, all in one transaction."""
         rows = [

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from observant.estimation.belief import GRID, Likelihoods
 from observant.estimation.priors import FEWEST, fit_collection
 
-__all__ = ["Learned", "Lesson", "learn_prior"]
+__all__ = ["SAMPLE", "Learned", "Lesson", "learn_prior"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
-_SAMPLE = 5_000
+SAMPLE = 5_000
+"""Sources, at most, that the prior of a collection is learned from."""
 _GROUP_STEPS = 20
 _LEAST_OF_A_GROUP, _PARENT_STANDS_FOR = 30, 10.0
 _AGE_WEIGHTS = (0.0, 0.5, 1.0)
@@ -36,6 +37,9 @@ class Lesson(NamedTuple):
     """The group of each source, and the group above each group."""
     before: Floats
     """The prior so far."""
+    elsewhere: Likelihoods = Likelihoods.empty(0)
+    """Of sources that others visit, one in so many; they count for the prior of all alone."""
+    one_in: int = 1
 
 
 class Learned(NamedTuple):
@@ -55,27 +59,31 @@ def learn_prior(lesson: Lesson) -> Learned:
     The age at the first visit counts fully, half, or not at all: whichever predicts the outcomes
     of the visits best.
     """
-    likelihoods, age, node, parent, before = lesson
+    likelihoods, age, node, parent, before, others, one_in = lesson
+    tell = others.place[:, 1] >= 0
+    elsewhere = Likelihoods(others.values[tell], others.place[tell])
     known = np.flatnonzero((age >= 0) | (likelihoods.place[:, 1] >= 0))
-    if len(known) < FEWEST:
+    if len(known) + len(elsewhere) < FEWEST:
         nobody = np.zeros(len(parent), np.int64)
         return Learned(before[None, :], nobody, np.zeros(1, np.int64), 1.0)
     rows, owners = _rows_of_groups(node, parent)
     groups = int(rows.max()) + 1
-    step = -(-len(known) // _SAMPLE) if groups == 1 else 1
-    chosen = known[::step]
+    step = max(-(-len(known) // SAMPLE), one_in)
+    chosen = known[:: step if groups == 1 else 1]
     seen = Likelihoods(likelihoods.values[chosen], likelihoods.place[chosen]).on_grid()
     aged = age[chosen] >= 0
     logs = np.log(GRID) - GRID * np.maximum(age[chosen], 0.0)[:, None]
     ages = np.where(aged[:, None], logs, 0.0)
-    some = slice(None, None, -(-len(chosen) // _SAMPLE))
+    some = slice(None, None, 1 if groups == 1 else step)
+    shown = np.vstack([seen[some], elsewhere.on_grid()])
+    ages_shown = np.vstack([ages[some], np.zeros((len(elsewhere), len(GRID)))])
     best, age_weight, prior = -np.inf, 1.0, before
     for weight in _AGE_WEIGHTS if aged.any() else (1.0,):
-        first = _scaled(weight * ages[some])
-        both = first * seen[some]
+        first = _scaled(weight * ages_shown)
+        both = first * shown
         both /= both.max(axis=1, keepdims=True)
         found = fit_collection(both).weights
-        score = float(np.log((first * seen[some]) @ found).sum() - np.log(first @ found).sum())
+        score = float(np.log((first * shown) @ found).sum() - np.log(first @ found).sum())
         if score > best:
             best, age_weight, prior = score, weight, found
     if groups == 1:

@@ -22,6 +22,9 @@ _SAMPLE, _FEWER = 4096, 1024
 _LARGE_CHANGE = 0.1
 _AT_ONCE = 10_000
 """Sources that are keyed anew before `settling` gives way."""
+_FEWEST, _AROUND, _POWERS = 256, 0.2, (0.1, 5.0)
+"""Sources that say how spending follows the price, in logarithms of it around the price of now, and
+the least and the greatest power of it that is believed."""
 _GAIN = 0.02
 """Of the price where rates are learned: groups wake up together, and the price must follow."""
 
@@ -37,6 +40,7 @@ class Price:
         self._state = state
         self._keys: Any = keys
         self._solve: Any = pricing.solve_price
+        self._spending: Any = pricing.spending
         self.burst, self.ready, self.patient = burst, ready, patient
         self.touched = 0
         """Sources that came, went or changed since the price was found."""
@@ -80,3 +84,25 @@ class Price:
         for some in range(0, len(here), _AT_ONCE):
             self._keys.place(*state.all, here[some : some + _AT_ONCE])
             yield
+
+    def share(self, price: float, budget: float, burst: float) -> None:
+        """Go on at this price and with this budget; keys are mended as they come up."""
+        clock, self.burst = self._state.clock[0], burst
+        clock["price"], clock["budget"], clock["burst"] = price, budget, burst
+        clock["ready"] = burst if self.ready is None else min(self.ready, burst)
+        clock["savings"] = min(clock["savings"], burst)
+
+    def elasticity(self) -> float:
+        """By what power of the price spending falls, near the price of now."""
+        here = self._state.here()
+        if not len(here):
+            return 1.0
+        sources, _, _, clocks, known = self._state.all
+        price, sample = float(clocks["price"][0]), here[:: -(-len(here) // _FEWEST)]
+        spent = [
+            self._spending(sources, clocks[0], sample, known, price * np.exp(x))
+            for x in (-_AROUND, _AROUND)
+        ]
+        if not 0 < spent[1] <= spent[0] < np.inf:
+            return 1.0
+        return float(np.clip(np.log(spent[0] / spent[1]) / (2 * _AROUND), *_POWERS))

@@ -32,6 +32,7 @@ __all__ = [
     "period_at",
     "price_of",
     "solve_price",
+    "spending",
 ]
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")

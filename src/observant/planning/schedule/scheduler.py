@@ -292,6 +292,10 @@ class Scheduler:
         """Cost per day."""
         return float(self._state.clock["budget"][0])
 
+    def demand(self) -> tuple[float, float]:
+        """By what power of the price spending falls, and the cost of all that is new."""
+        return self._price.elasticity(), self._state.new_cost()
+
     @property
     def spent(self) -> float:
         """Cost of all visits so far."""
@@ -318,7 +322,7 @@ class Scheduler:
         """What is believed of the rates of these sources, or of all, a row each."""
         state = self._state
         asked = state.slot.values() if sources is None else map(state.find, sources)
-        return self._beliefs(np.fromiter(asked, np.int64))
+        return state.beliefs(np.fromiter(asked, np.int64))
 
     def likelihood_of(self, source: str | int) -> bytes:
         """What the outcomes say about the rate; for `add` later."""
@@ -340,7 +344,7 @@ class Scheduler:
             np.clip(rows["period"], rows["minimum"], rows["maximum"]),
             rows["importance"],
             rows["grace"].astype(np.float64),
-            self._beliefs(some) if self._state.learning else None,
+            self._state.beliefs(some) if self._state.learning else None,
         )
 
     def activity(self, group: str = "") -> float:
@@ -362,8 +366,8 @@ class Scheduler:
         """
         self.take_in(learn_prior(self.lesson()))
 
-    def lesson(self) -> Lesson:
-        """What the prior is learned from, for `learning.learn_prior`."""
+    def lesson(self, elsewhere: Sequence[bytes] = (), one_in: int = 1) -> Lesson:
+        """What the prior is learned from (also elsewhere, at one source in so many)."""
         state, here = self._state, self._state.here()
         self._next_look = max(2 * self._seen / max(len(self), 1), _FIRST_LOOK)
         return Lesson(
@@ -372,6 +376,7 @@ class Scheduler:
             state.sources["node"][here].astype(np.int64),
             state.groups.parent.copy(),
             state.prior[0].copy(),
+            *(Likelihoods.unpack(elsewhere), one_in),
         )
 
     def take_in(self, learned: Learned) -> None:
@@ -528,6 +533,13 @@ class Scheduler:
             self._price.burst = float(check("burst", burst, 0, above=True))
         self._price.settle()
 
+    def share_price(self, price: float, budget: float, burst: float) -> None:
+        """Go on at this price, which others have found with us; due times follow by and by."""
+        self._price.share(
+            *(check("price", price, 0, above=True), check("budget", budget, 0, above=True)),
+            check("burst", burst, 0, above=True),
+        )
+
     def set_host(self, host: str, *, delay: float = 0.0, cap: float = np.inf) -> None:
         """Politeness of one host: days between visits, and visits per day."""
         h = int(self._state.host_index(host, 1)[0])
@@ -569,16 +581,6 @@ class Scheduler:
         return load_state(cls, state)
 
     # -- inside -------------------------------------------------------------------------------
-
-    def _beliefs(self, slots: NDArray[np.int64]) -> Beliefs:
-        state, clock = self._state, self._state.clock[0]
-        rows = state.sources[slots]
-        return Likelihoods(state.values[slots], state.place[slots]).weighed(
-            state.known.sums,
-            rows["group"].astype(np.int64),
-            age=rows["age"].astype(np.float64),
-            age_weight=float(clock["age_weight"]),
-        )
 
     def _waits_for_host(self, row: Any) -> bool:
         """Whether a source stands in the queue of its host, or at its head."""

@@ -142,6 +142,23 @@ class State:
             ),
         )
 
+    def beliefs(self, slots: NDArray[np.int64]) -> Beliefs:
+        """What is believed of the rates of the sources at these places."""
+        rows = self.sources[slots]
+        return Likelihoods(self.values[slots], self.place[slots]).weighed(
+            self.known.sums,
+            rows["group"].astype(np.int64),
+            age=rows["age"].astype(np.float64),
+            age_weight=float(self.clock["age_weight"][0]),
+        )
+
+    def new_cost(self) -> float:
+        """What the first visits to all sources that are new would cost."""
+        new = (self.sources["why"] == self.codes.NEW) & (
+            self.sources["state"] == self.codes.WAITING
+        )
+        return float(self.sources["cost"][new].sum())
+
     def room(self, many: int) -> NDArray[np.int64]:
         """Free places for new sources, used ones first."""
         reused: list[int] = []

@@ -67,6 +67,10 @@ SELECT name FROM sources WHERE state <> 'removed' AND {contains} ORDER BY name L
 -- name: posteriors
 SELECT source, data FROM posteriors WHERE source IN :sources;
 
+-- name: sampled_posteriors
+SELECT p.data FROM posteriors AS p JOIN sources AS s ON s.id = p.source
+WHERE s.state = 'active' AND s.shard + 0 IN :shards AND s.id % :one_in = 0 ORDER BY s.id;
+
 -- name: set_due
 UPDATE sources SET due_at = :due_at WHERE name = :name AND state <> 'removed';
 
