@@ -15,7 +15,7 @@ from observant.testing import in_simulated_time
 
 __all__ = ["in_simulated_time"]
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds until we give up on something; a busy machine is no failure."""
 
 

@@ -15,7 +15,7 @@ from observant.service.pages.render import PLACES
 from .browser_hostile import PASSWORD, TEXTS, hostile_store
 from .browser_scripts import ACCESSIBLE, ALIVE, DOT, FOCUSED, REACHABLE, UNFOLD
 from .browser_world import SIZES, Receiver, Visitor, chromium, leap, service, visitor
-from .patience import until
+from .patience import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no Chromium on this machine")
 
@@ -36,7 +36,7 @@ def browser():
         # Whatever is asked of another host finds no such host.
         nowhere = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
         found = playwright.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox", nowhere], timeout=120_000
+            executable_path=chromium(), args=["--no-sandbox", nowhere], timeout=1000 * PATIENCE
         )
         yield found
         found.close()

@@ -14,6 +14,7 @@ from observant.notifications.channels import check_channel
 from observant.service.access import Access
 from observant.store import Source, open_store
 
+from .patience import PATIENCE
 from .service_world import PASSWORD, World
 
 
@@ -125,7 +126,7 @@ def test_whatever_apprise_is_told_it_opens_no_file(tmp_path):
     }
     worker = [sys.executable, "-m", "observant.notifications.channels.apprise_worker"]
     answer = subprocess.run(  # noqa: S603
-        worker, input=json.dumps(task).encode(), capture_output=True, check=True, timeout=120
+        worker, input=json.dumps(task).encode(), capture_output=True, check=True, timeout=PATIENCE
     )
     told = json.loads(answer.stdout)
     assert not told["ok"]

@@ -9,6 +9,7 @@ posterior is a sum of products, and between two times the index is very nearly a
 """
 
 import math
+from functools import cache
 
 import numba
 import numpy as np
@@ -27,8 +28,12 @@ _ZERO = -_BOTTOM * FINE  # the place of λs = 1
 _EARLIEST, _LATEST = -160, 160  # times that are looked at, in quarters of an octave of days
 
 
+@cache
 def make_tables(objective):
-    """Tables of w and e⁻ˣ over x = λs, each whole and coarse, and λ⁻ᵐ over the rates."""
+    """Tables of w and e⁻ˣ over x = λs, each whole and coarse, and λ⁻ᵐ over the rates.
+
+    All schedulers of a process share them: they are only read.
+    """
     x = 2.0 ** (np.arange(_BOTTOM * FINE, _TOP * FINE + 1) / FINE)
     w = np.array([value(CODES[objective], 1.0, 0.0, at)[0] for at in x])
     left = np.exp(-x)
