@@ -183,6 +183,7 @@ TOPICS: Final = {
     "back": "a missing source is there again",
     "failing": "visits to a source have failed several times in a row",
     "recovered": "visits to a failing source succeed again",
+    "condition": "a condition on a source has come true, such as a price below 50",
     "overdue": "a source has been silent for longer than its rate explains",
     "new-result": "a standing query has a new result",
     "changed-result": "a result of a standing query changed",

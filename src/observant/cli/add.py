@@ -16,7 +16,7 @@ from observant.cli.options import (
 )
 from observant.cli.store_options import opened, place, store_options
 from observant.cli.values import ZONE, Choice, Integer, Number
-from observant.names import CHANGES
+from observant.names import CHANGES, RENDER_MODES
 from observant.units import format_duration
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _SOON = 10 / 1440
     metavar="NAME",
     default="http",
     show_default=True,
-    help="What the addresses are: http, feed, sitemap, file, or a kind that a package adds.",
+    help="What the addresses are: http, feed, sitemap, product, file, or a kind that a package adds.",
 )
 @click.option(
     "--tag", "tags", multiple=True, metavar="TAG", help="Tag what is added; may be given again."
@@ -81,6 +81,18 @@ _SOON = 10 / 1440
     "--change",
     type=Choice(CHANGES),
     help="What counts as a change.  [default: text]",
+)
+@click.option(
+    "--when",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="Tell when this comes true, such as 'below 50' or 'in stock'; may be given again.",
+)
+@click.option(
+    "--render",
+    type=Choice(RENDER_MODES),
+    help="Look at the page with a browser.  [default: auto]",
 )
 @click.option(
     "--terms",
@@ -216,10 +228,9 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
     from observant.errors import InputError
 
     rules = ("css", "xpath", "jmespath", "jsonpath", "regex", "drop", "ignore", "change", "terms")
-    compare = {
-        key: options[key] for key in (*rules, "threshold", "columns", "confirm") if options[key]
-    }
-    plain = ("min_period", "max_period", "grace", "active", "timezone")
+    more = ("conditions", "threshold", "columns", "confirm")
+    compare = {key: options[key] for key in (*rules, *more) if options[key]}
+    plain = ("render", "min_period", "max_period", "grace", "active", "timezone")
     settings = {key: options[key] for key in plain if options[key]}
     if options["query_log"]:
         from observant.cli.console import text_of
@@ -229,7 +240,7 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
         if not weights:
             raise InputError("has no query", file=options["query_log"])
         compare |= {"change": "query", "query": weights}
-    for key in ("drop", "ignore"):
+    for key in ("drop", "ignore", "conditions"):
         if key in compare:
             compare[key] = list(compare[key])
     if "active" in settings:

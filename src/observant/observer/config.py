@@ -204,7 +204,7 @@ class SourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Its address, unless told."""
     url: str = ""
     kind: str = "http"
-    """http, file, feed, sitemap, query, command, callable, or one that a package adds."""
+    """http, file, feed, sitemap, query, product, command, callable, or one that a package adds."""
     tags: tuple[str, ...] = ()
     settings: dict[str, Any] = {}
 

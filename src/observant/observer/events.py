@@ -130,6 +130,7 @@ def events_of(
     `memberships` the standing queries that have the source among their results.
     """
     told = list(_changes(row, visit, text_before, memberships))
+    told += _conditions(row, visit)
     told += _troubles(row, visit, before, after, notify)
     if visit.members is not None and visit.outcome != "first":
         told += _results(row, visit, results, visit.members)
@@ -190,6 +191,19 @@ def _changes(
             for member in memberships
         ]
     return told
+
+
+def _conditions(row: StoredSource, visit: Visit) -> list[Event]:
+    """Conditions of the source that have come true."""
+    return [
+        Event(
+            id=event_id("condition", row.name, visit.started_at, condition),
+            topic="condition",
+            payload=subject_of(row)
+            | {"at": visit.started_at, "condition": condition, "reason": condition},
+        )
+        for condition in (visit.comparison.met if visit.comparison else ())
+    ]
 
 
 def _troubles(

@@ -30,7 +30,7 @@ AT_ONCE = 16 << 10
 """A body and a text before it of so many bytes together are read at once: the worst that can be
 made of them takes less than 0.1 s (benchmarks/attack.py)."""
 
-Form = Literal["page", "feed", "sitemap", "query"]
+Form = Literal["page", "feed", "sitemap", "query", "product"]
 
 
 class BodyTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,7 +160,9 @@ def _read(body: BodyTask) -> Read:
         from observant.observer.sources.feed import as_list
     elif body.form == "sitemap":
         from observant.observer.sources.sitemap import as_list
-    if body.form in {"feed", "sitemap"}:
+    elif body.form == "product":
+        from observant.observer.sources.product import as_lines as as_list
+    if body.form in {"feed", "sitemap", "product"}:
         fetched = as_list(fetched)
     elif body.form == "query":
         from observant.observer.sources.query import as_results

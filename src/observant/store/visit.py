@@ -162,6 +162,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     back_to: bytes | None = None
     """The text digest of the earlier version that has returned."""
     text: str | None = None
+    met: tuple[str, ...] = ()
+    """Conditions of the source that have come true with this visit."""
     excerpt: Excerpt | None = None
     """Lines that came and went, for messages; None when nobody has looked."""
     memory: dict[str, Any] = {}

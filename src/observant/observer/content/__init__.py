@@ -9,6 +9,7 @@ __all__ = ["Comparer", "Rules", "compare", "diff", "learned_noise"]
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from observant.errors import UnreadableError
 from observant.observer.content.diffs import diff
@@ -21,6 +22,7 @@ from observant.observer.content.noise import (
     seen_unchanged,
 )
 from observant.observer.content.normalisation import kind_of
+from observant.observer.content.numbers import parse_condition
 from observant.observer.content.record import (
     Difference,
     changed_attributes,
@@ -38,7 +40,7 @@ from observant.observer.content.rules import (
 )
 from observant.observer.content.selection import select
 from observant.observer.fetched import Fetched
-from observant.store.visit import Comparison, Error, Outcome, Previous, Validators
+from observant.store.visit import GOOD, Comparison, Error, Outcome, Previous, Validators
 
 VERSIONS = 8
 """So many earlier versions are remembered by digest, to recognise one that returns."""
@@ -97,6 +99,20 @@ class Comparer:
         found = self.unread(previous, fetched)
         if found is not None:
             return found
+        return self._with_conditions(previous, self._compare(previous, fetched))
+
+    def _with_conditions(self, previous: Previous | None, found: Comparison) -> Comparison:
+        """Which conditions hold now, and which of them did not before."""
+        kept = previous.text if previous else None
+        text = kept if found.text is None else found.text
+        if not self.rules.conditions or text is None or found.outcome not in GOOD:
+            return found
+        before = previous.memory.get("conditions", {}) if previous else {}
+        now = {words: parse_condition(words).met_by(text) for words in self.rules.conditions}
+        met = tuple(words for words, true in now.items() if true and not before.get(words))
+        return replace(found, met=met, memory=found.memory | {"conditions": now})
+
+    def _compare(self, previous: Previous | None, fetched: Fetched) -> Comparison:
         known = previous is not None and previous.digest_text is not None
         digest_raw = digest(fetched.body)
         try:
@@ -120,7 +136,8 @@ class Comparer:
                 previous, error, fetched.message or f"{error}, status {fetched.status}"
             )
         if fetched.not_modified:
-            return self._not_modified(previous if known else None, fetched)
+            same = self._not_modified(previous if known else None, fetched)
+            return self._with_conditions(previous, same)
         if (
             known
             and previous is not None
@@ -128,7 +145,8 @@ class Comparer:
             and not previous.memory.get("pending")
             and digest(fetched.body) == previous.digest_raw
         ):
-            return self._same_bytes(previous, fetched, previous.digest_raw)
+            same = self._same_bytes(previous, fetched, previous.digest_raw)
+            return self._with_conditions(previous, same)
         return None
 
     def after(

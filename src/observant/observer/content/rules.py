@@ -14,6 +14,7 @@ import msgspec
 
 from observant.errors import InputError
 from observant.observer.content.document import Document, short_digest
+from observant.observer.content.numbers import parse_condition
 from observant.observer.content.record import STRUCTURE, Difference
 from observant.units import counted
 
@@ -87,6 +88,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     learn_noise: bool = True
     keep: tuple[str, ...] = ()
     """Addresses of fields that are never noise, as the list of learned noise shows them."""
+    conditions: tuple[str, ...] = ()
+    """What is told when it comes true, such as "below 50", "price at least 10" or "in stock"."""
 
     def __post_init__(self) -> None:
         chosen = [name for name in SELECTORS[:4] if getattr(self, name)]
@@ -108,6 +111,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise InputError(f"confirm: {self.confirm} is not between 0 and 10 further visits")
         if self.change == "query" and not self.query:
             raise InputError('query: change = "query" needs the terms that matter')
+        for condition in self.conditions:
+            parse_condition(condition)
         if self.attributes:
             from observant.observer.content.record import ATTRIBUTES
 

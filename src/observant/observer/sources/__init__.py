@@ -39,6 +39,7 @@ KINDS = {
     "feed": "observant.observer.sources.feed:FeedSource",
     "sitemap": "observant.observer.sources.sitemap:SitemapSource",
     "query": "observant.observer.sources.query:QuerySource",
+    "product": "observant.observer.sources.product:ProductSource",
     "command": "observant.observer.sources.command:CommandSource",
     "callable": "observant.observer.sources.function:CallableSource",
 }

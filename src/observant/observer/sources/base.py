@@ -31,7 +31,7 @@ __all__ = [
     "origin_of",
 ]
 
-ON_THE_WEB = frozenset({"http", "feed", "sitemap", "query"})
+ON_THE_WEB = frozenset({"http", "feed", "sitemap", "query", "product"})
 """Kinds whose sources are addresses on the web; all others need `observer.permission`."""
 
 

@@ -34,7 +34,7 @@ __all__ = ["HttpSource"]
 
 log = logging.getLogger("observant.observer")
 
-_RENDERED_FORMS = frozenset({"page"})
+_RENDERED_FORMS = frozenset({"page", "product"})
 """What a browser can show more of than there is; feeds and sitemaps have no scripts."""
 
 
@@ -115,7 +115,7 @@ class HttpSource(Compared):
             again = _copies(previous, fetched)  # what is large is handed over to who reads it
         found = await self.read(previous, fetched)
         comparison, seen = found.comparison, _seen(fetched, found)
-        before, whole = need, not self.comparer.rules.selects
+        before, whole = need, not self.comparer.rules.selects and self.form == "page"
         need = need.read_plainly(comparison, scripts=scripts, whole=whole)
         if again is not None and need.shell and not before.shell:
             return await self._visit_both_ways(again[0], before, again[1])

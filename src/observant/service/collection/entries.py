@@ -84,7 +84,7 @@ def unmasked_settings(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any
     return new | {"headers": known}
 
 
-WEB_KINDS = ("http", "feed", "sitemap", "query")  # those of `ON_THE_WEB`, in order
+WEB_KINDS = ("http", "feed", "sitemap", "query", "product")  # those of `ON_THE_WEB`, in order
 """Kinds of sources that may be entered over the network."""
 MOST_SOURCES = 100_000
 _STRANGE = re.compile(r"[\s\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u2064\ufeff\\]")
