@@ -44,7 +44,7 @@ _SOON = 10 / 1440
     metavar="NAME",
     default="http",
     show_default=True,
-    help="What the addresses are: http, feed, sitemap, product, file, or a kind that a package adds.",
+    help="What the addresses are: http, feed, sitemap, product, file, or a kind of a package.",
 )
 @click.option(
     "--tag", "tags", multiple=True, metavar="TAG", help="Tag what is added; may be given again."
