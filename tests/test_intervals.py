@@ -20,7 +20,7 @@ from observant.estimation.intervals.concave import censored_pairs
 from observant.estimation.intervals.curves import nearest_concave
 from observant.estimation.intervals.methods import m6
 from observant.estimation.intervals.observations import Observations
-from observant.estimation.intervals.pooled import _comparisons, _pairs, _rescaled
+from observant.estimation.intervals.pooled import _comparisons, _means, _pairs, _Visits
 from observant.planning import Custom, RenewalObjective, plan
 from observant.processes import Exponential, Gamma, Pareto
 
@@ -404,15 +404,36 @@ def test_pooling_finds_the_shape_and_the_means(constant):
     assert "120 sources" in repr(pooled)
 
 
-def test_means_are_found_anew_under_a_known_shape():
-    """Wrong starts are forgotten; with 300 visits a mean is known to about a tenth."""
+def test_means_are_found_under_a_known_shape():
+    """With 300 visits a mean is known to about a tenth."""
     regular = Gamma(4.0, 0.25)
     columns, means = collection(regular, 60, 300)
     seen = Observations.from_log(VisitLog.from_columns(**columns, time_unit="d"))
-    wrong = means * np.exp(np.random.default_rng(1).uniform(-1.0, 1.0, 60))
-    error = np.log(_rescaled(regular, wrong, *_comparisons(seen)) / means)
+    units, weights = _means(regular, _Visits(*_pairs(seen), *_comparisons(seen)), np.arange(60))
+    error = weights @ np.log(units) - np.log(means)
     assert abs(error.mean()) < 0.03
     assert error.std() < 0.15
+
+
+@pytest.mark.parametrize("visits", [5, 10])
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_short_histories_of_poisson_sources_are_not_regular(visits, spread):
+    """Divided by one best mean each, these showed intervals that are all alike."""
+    rng = np.random.default_rng(visits)
+    rates = 0.5 * np.exp(rng.normal(0.0, spread, 200))
+    gaps = rng.uniform(0.1, 0.9, (200, visits))
+    changed = (rng.random((200, visits)) < -np.expm1(-rates[:, None] * gaps)).astype(object)
+    changed[:, 0] = None
+    log = VisitLog.from_columns(
+        source=np.repeat([f"page {k}" for k in range(200)], visits),
+        time=gaps.cumsum(axis=1).ravel(),
+        changed=changed.ravel().tolist(),
+        time_unit="d",
+    )
+    row = next(iter(estimate_intervals(log).group_rows()))
+    assert row["ageing"] in {None, "memoryless"}
+    assert row["median_interval_in_means"] == pytest.approx(np.log(2.0), abs=0.15)
+    assert row["upper_interval_in_means"] == pytest.approx(np.log(10.0), abs=0.5)
 
 
 @pytest.mark.slow

@@ -237,12 +237,21 @@ class Problem:
         return self._solve(Problem.alpha_at, target)
 
     def _solve(
-        self, value: Callable[[Problem, float], float], wanted: float, guess: float | None = None
+        self,
+        value: Callable[[Problem, float], float],
+        wanted: float,
+        guess: float | None = None,
+        *,
+        quick: bool = True,
     ) -> Solution:
-        """Find the price at which a value that falls with it is as wanted."""
+        """Find the price at which a value that falls with it is as wanted.
+
+        It is `quick` to begin every period at that of the price before. Where sources stop being
+        worth a visit, many periods have the same index, and then the path must not matter.
+        """
         from scipy.optimize import brentq
 
-        near = replace(self, memory=np.full(len(self), np.nan))
+        near = replace(self, memory=np.full(len(self), np.nan)) if quick else self
         known: dict[float, float] = {}
 
         def excess(log_price: float) -> float:
@@ -265,10 +274,14 @@ class Problem:
         best = min(cheap, dear, key=lambda t: abs(known[t]))
         price = math.exp(best)
         if abs(known[best]) < _JUMP:
+            if quick and abs(value(self, price) / wanted - 1.0) > _STEADY:
+                return self._solve(value, wanted, price, quick=False)
             return Solution(price, near.spending(price))
         # Between two neighbouring floats the value jumps: mix both sides.
         sides = math.exp(cheap), math.exp(dear)
         over, under = (value(self, side) for side in sides)
+        if quick and not over > wanted > under:
+            return self._solve(value, wanted, price, quick=False)
         mix = (over - wanted) / (over - under)
         most, least = (self.spending(side) for side in sides)
         return Solution(sides[0], (1.0 - mix) * most + mix * least, sides[1], mix)
@@ -363,6 +376,7 @@ _BIG = 4 * _SAMPLE
 _HUGE = 1e3
 _EXACT = 1e-13
 _JUMP = 1e-11
+_STEADY = 1e-7
 
 
 def chunks_of(count: int) -> list[slice]:
