@@ -56,6 +56,7 @@ def world(days, seed=1):
 
 def config_of(updates):
     return Config(
+        first_visits=0,
         budget=f"{PER_SOURCE * len(updates)}/day",
         host_delay=0,
         spot_checks=0,

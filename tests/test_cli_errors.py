@@ -113,7 +113,7 @@ def world(tmp_path_factory):
     (folder / "broken.parquet").write_text("PAR1 is not all there is to it")
     (folder / "folder.csv").mkdir()
     with contextlib.chdir(folder):
-        observant("add", "https://a.example/", "--tag", "news", code=0)
+        observant("add", "https://a.example/", "--tag", "news", "--later", code=0)
         shutil.copy("observant.db", "future.db")
         with contextlib.closing(sqlite3.connect("future.db")) as store:
             store.execute("INSERT INTO migrations VALUES (999, 'from the future', 1)")
@@ -305,7 +305,7 @@ def test_alone_it_says_what_to_do_first(tmp_path, monkeypatch):
     )
     assert "observant --help" in out
     assert list(tmp_path.iterdir()) == []  # looking makes nothing
-    observant("add", "https://a.example/", "https://b.example/", code=0)
+    observant("add", "https://a.example/", "https://b.example/", "--later", code=0)
     _, out, _ = observant(code=0)
     assert out.startswith("observant.db: 2 sources; no visit yet.\n  observant serve")
     with contextlib.closing(sqlite3.connect("observant.db")) as store:

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import feedparser
 import pytest
+from rich.console import Console
 
 from .command_line import run_here
 from .patience import PATIENCE, free_port, until
@@ -56,7 +57,16 @@ def test_from_add_to_restore(web, tmp_path):
     local = ("--allow", "127.0.0.0/8")
 
     out, _ = observant(
-        "add", url, "--tag", "news", "--importance", 3, "--min-period", "100ms", cwd=tmp_path
+        "add",
+        url,
+        "--later",
+        "--tag",
+        "news",
+        "--importance",
+        3,
+        "--min-period",
+        "100ms",
+        cwd=tmp_path,
     )
     assert "1 source added to observant.db" in out
     out, _ = observant("add", url, "--json", cwd=tmp_path)
@@ -230,3 +240,39 @@ def test_demo(tmp_path):
     assert {"visits.parquet", "rates.parquet", "observer.svg", "observer.png", "observant.db"} <= {
         p.name for p in (tmp_path / "here").iterdir()
     }
+
+
+def test_many_are_checked_at_once_with_codes_that_mean_something(web, tmp_path):
+    url, texts = web
+    texts |= {"/a": "the first text", "/b": "another text"}
+    local = ("--allow", "127.0.0.0/8")
+    out, err = observant(
+        "add", f"{url}a", f"{url}b", f"{url}none", "--tag", "t", *local, cwd=tmp_path
+    )
+    assert "3 sources added" in out
+    assert "Looked at 3 pages: 2 seen." in err
+    assert "none: not found (404) (correct the address" in err
+    out, _ = observant("check", "--tag", "t", *local, cwd=tmp_path)
+    assert out.count("  same  ") == 2
+    observant("check", "--all", "--exit-code", *local, cwd=tmp_path, code=11)
+    texts["/a"] = "the second text"
+    observant("check", "--all", "--exit-code", *local, cwd=tmp_path, code=10)
+    _, err = observant("check", "--tag", "nobody", *local, cwd=tmp_path, code=2)
+    assert "no active source has the tag 'nobody'" in err
+    out, _ = observant("list", cwd=tmp_path)
+    assert "not found (404); never seen" in out
+    _, err = observant("check", f"{url}a", cwd=tmp_path)
+    assert "What helps: allow its network: --allow NETWORK" in err
+
+
+def test_a_table_that_is_too_wide_loses_its_least_columns(monkeypatch, capsys):
+    from observant.cli.console import print_table
+
+    rows = [("https://example.org/a", "1/d", "much more than fits", "active")]
+    columns = ("source", "rate", "interval", "state")
+    monkeypatch.setattr("observant.cli.console.terminal", lambda _width: Console(width=40))
+    print_table(columns, rows, least=("interval", "rate"))
+    out = capsys.readouterr().out
+    assert "interval" not in out
+    assert "1/d" in out
+    assert "…" not in out

@@ -478,3 +478,17 @@ def test_fast_words_are_the_same_words(text):
     from collections import Counter
 
     assert term_vector(text) == Counter(re.findall(r"[^\W_]+", text.lower()))
+
+
+def test_an_edit_of_the_selection_is_no_change_though_the_page_has_changed_too():
+    server = Server()
+    server.body, server.etag = "<p id=x>one</p><p id=y>two</p>", "1"
+    _, known = server.visit(Comparer(Rules(css="#x")), None)
+    server.body, server.etag = "<p id=x>one</p><p id=y>three</p>", "2"
+    found, known = server.visit(Comparer(Rules(css="#y")), known)
+    assert (found.outcome, known.text) == ("same", "three")
+    assert found.reason == "the first visit under a new selection"
+    bare = msgspec.structs.replace(known, text=None, selection_version="of another time")
+    assert server.visit(Comparer(Rules(css="#y")), bare)[0].outcome == "same"
+    server.body, server.etag = "<p id=x>one</p><p id=y>four</p>", "3"
+    assert server.visit(Comparer(Rules(css="#y")), known)[0].outcome == "changed"

@@ -231,7 +231,7 @@ def test_a_small_log_is_estimated(installed, tmp_path):
 
 def test_a_store_is_made_from_the_sql_of_the_wheel(installed, tmp_path):
     command, place = installed / "observant", tmp_path / "observant.db"
-    run(command, "add", "--store", place, "https://example.org/", cwd=tmp_path)
+    run(command, "add", "--later", "--store", place, "https://example.org/", cwd=tmp_path)
     assert "https://example.org/" in run(command, "list", "--store", place, cwd=tmp_path)
 
 

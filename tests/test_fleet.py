@@ -195,6 +195,7 @@ def test_observers_of_one_store_share_price_budget_and_prior(tmp_path):
     """One of them is killed: the other has all of it."""
     updates = uneven_world(1)
     config = Config(
+        first_visits=0,
         budget=f"{BUDGET}/day",
         host_delay=0,
         spot_checks=0,

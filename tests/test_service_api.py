@@ -728,7 +728,7 @@ def test_a_store_of_before_gets_its_hours_counted(tmp_path):
 
 def test_settings_are_changed_kept_and_given_back(fresh):
     with fresh.client("write") as client:
-        assert client.get("/api/v1/settings").json()["budget_per_day"] == 1000
+        assert client.get("/api/v1/settings").json()["budget_per_day"] == 24
         wanted = {"budget": "2/s", "objective": "currency", "grace": "6h"}
         told = client.patch("/api/v1/settings", json=wanted).json()
         assert (told["budget_per_day"], told["grace_days"]) == (172_800, 0.25)
@@ -756,7 +756,7 @@ def test_a_flag_puts_an_end_to_what_was_kept(fresh):
     assert fresh.store.settings.get(KEPT) == kept
     give_way(fresh.store, {"budget": "9/day"})
     assert fresh.store.settings.get(KEPT) == {"objective": "currency", "grace": "1h"}
-    assert fresh.collection.config.budget_per_day == 1000
+    assert fresh.collection.config.budget_per_day == 24
 
 
 def test_a_running_observer_takes_up_new_settings(tmp_path):

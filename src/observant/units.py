@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "counted",
+    "duration_in_words",
     "format_duration",
     "format_rate",
     "format_share",
@@ -31,6 +32,7 @@ __all__ = [
     "parse_duration",
     "parse_rate",
     "per_day",
+    "rate_in_words",
 ]
 
 # A month and a year are the mean ones of the Gregorian calendar.
@@ -191,6 +193,43 @@ def format_duration(days: float) -> str:
     if abs(days) < _DAYS["y"]:
         return f"{_three_digits(days)}d"
     return f"{_three_digits(days / _DAYS['y'])}y"
+
+
+_WORDS = ((365.25, "year"), (30.4375, "month"), (7.0, "week"), (1.0, "day"), (1 / 24, "hour"))
+
+
+def duration_in_words(days: float) -> str:
+    """About how long, for people: whole numbers of the largest unit of which there are two.
+
+    >>> [duration_in_words(d) for d in (0.0001, 0.02, 1.4, 2.0, 10, 45, 800)]
+    ['a minute', '29 minutes', '34 hours', '2 days', '10 days', '6 weeks', '2 years']
+    """
+    for unit, name in _WORDS:
+        if days >= 1.95 * unit:
+            return f"{days / unit:.0f} {name}s"
+    minutes = round(days * 1440)
+    return f"{minutes} minutes" if minutes > 1 else "a minute"
+
+
+def rate_in_words(
+    per_day: float | None, low: float | None = None, high: float | None = None
+) -> str:
+    """How often, for people, with the bounds of the rate.
+
+    >>> rate_in_words(1 / 1.42, 1 / 3, 1.0)
+    'about every 34 hours (24 hours to 3 days)'
+    >>> rate_in_words(None), rate_in_words(0.0)
+    ('not known yet', 'never')
+    """
+    if per_day is None or math.isnan(per_day):
+        return "not known yet"
+    if per_day <= 0:
+        return "never"
+    text = f"about every {duration_in_words(1 / per_day)}"
+    if not low or not high:
+        return text
+    short, long = duration_in_words(1 / high), duration_in_words(1 / low)
+    return text if short == long else f"{text} ({short} to {long})"
 
 
 def format_rate(per_day: float) -> str:

@@ -17,16 +17,16 @@ from observant.cli.options import (
 from observant.cli.store_options import opened, place, store_options
 from observant.cli.values import ZONE, Choice, Integer, Number
 from observant.names import CHANGES, RENDER_MODES
-from observant.units import format_duration
 
 if TYPE_CHECKING:
     from observant.observer.config import Config
-    from observant.store import Source
+    from observant.store import Source, Store
+    from observant.store.visit import Visit
 
-__all__ = ["add"]
+__all__ = ["add", "budget_in_words"]
 
-_SOON = 10 / 1440
-"""Days that somebody may wait for the first visits before it is worth a word."""
+_FAILED = 10
+"""First visits that failed are named up to this number."""
 
 
 @click.command("add", short_help="Watch more sources.")
@@ -120,6 +120,7 @@ _SOON = 10 / 1440
 )
 @robots_option
 @allow_option
+@click.option("--later", is_flag=True, help="Leave the first visits to `observant serve`.")
 @store_options
 def add(
     addresses: tuple[str, ...],
@@ -132,6 +133,7 @@ def add(
     name: str | None,
     title: str,
     allow: tuple[str, ...],
+    later: bool,
     store: str | None,
     config: str | None,
     as_json: bool,
@@ -139,8 +141,8 @@ def add(
 ) -> None:
     """Watch more sources: pages, lists of them, feeds, the pages of a sitemap.
 
-    What is watched already stays as it is. Nothing is visited yet: `observant serve` does that.
-    Prints how many are new.
+    What is watched already stays as it is. New sources are looked at at once, politely and outside
+    the budget; what cannot be seen is said with what helps. Prints how many are new.
 
     \b
     Examples:
@@ -179,6 +181,8 @@ def add(
         for source in sources:
             permission.check(source)
         added = add_sources(found, loaded, sources)
+        visits = [] if later or not added else look_at_new(found, loaded)
+        pace = budget_in_words(found, loaded)
     if as_json:
         known = len(sources) - added
         print_json({"added": added, "known": known, "sources": [s.name for s in sources]})
@@ -187,14 +191,69 @@ def add(
     known = len(sources) - added
     click.echo(f", {known:,} watched already." if known else ".")
     if added:
+        tell_first_visits(visits)
         click.echo("Next: observant serve")
-        days = added / loaded.budget_per_day
-        if days > _SOON:
-            click.echo(
-                f"      At {loaded.budget_per_day:,.6g}/day their first visits take "
-                f"{format_duration(days)}; observant run --budget 1/s --visits {added} makes them "
-                "at once."
-            )
+        if pace:
+            click.echo(pace, err=True)
+
+
+def look_at_new(store: Store, config: Config) -> list[Visit]:
+    """Visit sources that were never visited, unless an observer that runs does that."""
+    from observant.cli.console import progress_bar
+    from observant.observer.loop import Observer
+
+    waiting = min(store.sources.unseen(), config.first_visits)
+    if not waiting:
+        return []
+    visits: list[Visit] = []
+    with progress_bar("first visits", "seen", waiting) as advance:
+
+        def on_visit(visit: Visit) -> None:
+            visits.append(visit)
+            advance(1)
+
+        async def look() -> None:
+            await Observer(store, config).run(firsts_only=True, on_visit=on_visit)
+
+        asyncio.run(look())
+    return visits
+
+
+def tell_first_visits(visits: list[Visit]) -> None:
+    """Say to standard error how the first visits went, and what helps where they failed."""
+    from observant.cli.console import wide_enough
+    from observant.observer.failures import failure, remedy
+    from observant.units import counted
+
+    failed = [visit for visit in visits if visit.outcome == "failed"]
+    if visits:
+        seen = len(visits) - len(failed)
+        click.echo(f"Looked at {counted(len(visits), 'page')}: {seen:,} seen.", err=True)
+    for visit in failed[:_FAILED]:
+        helps = remedy(visit.error, visit.status)
+        click.echo(
+            f"  {wide_enough(visit.source, 50)}: {failure(visit.error, visit.status)}"
+            + (f" ({helps})" if helps else ""),
+            err=True,
+        )
+    if len(failed) > _FAILED:
+        click.echo(f"  … and {len(failed) - _FAILED:,} more: observant list", err=True)
+
+
+def budget_in_words(store: Store, config: Config) -> str:
+    """Which pace was chosen, and how to change it; empty if somebody has said."""
+    from observant.observer.settings import is_usual_budget, settings_of
+    from observant.units import counted, duration_in_words, parse_duration
+
+    chosen, sources = settings_of(store, config).config, store.sources.active()
+    if not is_usual_budget(store, config):
+        return ""
+    per_day = chosen.budget_per_day
+    shortest = parse_duration(chosen.settings_of((), {}).min_period)
+    return (
+        f"Pace: {per_day:,.0f} visits a day for {counted(sources, 'source')}, each at most every "
+        f"{duration_in_words(shortest)}; --budget changes it."
+    )
 
 
 def _listed(file: str, kind: str, tags: tuple[str, ...], common: dict[str, Any]) -> list[Source]:

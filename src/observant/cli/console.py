@@ -287,12 +287,25 @@ def print_table(
     *,
     words: Collection[str] = (),
     dim: Collection[str] = (),
+    least: Sequence[str] = (),
     pipe_width: int = PIPE_WIDTH,
 ) -> None:
-    """Print a table. The first column and `words` are flush left, numbers flush right."""
+    """Print a table. The first column and `words` are flush left, numbers flush right.
+
+    Where it is too wide for the terminal, the columns of `least` go, in their order.
+    """
     from rich.table import Table
     from rich.text import Text
 
+    rows, out, dropped = list(rows), terminal(pipe_width), set()
+    wide = [max(len(row[i]) for row in (columns, *rows)) + 2 for i in range(len(columns))]
+    for name in least:
+        if sum(wide) - 2 > out.width:
+            dropped.add(columns.index(name))
+            wide[columns.index(name)] = 0
+    columns, *rows = (
+        [cell for i, cell in enumerate(row) if i not in dropped] for row in (columns, *rows)
+    )
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for place, name in enumerate(columns):
         grid.add_column(
@@ -304,7 +317,7 @@ def print_table(
     for row in rows:
         # Strangers wrote some of this: neither markup nor an escape sequence reaches the terminal.
         grid.add_row(*(Text("".join(c if c.isprintable() else "�" for c in cell)) for cell in row))
-    terminal(pipe_width).print(grid)
+    out.print(grid)
 
 
 def wide_enough(text: str, width: int) -> str:

@@ -20,6 +20,7 @@ from observant.cli.store_options import (
 )
 from observant.cli.values import Choice, Integer, Number
 from observant.names import RESULT_FORMS
+from observant.observer.failures import failure
 
 if TYPE_CHECKING:
     from observant.store import Store, StoredSource
@@ -153,7 +154,7 @@ def list_(store: str | None, config: str | None, as_json: bool) -> None:
                 ago(row.visited_at, now),
                 ago(row.changed_at, now),
                 due(row.due_at, now),
-                f"{row.error} ×{row.failed_in_row}" if row.failed_in_row else row.state,
+                failure(row.error, row.status) if row.failed_in_row else row.state,
             )
             for row in rows
         ],

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from observant.cli.add import budget_in_words
 from observant.cli.options import (
     allow_option,
     budget_option,
@@ -35,10 +36,12 @@ __all__ = ["check", "live", "run"]
 
 FOUND_CHANGES = 10
 """Exit code of --exit-code when something changed."""
+FAILED = 11
+"""And when nothing has, and a visit failed."""
 
 
 @click.command("run", short_help="Watch all sources within a budget.")
-@budget_option("1000/day")
+@budget_option("grows with the sources")
 @objective_option(shown="freshness")
 @grace_option(text=True, shown="0d")
 @click.option("--for", "for_", type=DURATION, help="Stop after this time, as in 10min.")
@@ -93,6 +96,9 @@ def run(
                 "there is nothing to watch: observant add URL", file=place(loaded.store)
             )
 
+        if pace := budget_in_words(found, loaded):
+            click.echo(pace, err=True)
+
         async def observe() -> Status:
             observer = Observer(found, loaded)
             async with notifying(found, loaded, observer=observer):
@@ -107,12 +113,20 @@ def run(
 
 
 @click.command("check", short_help="Visit a source now.")
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@click.option("--all", "everything", is_flag=True, help="Visit all active sources.")
+@click.option("--tag", metavar="TAG", help="Visit the active sources with this tag.")
 @allow_option
-@click.option("--exit-code", is_flag=True, help=f"Exit with {FOUND_CHANGES} if something changed.")
+@click.option(
+    "--exit-code",
+    is_flag=True,
+    help=f"Exit with {FOUND_CHANGES} if something changed, {FAILED} if a visit failed.",
+)
 @store_options
 def check(
     sources: tuple[str, ...],
+    everything: bool,
+    tag: str | None,
     allow: tuple[str, ...],
     exit_code: bool,
     store: str | None,
@@ -121,21 +135,36 @@ def check(
 ) -> None:
     """Visit sources now, due or not, and say what was found.
 
-    SOURCE is the name of one, or a part of the name that only it has.
+    SOURCE is the name of one, or a part of the name that only it has. What is found is told to the
+    subscriptions, so --all or --tag in a crontab is enough to watch a few pages.
 
     \b
     Examples:
       observant check example.org/news
+      observant check --tag news
       observant check example.org/news --exit-code || mail -s changed me@example.org
     """
-    from observant.cli.console import print_json, wide_enough
+    from observant.cli.console import print_json, progress_bar, wide_enough
+    from observant.notifications import notifying
+    from observant.observer.failures import remedy
     from observant.observer.loop import Observer
 
     with opened(store, config, allow=allow or None) as (found, loaded):
         names = [found.sources.find(source).name for source in sources]
+        if everything or tag:
+            names += [row.name for row in found.sources.each(state="active", tag=tag)]
+        if not names:
+            raise click.UsageError(f"no active source has the tag {tag!r}" if tag else "say which")
 
         async def look() -> list[Visit]:
-            return [await Observer(found, loaded).check(name) for name in names]
+            visits = []
+            telling = notifying(found, loaded) if everything or tag else nullcontext()
+            with progress_bar("visits", "made", len(names)) as advance:
+                async with telling:
+                    for name in dict.fromkeys(names):
+                        visits.append(await Observer(found, loaded).check(name))
+                        advance(1)
+            return visits
 
         visits = asyncio.run(look())
     if as_json:
@@ -144,14 +173,13 @@ def check(
         for visit in visits:
             reason = visit.comparison.reason if visit.comparison else (visit.error or "")
             click.echo(f"{visit.outcome:>11}  {wide_enough(visit.source, 60)}  {reason}")
-        if any(visit.error == "refused-address" for visit in visits):
-            click.echo(
-                "Networks that are not public are visited only if you allow them: "
-                "--allow NETWORK, or `allow` in observant.toml.",
-                err=True,
-            )
+        for helps in dict.fromkeys(remedy(v.error, v.status) for v in visits if v.error):
+            if helps:
+                click.echo(f"What helps: {helps}", err=True)
     if exit_code and any(visit.changed for visit in visits):
         sys.exit(FOUND_CHANGES)
+    if exit_code and any(visit.outcome == "failed" for visit in visits):
+        sys.exit(FAILED)
 
 
 def visit_json(visit: Visit) -> dict[str, Any]:
@@ -177,13 +205,14 @@ def line_of(status: Status, now: float) -> str:
     """The state of an observer in one line."""
     spread = (status.alpha_high - status.alpha_low) / 2
     alpha = f"α {format_share(status.alpha)} ± {format_share(spread)}"
+    new = f" ({status.unseen:,} to be seen)" if status.unseen else ""
     outage = "  NETWORK OUT" if status.outage else ""
     outage += "  STORE AWAY" if status.store_away else ""
     following = (
         "" if status.next_due_at == float("inf") else f"  next {due(status.next_due_at, now)}"
     )
     return (
-        f"{counted(status.sources, 'source')}  {counted(status.visits, 'visit')}  "
+        f"{counted(status.sources, 'source')}{new}  {counted(status.visits, 'visit')}  "
         f"{status.visits_per_second:.1f}/s  {counted(status.changes, 'change')}  "
         f"{status.failures:,} failed  {alpha}{following}{outage}"
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from observant.cli.add import budget_in_words
 from observant.cli.options import (
     allow_option,
     budget_option,
@@ -47,7 +48,7 @@ __all__ = ["serve"]
     help="A reverse proxy whose X-Forwarded headers are believed; may be given again.",
 )
 @click.option("--no-observer", is_flag=True, help="Only show; another process visits.")
-@budget_option("1000/day")
+@budget_option("grows with the sources")
 @objective_option(shown="freshness")
 @grace_option(text=True, shown="0d")
 @sampling_option
@@ -117,6 +118,9 @@ def serve(
         set_up_logging(loaded.log, logging.DEBUG if verbose else logging.INFO)
         take_up_config(found, loaded)
         give_way(found, flags)
+
+        if not no_observer and (pace := budget_in_words(found, loaded)):
+            click.echo(pace, err=True)
 
         async def main() -> None:
             observer = None if no_observer else Observer(found, loaded)

@@ -98,6 +98,7 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
     import msgspec
 
     from observant.cli.console import print_json
+    from observant.observer.failures import remedy
     from observant.observer.shards import own_settings
     from observant.service.collection import Collection
     from observant.units import format_rate
@@ -138,7 +139,8 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
         "title": row.title,
         "kind": row.kind,
         "tags": ", ".join(row.tags),
-        "state": row.state,
+        "state": _state(row, now),
+        "what helps": remedy(row.error, row.status) if row.failed_in_row else "",
         "importance": f"{settings.importance:g}",
         "rate": "not known yet"
         if row.rate is None or row.rate_low is None or row.rate_high is None
@@ -345,6 +347,13 @@ def _chosen(store: Store, sources: tuple[str, ...], tag: str | None) -> dict[int
     return {row.id: row.name for row in rows}
 
 
+def _state(row: StoredSource, now: float) -> str:
+    from observant.observer.failures import state_in_words
+
+    given = row.state, row.error, row.status, row.failed_in_row, row.good_at
+    return state_in_words(*given, now)
+
+
 def _print_table(rows: list[StoredSource]) -> None:
     from observant.cli.console import print_table, wide_enough
     from observant.units import format_rate
@@ -353,7 +362,6 @@ def _print_table(rows: list[StoredSource]) -> None:
     told = []
     for row in rows:
         known = row.rate is not None and row.rate_low is not None and row.rate_high is not None
-        trouble = f"{row.error} ×{row.failed_in_row}" if row.failed_in_row else row.state
         told.append(
             (
                 wide_enough(row.title or row.name, 44),
@@ -365,7 +373,7 @@ def _print_table(rows: list[StoredSource]) -> None:
                 f"{row.changes:,}",
                 ago(row.changed_at, now),
                 "paused" if row.state == "paused" else due(row.due_at, now),
-                trouble,
+                _state(row, now),
             )
         )
     print_table(
@@ -375,5 +383,6 @@ def _print_table(rows: list[StoredSource]) -> None:
         ),
         told,
         words={"95 % interval", "state"},
+        least=("95 % interval", "last change", "visits", "changes"),
         pipe_width=160,
     )

@@ -33,11 +33,14 @@ __all__ = [
     "SourceEntry",
     "SourceSettings",
     "load_config",
+    "usual_budget",
     "who_else_can_write",
 ]
 
 FILE = "observant.toml"
 PREFIX = "OBSERVANT_"
+_OFTEN = 50
+"""So many sources can each be visited every hour, and nobody minds."""
 _LISTS = frozenset({"allow", "files", "kinds"})
 _UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`(.*)", re.DOTALL)
 
@@ -60,11 +63,22 @@ def _check_networks(networks: tuple[str, ...]) -> None:
         Guard(allow=networks)
 
 
+def usual_budget(sources: int) -> float:
+    """Visits a day for so many sources, unless somebody says: one an hour for each of the first
+    fifty, and one a day for each of the others.
+
+    >>> usual_budget(1), usual_budget(56), usual_budget(10_000)
+    (24.0, 1206.0, 11150.0)
+    """
+    few = min(max(sources, 1), _OFTEN)
+    return 24.0 * few + max(sources - _OFTEN, 0)
+
+
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How one source is visited and compared. Durations as in ``6h``."""
 
     importance: float = 1.0
-    min_period: str | float = "1min"
+    min_period: str | float = "5min"
     max_period: str | float = "365d"
     grace: str | float | None = None
     """How late its copy may be and still count as current; that of the collection unless told. It
@@ -213,7 +227,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Everything that can be set."""
 
     store: str = "observant.db"
-    budget: str | float = "1000/day"
+    budget: str | float = "auto"
+    """Visits of all sources together, as in ``5000/day``; auto grows with their number."""
+    first_visits: int = 1000
+    """So many new sources are looked at at once, outside the budget; 0: none."""
     objective: str = "freshness"
     grace: str | float = 0.0
     spot_checks: float = 0.02
@@ -253,7 +270,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Where it was read from."""
 
     def __post_init__(self) -> None:
-        bounds.budget(self.budget)
+        if self.budget != "auto":
+            bounds.budget(self.budget)
+        bounds.number("first_visits", self.first_visits, 0)
         _check_objective(self.objective)
         if bounds.duration("grace", self.grace) and self.objective != "currency":
             raise InputError(
@@ -283,7 +302,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def budget_per_day(self) -> float:
-        return parse_budget(self.budget)
+        """Visits a day; `settings_of` says what auto is for the sources of a store."""
+        return usual_budget(0) if self.budget == "auto" else parse_budget(self.budget)
 
     @property
     def grace_days(self) -> float:

@@ -18,16 +18,16 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError, ObservantError
-from observant.estimation.priors import Prior
 from observant.observer.clock import SteadyClock
 from observant.observer.content import learned_noise
 from observant.observer.events import told_of
+from observant.observer.first_visits import FirstVisits
 from observant.observer.metrics import Status, Tally
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import NETWORK_ERRORS
 from observant.observer.query_members import follow_members, retire_orphans
 from observant.observer.schedule import warm_up
-from observant.observer.shards import CHANGED_BY_HAND, Watched, Watching, make_transport, touch
+from observant.observer.shards import Watched, Watching, make_transport, touch
 from observant.observer.visit_requests import OneAtATime, VisitDesk
 from observant.store import KEEP, SHARDS, Entry, GroupCommit, Posterior, Recorded, StoreAwayError
 from observant.store.groups import GroupRead
@@ -119,15 +119,18 @@ class Observer(Watching):
         seconds: float | None = None,
         until: float | None = None,
         visits: int | None = None,
+        firsts_only: bool = False,
         on_visit: Callable[[Visit], None] | None = None,
     ) -> Status:
         """Watch for so many seconds (of the clock) from when all is ready, or until an instant of
-        the clock, or until so many visits, or until `stop`.
+        the clock, or until so many visits, or (`firsts_only`) until new sources were looked at, or
+        until `stop`.
 
         After an error it can be called again, and goes on from what the store holds.
         """
         if self._has_run:
             self._start_over()
+        self._firsts_only = firsts_only
         self._has_run = True
         self._on_visit = on_visit
         try:
@@ -151,6 +154,7 @@ class Observer(Watching):
         self.config, self._seen_settings = self._given, None
         self.schedule = self._new_schedule()
         self._watched.clear()
+        self.firsts = FirstVisits(self.config.first_visits)
         self._fences.clear()
         self._under_way.clear()
         self._reach_store()
@@ -226,11 +230,11 @@ class Observer(Watching):
             outage=self.outage.on,
             store_away=self.patience.away_since is not None,
             lies=self.audits.lies,
+            unseen=len(self.firsts),
         )
 
     @property
-    def peak(self) -> int:
-        """The most downloaders that were up at once."""
+    def peak(self) -> int:  # the most downloaders that were up at once
         return self._multiplexer.peak
 
     def beliefs(self) -> dict[str, RateBelief]:
@@ -241,7 +245,8 @@ class Observer(Watching):
 
     async def _begin(self) -> None:
         await self.patience.call(self._note, "start", {"budget": self.config.budget_per_day})
-        await asyncio.to_thread(warm_up)  # not in the loop, which may serve pages already
+        if not self._firsts_only:
+            await asyncio.to_thread(warm_up)  # not in the loop, which may serve pages already
         await self._restore()
         await self.patience.call(retire_orphans, self.store)
         await self._hold_shards()
@@ -259,8 +264,10 @@ class Observer(Watching):
         swept = -math.inf
         while not self._stopping:
             now, tick = self.clock.time(), ticks()
-            if (end is not None and now >= end) or (
-                visits is not None and self.tally.visits >= visits
+            if (
+                (end is not None and now >= end)
+                or (visits is not None and self.tally.visits >= visits)
+                or (self._firsts_only and not self.firsts)
             ):
                 break
             if tick - leased > self.lease / 4:
@@ -279,10 +286,22 @@ class Observer(Watching):
             if self._wants_to_learn and (self._learning is None or self._learning.done()):
                 self._learning = asyncio.create_task(self._learn_priors())
             await self._note_trouble()
-            pause = self._dispatch(now)
+            self._look_first(now)
+            pause = 1.0 if self._firsts_only else self._dispatch(now)
             if end is not None:
                 pause = min(pause, end - now)
             await self._rest(pause)
+
+    def _look_first(self, now: float) -> None:
+        """Hand out first visits, which no budget pays for."""
+        room = 2 * self.config.downloaders - self._multiplexer.backlog
+        for name in self.firsts.take(0 if self.outage.on else room):
+            watched = self._watched[name]
+            if self._free_at(watched, now) > now:  # then it is for the schedule
+                self.firsts.done(name)
+                continue
+            self.schedule.rest(name, now + _LONGEST_VISIT, refund=False)
+            self._multiplexer.submit(name, watched.row.host or name)
 
     def _dispatch(self, now: float) -> float:
         """Hand out what is due; return how long to rest, in seconds of the clock."""
@@ -372,11 +391,17 @@ class Observer(Watching):
         if self.clock.time() < free - 1e-6 and not self.outage.on:
             self.schedule.rest(name, free)
             return
+        host = self._transport.hosts[watched.row.host] if self._transport else None
+        if host is not None:
+            host.hurried = name in self.firsts
         try:
             await self._one_at_a_time.run(name, lambda: self._visit_held(watched))
         except StoreAwayError:  # and nobody waits for it any more: the visit is made another time
             self.schedule.put_back(name)
         finally:
+            self.firsts.done(name)
+            if host is not None:
+                host.hurried = False
             self._wake.set()
 
     async def _visit_held(self, watched: Watched) -> Visit:
@@ -561,30 +586,6 @@ class Observer(Watching):
         if self._store_failures >= _STORE_FAILURES:
             self._broken = error
             self.stop()
-
-    # -- what survives ------------------------------------------------------------------------
-
-    async def _restore(self) -> None:
-        kept = await self.patience.call(self.store.settings.all, "observer.")
-        if "observer.prior" in kept:
-            self.schedule.restore_prior(Prior.restore(kept["observer.prior"]))
-        if "observer.audits" in kept:
-            self.audits.restore(kept["observer.audits"])
-        self._seen_change = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
-        await self._take_up_settings()
-
-    def _save(self) -> None:
-        self._save_prior()
-        self.store.settings.set("observer.audits", self.audits.state())
-
-    def _sweep(self) -> None:
-        """Drop the versions that are not to be kept."""
-        gone = self.store.snapshots.retain(**self.config.retention.limits(), now=self._store_now)
-        if gone.versions:
-            log.info("old versions dropped", extra={"versions": gone.versions})
-
-    def _note(self, action: str, detail: Any) -> None:
-        self.store.journal.add(self.name, action, detail, now=self.clock.time())
 
     async def _note_trouble(self) -> None:
         while self.patience.absences:

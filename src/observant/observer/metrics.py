@@ -71,6 +71,8 @@ class Status:
     backlog: int
     outage: bool
     lies: int
+    unseen: int = 0
+    """New sources that wait for their first visit, or are being visited."""
     store_away: bool = False
     """Whether the database is away, or held by somebody else, and the observer waits for it."""
 
@@ -93,6 +95,7 @@ _GAUGES = {
     "downloaders": "Downloaders that are up.",
     "under_way": "Visits under way.",
     "backlog": "Due visits that wait for a downloader or for their host.",
+    "unseen": "New sources that wait for their first visit.",
     "outage": "1 while our own network seems to be out.",
     "store_away": "1 while the store cannot be used, and the observer waits for it.",
 }

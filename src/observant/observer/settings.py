@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from observant.errors import InputError
-from observant.observer.config import Config, Retention
+from observant.observer.config import Config, Retention, usual_budget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +22,7 @@ __all__ = [
     "SettingsChanges",
     "give_way",
     "in_force",
+    "is_usual_budget",
     "keep",
     "kept_settings",
     "settings_of",
@@ -83,8 +84,17 @@ def in_force(
 
 
 def settings_of(store: Store, config: Config) -> InForce:
-    """The same for a store."""
-    return in_force(config, store.settings.get(KEPT), store.settings.get(_GOOD))
+    """The same for a store: a budget that is left to us follows from the number of its sources."""
+    found = in_force(config, store.settings.get(KEPT), store.settings.get(_GOOD))
+    if found.config.budget != "auto":
+        return found
+    budget = f"{usual_budget(store.sources.active()):.0f}/day"
+    return found._replace(config=msgspec.structs.replace(found.config, budget=budget))
+
+
+def is_usual_budget(store: Store, config: Config) -> bool:
+    """Whether nobody has said how many visits may be made."""
+    return in_force(config, store.settings.get(KEPT)).config.budget == "auto"
 
 
 def kept_settings(store: Store, config: Config) -> SettingsChanges:

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError
+from observant.estimation.priors import Prior
 from observant.observer.browser.engine import Browser
 from observant.observer.browser.settings import available
 from observant.observer.config import SourceSettings
 from observant.observer.content import Comparer, Rules, learned_noise
 from observant.observer.events import Standing
+from observant.observer.first_visits import FirstVisits
 from observant.observer.fleet import Offer, divide
 from observant.observer.honesty import Audits
 from observant.observer.outage import Outage
@@ -138,6 +140,9 @@ class Watching:
         self._given, self._seed = config, seed
         self._seen_settings: InForce | None = None
         self.spot_checks = SpotChecks(seed)
+        self.firsts = FirstVisits(config.first_visits)
+        self._firsts_only = False
+        """Whether it ends after first visits: those need no schedule, which takes long to start."""
         self.schedule = self._new_schedule()
         self._transport, self._owns_transport = transport, transport is None
         self._browser: Browser | None = None
@@ -307,6 +312,8 @@ class Watching:
 
     async def _learn_priors(self) -> None:
         """Learn how rates are distributed here, and tell the store what follows for each source."""
+        if self._firsts_only:
+            return
         schedule, taught = self.schedule, ()  # type: tuple[Schedule, Any]
         self._learned_from = self._made
         if not self._alone:
@@ -375,10 +382,35 @@ class Watching:
     async def _watch(self, rows: Sequence[Scheduled]) -> None:
         """Take up these sources, some at a time, so that nobody has to wait for long."""
         for some in range(0, len(rows), _AT_ONCE):
-            self.schedule.place(self._planned(rows[some : some + _AT_ONCE]))
+            planned = self._planned(rows[some : some + _AT_ONCE])
+            if not self._firsts_only:
+                self.schedule.place(planned)
             await asyncio.sleep(0)
         self.outage.hosts = len({w.row.host for w in self._watched.values()})
-        await self._settle()
+        if not self._firsts_only:
+            await self._settle()
+
+    async def _restore(self) -> None:
+        kept = await self.patience.call(self.store.settings.all, "observer.")
+        if "observer.prior" in kept:
+            self.schedule.restore_prior(Prior.restore(kept["observer.prior"]))
+        if "observer.audits" in kept:
+            self.audits.restore(kept["observer.audits"])
+        self._seen_change = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
+        await self._take_up_settings()
+
+    def _save(self) -> None:
+        self._save_prior()
+        self.store.settings.set("observer.audits", self.audits.state())
+
+    def _sweep(self) -> None:
+        """Drop the versions that are not to be kept."""
+        gone = self.store.snapshots.retain(**self.config.retention.limits(), now=self._store_now)
+        if gone.versions:
+            log.info("old versions dropped", extra={"versions": gone.versions})
+
+    def _note(self, action: str, detail: Any) -> None:
+        self.store.journal.add(self.name, action, detail, now=self.clock.time())
 
     async def _settle(self) -> None:
         """Find the price of a visit anew, some sources at a time."""
@@ -425,6 +457,8 @@ class Watching:
                 told = {"source": row.name, "reason": reason}
                 log.warning("this source is not visited", extra=told)
                 continue
+            if row.visited_at is None:
+                self.firsts.note(row.name)
             planned.append(
                 Planned(
                     row.name,
@@ -439,6 +473,7 @@ class Watching:
 
     def _forget(self, name: str) -> None:
         self.schedule.remove(name)
+        self.firsts.done(name)
         self._watched.pop(name, None)
 
     def _make(self, watched: Watched) -> SourceKind:

@@ -31,6 +31,7 @@ __all__ = ["StoreLedger"]
 log = logging.getLogger("observant.scrapy")
 
 _TAG = "scrapy:"
+_USUAL_BUDGET = 1000.0
 
 
 class StoreLedger:
@@ -41,7 +42,7 @@ class StoreLedger:
         self._settings = settings
         self._store = open_store(settings.store)
         self._schedule = Schedule(
-            settings.budget or Config().budget_per_day,
+            settings.budget or _USUAL_BUDGET,
             objective=settings.objective,
             grace=settings.grace,
             start=now,

@@ -105,6 +105,8 @@ class Overview(Answer, frozen=True, kw_only=True):
     at: dt.datetime
     sources: int
     by_state: dict[str, int]
+    unseen: int = 0
+    """Active sources that were never visited."""
     visits: int
     changes: int
     failures: int

@@ -164,6 +164,14 @@ class Sources:
 
         return self._engine.read(work)
 
+    def active(self) -> int:
+        """How many are watched."""
+        return self._engine.read(lambda session: int(session.value("count_active") or 0))
+
+    def unseen(self) -> int:
+        """How many of them were never visited."""
+        return self._engine.read(lambda session: int(session.value("count_unseen") or 0))
+
     def tags(self) -> dict[str, int]:
         """Every tag and how many sources have it."""
         return self._engine.read(lambda session: dict(session.all("all_tags")))

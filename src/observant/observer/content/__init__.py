@@ -38,6 +38,7 @@ from observant.observer.content.rules import (
     error_page,
     judge,
 )
+from observant.observer.content.second_look import LEARNING
 from observant.observer.content.selection import select
 from observant.observer.fetched import Fetched
 from observant.store.visit import GOOD, Comparison, Error, Outcome, Previous, Validators
@@ -92,6 +93,49 @@ class Comparer:
             and previous.validators is not None
             and previous.text is not None
             and previous.selection_version == self.selection_version
+        )
+
+    def wants_second_look(
+        self, previous: Previous | None, before: str | None, found: Comparison
+    ) -> bool:
+        """Whether a change is to be looked at again before it is told: see `second_look`."""
+        rules = self.rules
+        return (
+            found.outcome == "changed"
+            and previous is not None
+            and before is not None
+            and found.text is not None
+            and rules.learn_noise
+            and not rules.confirm
+            and rules.change not in {"bytes", "structure"}
+            and previous.selection_version == self.selection_version
+            and previous.memory.get("confirmed", 0) < LEARNING
+        )
+
+    def by_itself(
+        self, previous: Previous, found: Comparison, text: str | None, varying: list[str]
+    ) -> Comparison:
+        """What several looks have found that differ by themselves; `text` is the one to keep."""
+        memory = found.memory if text is not None else dict(previous.memory)
+        told = {k: previous.memory[k] for k in ("conditions",) if k in previous.memory}
+        memory = {name: value for name, value in memory.items() if name != "conditions"}
+        return replace(
+            found,
+            outcome="same",
+            magnitude=0.0,
+            angle=0.0,
+            distance=0.0,
+            length=None,
+            attributes=(),
+            back_to=None,
+            excerpt=None,
+            text=text,
+            digest_raw=found.digest_raw if text is not None else previous.digest_raw,
+            digest_text=previous.digest_text if text is None else digest(text),
+            complete=text is not None,
+            met=(),
+            memory=memory | told | {"confirmed": 0, "varying": varying},
+            reason="it differs by itself, as a second look has shown",
         )
 
     def compare(self, previous: Previous | None, fetched: Fetched) -> Comparison:
@@ -184,12 +228,16 @@ class Comparer:
     # -- without reading the body -----------------------------------------------------------------
 
     def failed(self, previous: Previous | None, error: Error, reason: str) -> Comparison:
-        """Nothing was observed: what was known stays as it was."""
+        """Nothing was observed: what was known stays as it was.
+
+        After a page has broken the selection, the one that mends it finds what has changed.
+        """
+        broken = {"broken": True} if error == "content" else {}
         return Comparison(
             outcome="failed",
             error=error,
             reason=reason,
-            memory=dict(previous.memory) if previous else {},
+            memory=previous.memory | broken if previous else {},
             selection_version=previous.selection_version if previous else "",
         )
 
@@ -228,7 +276,11 @@ class Comparer:
     def _same_bytes(
         self, previous: Previous, fetched: Fetched, digest_raw: bytes | None
     ) -> Comparison:
-        memory = {name: value for name, value in previous.memory.items() if name != "pending"}
+        memory = {
+            name: value
+            for name, value in previous.memory.items()
+            if name not in {"pending", "broken"}
+        }
         if memory.get("noise") and not fetched.not_modified:
             memory["noise"] = to_builtins(seen_unchanged(known_noise(memory)))
         back = memory.pop("gone", False)
@@ -279,7 +331,7 @@ class Comparer:
         first = self._first(fetched, document, digest_raw, "")
         same = same_selection and first.digest_text == previous.digest_text
         gone = bool(previous.memory.get("gone"))
-        outcome: Outcome = "back" if gone else "same" if same else "changed"
+        outcome: Outcome = "back" if gone else "same" if same or not same_selection else "changed"
         return Comparison(
             outcome=outcome,
             digest_raw=digest_raw,
@@ -291,7 +343,11 @@ class Comparer:
             memory=first.memory | memory,
             selection_version=self.selection_version,
             complete=True,
-            reason="the same text" if same else "the text differs; the old one is not kept",
+            reason="the first visit under a new selection"
+            if not same_selection
+            else "the same text"
+            if same
+            else "the text differs; the old one is not kept",
         )
 
     def _compared(
@@ -299,6 +355,7 @@ class Comparer:
     ) -> Comparison:
         rules = self.rules
         memory = dict(previous.memory)
+        broken = memory.pop("broken", False)
         same_selection = previous.selection_version == self.selection_version
         if not same_selection:
             memory = {name: memory[name] for name in ("gone",) if name in memory}
@@ -338,8 +395,9 @@ class Comparer:
                 old_lines, new_lines, weighted, rules.other_terms, rules.terms
             )
 
-        if not same_selection and digest_raw == previous.digest_raw:
-            changed, why = False, "the same bytes under a new selection"
+        if not same_selection and not broken:  # what somebody has edited here is no change there
+            same = "the same bytes" if digest_raw == previous.digest_raw else "the first visit"
+            changed, why = False, f"{same} under a new selection"
         else:
             bytes_differ = digest_raw != previous.digest_raw
             columns: tuple[str, ...] = ()
@@ -347,9 +405,7 @@ class Comparer:
                 columns = changed_columns(old_lines, new_lines)
             changed = judge(rules, bytes_differ, text_differs, attributes, difference, columns)
             why = describe_change(rules, difference, attributes, previous.record, record, columns)
-            if not same_selection:
-                why += "; the selection has changed too"
-            elif settled:
+            if settled:
                 why += "; a field that changed on every visit has settled"
 
         gone = bool(memory.get("gone"))
@@ -440,7 +496,7 @@ def _why_same(
     why: str, same_selection: bool, text_differs: bool, noise: tuple[dict[str, Any], ...]
 ) -> str:
     if not same_selection:
-        return why if "bytes" in why else "the same text under a new selection"
+        return why
     if text_differs:
         return f"too little to count: {why}"
     return f"the same text, {len(noise)} noisy fields ignored" if noise else "the same text"

@@ -10,6 +10,7 @@ has lied, and is not asked conditionally again.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,17 +19,19 @@ import msgspec
 
 from observant.errors import InputError
 from observant.observer.browser.need import RENDERED, BrowserNeed, has_scripts
+from observant.observer.content.second_look import LOOKS, SecondLook, judge_looks
 from observant.observer.fetched import visit_of
 from observant.observer.honesty import Dates
 from observant.observer.sources.base import Compared, host_of
 from observant.observer.tasks import Form, Read, read
 from observant.observer.transport.conditional import validators_of
 from observant.observer.transport.limits import Limits
+from observant.store.visit import Previous
 
 if TYPE_CHECKING:
     from observant.observer.browser import Browser
     from observant.observer.fetched import Fetched
-    from observant.store.visit import Comparison, Previous, Validators, Visit
+    from observant.store.visit import Comparison, Validators, Visit
 
 __all__ = ["HttpSource"]
 
@@ -113,7 +116,12 @@ class HttpSource(Compared):
         again = None
         if scripts and given is None and self._can_render and self.settings.render == "auto":
             again = _copies(previous, fetched)  # what is large is handed over to who reads it
+        text, body = previous.text if previous is not None else None, fetched.body
         found = await self.read(previous, fetched)
+        if self.form == "page" and self.comparer.wants_second_look(
+            previous, text, found.comparison
+        ):
+            fetched, found = await self._look_again(previous, text or "", fetched, body, found)
         comparison, seen = found.comparison, _seen(fetched, found)
         before, whole = need, not self.comparer.rules.selects and self.form == "page"
         need = need.read_plainly(comparison, scripts=scripts, whole=whole)
@@ -131,6 +139,46 @@ class HttpSource(Compared):
         if self.form in _RENDERED_FORMS:
             comparison = need.kept(comparison)
         return visit_of(self.name, seen, comparison, validators=keep, age=age)
+
+    async def _look_again(
+        self, previous: Previous | None, before: str, fetched: Fetched, body: bytes, found: Read
+    ) -> tuple[Fetched, Read]:
+        """Fetch a changed page again, and find out whether it differs by itself."""
+        known = msgspec.structs.replace(previous or Previous(), text=before)
+        looks, texts, bodies = [(fetched, found.comparison)], [found.comparison.text or ""], [body]
+        judged = SecondLook(True, 0, False, [])
+        for _ in range(LOOKS):
+            again = await self._get(None)
+            bodies.append(again.body)
+            last = self.comparer.after(previous, *looks[-1])
+            seen = await self.read(msgspec.structs.replace(last, text=texts[-1]), again)
+            if not seen.comparison.complete:  # no answer, or no page: it says nothing
+                break
+            looks.append((again, seen.comparison))
+            texts.append(texts[-1] if seen.comparison.text is None else seen.comparison.text)
+            now, varying = self.around.time(), known.memory.get("varying", [])
+            judged = await asyncio.to_thread(
+                judge_looks, before, known.visited_at or now, texts, now, varying
+            )
+            if judged.news is False:
+                break
+        pick = judged.pick or 0
+        at, comparison = looks[pick]
+        if judged.strange:  # what was learned on the way may be of the other page
+            comparison = msgspec.structs.replace(comparison, memory=known.memory)
+        if not judged.news:
+            text = None if judged.pick is None else texts[pick]
+            calm = self.comparer.by_itself(known, comparison, text, judged.varying)
+            return at, Read(comparison=calm)
+        if judged.strange:
+            at = msgspec.structs.replace(at, body=bodies[pick])
+            comparison = (await self.read(known, at)).comparison
+        else:
+            at, comparison = looks[0][0], found.comparison
+            comparison = msgspec.structs.replace(comparison, memory=looks[-1][1].memory)
+        memory = comparison.memory | {"confirmed": known.memory.get("confirmed", 0) + 1}
+        memory |= {"varying": judged.varying} if judged.varying else {}
+        return at, Read(comparison=msgspec.structs.replace(comparison, memory=memory))
 
     async def read(self, previous: Previous | None, fetched: Fetched) -> Read:
         """Read the body and compare it; kinds that make something else of it say its form."""

@@ -108,7 +108,7 @@ async def run_demo(
 ) -> Judgement:
     """Watch the synthetic web for so many seconds, in which all its days pass."""
     budget = world.pages * visits_per_page / world.days
-    config = Config(budget=budget, store=str(file), defaults={"min_period": "1s"})
+    config = Config(budget=budget, first_visits=0, store=str(file), defaults={"min_period": "1s"})
     warm_up()
     # It ends on the midnight that was last, so that whoever looks at the store finds it recent.
     start = time.time() // DAY * DAY - math.ceil(world.days) * DAY

@@ -78,6 +78,7 @@ class Host:
         "crawl_delay",
         "failures",
         "free",
+        "hurried",
         "latency",
         "name",
         "penalty",
@@ -95,6 +96,8 @@ class Host:
         self.latency = 0.0
         self.crawl_delay = 0.0
         self.penalty = 0.0
+        self.hurried = False
+        """Whether a first visit is under way, which somebody may be waiting for."""
         self.failures = 0
         """Failures in a row: 429, 503, no connection, no answer."""
         self.requests = 0
@@ -105,10 +108,18 @@ class Host:
 
     @property
     def delay(self) -> float:
-        """The pause after a request, in seconds."""
+        """The usual pause after a request, in seconds."""
+        return self._rest(self._rules.floor)
+
+    @property
+    def pause(self) -> float:
+        """The pause after the request that ends now: a quarter of the floor among first visits."""
+        return self._rest(self._rules.floor / 4 if self.hurried else self._rules.floor)
+
+    def _rest(self, floor: float) -> float:
         rules = self._rules
         return max(
-            rules.floor,
+            floor,
             min(rules.latency_factor * self.latency, rules.ceiling),
             min(self.crawl_delay, rules.crawl_delay_cap),
             self.penalty,
@@ -135,7 +146,7 @@ class Host:
             halved = self.penalty / 2
             self.penalty = halved if halved >= max(rules.floor, 0.1) else 0.0
             self.latency = seconds if not self.latency else 0.7 * self.latency + 0.3 * seconds
-        rest = self.delay
+        rest = self.pause
         if retry_after is not None and (status in (429, 503)):
             rest = max(rest, min(retry_after, rules.retry_after_cap))
         self.free = now + rest
@@ -176,7 +187,7 @@ class Hosts:
     def wait(self, host: Host) -> float:
         """Seconds until somebody who comes now has a turn; a request under way ends now."""
         turns = len(host.waiting) + host.busy
-        return max(host.free - self._clock.monotonic(), 0.0) + turns * host.delay
+        return max(host.free - self._clock.monotonic(), 0.0) + turns * host.pause
 
     def enter_now(self, host: Host) -> bool:
         """Take the turn if it is free at this moment."""
@@ -223,7 +234,7 @@ class Hosts:
 
     def abandon(self, host: Host) -> None:
         """End the turn of a request that was given up by us; the host rests all the same."""
-        host.free = self._clock.monotonic() + host.delay
+        host.free = self._clock.monotonic() + host.pause
         host.busy = False
         self._wake(host)
 

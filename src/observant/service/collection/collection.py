@@ -85,6 +85,8 @@ class Collection(Context):
             at=utc(now),
             sources=totals.sources,
             by_state=totals.by_state,
+            unseen=self.cache.get("unseen", self.store.sources.unseen, max_age=1.0, wait=1.0).value
+            or 0,
             visits=totals.visits,
             changes=totals.changes,
             failures=totals.failures,

@@ -34,6 +34,7 @@ def overview(request: Asked, collection: GivenCollection) -> Response[str]:
         "overview.html",
         view=view,
         problems=[p for p in collection.health().problems if "observer" not in p],
+        learning=2 * view.unseen > view.by_state.get("active", 0),
         base_alpha=base,
         changes_today=sum(hour.changes for hour in today),
         failures_today=sum(hour.failures for hour in today),

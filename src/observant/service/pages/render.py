@@ -16,15 +16,18 @@ import jinja2
 from litestar import MediaType, Response
 from markupsafe import Markup
 
+from observant.observer.failures import failure, remedy, state_in_words
 from observant.service.access.check import CSRF_FIELD, identity_of
 from observant.service.pages.assets import asset
 from observant.times import DAY, SECOND
-from observant.units import format_duration, format_rate
+from observant.units import format_duration, format_rate, rate_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from litestar import Request
+
+    from observant.service.answers import SourceRow
 
 __all__ = ["TOLD", "back_to", "environment", "page", "query_of"]
 
@@ -100,6 +103,7 @@ def page(
             asset=lambda name: f"{prefix}/static/{asset(name)}",
             ago=functools.partial(_ago, now),
             due=functools.partial(_due, now),
+            state_of=functools.partial(_state, now),
             **context,
         )
     )
@@ -148,6 +152,9 @@ def environment() -> jinja2.Environment:
         short=lambda value: "?" if value is None else f"{value:,.3g}",
         size=_size,
         query=query_of,
+        failure=failure,
+        remedy=lambda row: remedy(row.error, row.status),
+        often=lambda row: rate_in_words(row.rate, row.rate_low, row.rate_high),
     )
     made.tests["web"] = _is_web
     return made
@@ -166,6 +173,13 @@ def _ago(now: dt.datetime, at: dt.datetime | None, missing: str = "never") -> Ma
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         exact.isoformat(timespec="seconds"), f"{exact:%Y-%m-%d %H:%M:%S} UTC", words
     )
+
+
+def _state(now: dt.datetime, row: SourceRow) -> str:
+    """What is the matter with a source, in words."""
+    seen = None if row.good_at is None else row.good_at.timestamp()
+    given = row.state, row.error, row.status, row.failed_in_row, seen
+    return state_in_words(*given, now.timestamp())
 
 
 def _due(now: dt.datetime, at: dt.datetime | None, missing: str = "–") -> Markup | str:

@@ -11,6 +11,7 @@ from litestar import Response, get, post
 from litestar.params import PathParameter
 
 from observant.errors import InputError, ObservantError
+from observant.observer.failures import failure, remedy
 from observant.service import studies
 from observant.service.answers import DiffAnswer, DiffPart, SourceDetail
 from observant.service.collection import Collection
@@ -51,9 +52,15 @@ def visit(request: Asked, collection: GivenCollection, number: Number) -> Respon
     """Visit a source now."""
     collection.find(number)
     try:
-        collection.sources.check(number)
+        found = collection.sources.check(number).visit
     except ObservantError as error:
         return _page(request, collection, number, problem=str(error))
+    if found.outcome == "failed":  # a failure is no good news
+        why = f"The visit failed: {failure(found.error, found.status)}."
+        helps = remedy(found.error, found.status)
+        return _page(
+            request, collection, number, problem=f"{why} What helps: {helps}." if helps else why
+        )
     return back_to(request, f"/sources/{number}", "visited")
 
 

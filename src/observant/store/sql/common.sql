@@ -431,6 +431,9 @@ WHERE visits > 0;
 -- name: count_active
 SELECT count(*) FROM sources WHERE state = 'active';
 
+-- name: count_unseen
+SELECT count(*) FROM sources WHERE state = 'active' AND visited_at IS NULL;
+
 -- name: summary_sources
 SELECT s.id, s.name, s.host, s.importance, s.tags, s.config, s.good_at, s.due_at, s.changed_at,
     s.rate, s.rate_low, s.rate_high, s.visits, s.changes, p.data

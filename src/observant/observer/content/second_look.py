@@ -1,0 +1,198 @@
+"""What differs by itself: told by looking again, a moment later.
+
+A page has changed since the last visit. Is that news, or an advert, a token, a counter, a shuffled
+list, one of two variants, a cookie wall? Fetched again at once, news is still there and the others
+are not. A change is news when something that was not there before stands in all looks, or something
+that was there stands in none of them and nothing that varies has taken its place. What tells the
+time of the visit (a clock, today's date) varies too, however short the time between two looks.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from observant.observer.content.document import short_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["LEARNING", "LOOKS", "SecondLook", "differs_by_itself", "judge_looks", "without_clocks"]
+
+LEARNING = 12
+"""After so many changes in a row that were still there a moment later, a page is believed at once;
+one that differed by itself begins anew."""
+LOOKS = 2
+"""Further looks at a change; one that shows it to be nothing is the last."""
+MASK = "▒"
+_MOST_LINES = 400
+"""Lines that vary, up to which it is worth to find out which is which."""
+_MOST_KNOWN = 128
+"""Lines that come and go, of which a page is remembered."""
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()  # noqa: SIM905
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+_TIMES = re.compile(
+    r"(?P<iso>\b\d{4}-\d\d-\d\d)|(?P<dots>\b\d{1,2}[./]\d{1,2}[./]\d{4}\b)"
+    rf"|(?P<day>\b\d{{1,2}}\.? {_MONTH},? \d{{4}}\b)|(?P<named>\b{_MONTH} \d{{1,2}},? \d{{4}}\b)"
+    r"|(?P<clock>\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\b)|(?P<unix>\b1\d{9}(?:\d{3})?\b)"
+    r"|(?P<ago>\b(?:\d+|an?|one|few) (?:second|minute|hour)s? ago\b|\bjust now\b)"
+    r"|(?P<weekday>\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b)",
+    re.IGNORECASE,
+)
+
+
+class SecondLook(NamedTuple):
+    """What several looks at a changed page have shown."""
+
+    news: bool | None
+    """Whether it has changed; else it differs by itself. None: another look is needed."""
+    pick: int | None
+    """The look that is most like what was seen before; None if none is to be kept."""
+    strange: bool
+    """Whether some look was at another page altogether, which teaches nothing about this one."""
+    varying: list[str]
+    """Short digests of lines that come and go by themselves, those of before too."""
+
+
+def judge_looks(
+    before: str, past: float, looks: list[str], now: float, varying: Sequence[str] = ()
+) -> SecondLook:
+    """Judge what differs from `before`, seen at `past`. `varying` is known to come and go."""
+    old = _lines(before, past)
+    seen = [_lines(text, now) for text in looks]
+    known = set(varying)
+    far = [_distance(old, lines) for lines in seen]
+    pick = max(range(len(far)), key=lambda i: (-far[i], i))
+    alike = [(old & lines).total() for lines in seen]
+    near = [lines for lines, number in zip(seen, alike, strict=True) if 2 * number >= max(alike)]
+    # Lines that some of those looks have, and lines of what is another page: a cookie wall, say.
+    often = Counter(line for lines in near for line in lines)
+    fresh = {line for line, times in often.items() if times < len(near)}
+    fresh |= {line for lines in seen for line in lines if line not in often and line not in old}
+    after = [*varying, *sorted({_mark(line) for line in fresh} - known)][-_MOST_KNOWN:]
+    if all(_mark(line) in known for lines in seen for line in lines):
+        return SecondLook(False, None, True, after)  # nothing but what comes and goes
+    if len(near) < 2:
+        return SecondLook(None, None, True, after)
+    strange = len(near) < len(seen)
+    return SecondLook(not differs_by_itself(old, near, known), pick, strange, after)
+
+
+def differs_by_itself(old: Counter[str], seen: list[Counter[str]], known: set[str]) -> bool:
+    """Whether all that differs from `old` differs between the looks as well, or is known to.
+
+    >>> lines = lambda *lines: Counter(lines)
+    >>> shoes, rome, sleep = ("Buy shoes", "Fly to Rome", "Sleep well")
+    >>> differs_by_itself(lines("News", shoes), [lines("News", rome), lines("News", sleep)], set())
+    True
+    >>> differs_by_itself(lines("10", shoes), [lines("12", rome), lines("12", sleep)], set())
+    False
+    >>> differs_by_itself(lines("10 id=a"), [lines("12 id=b"), lines("12 id=c")], set())
+    False
+    """
+    everywhere, anywhere = seen[0].copy(), seen[0].copy()
+    for lines in seen[1:]:
+        everywhere &= lines
+        anywhere |= lines
+    if any(_mark(line) not in known for line in everywhere - old):
+        return False
+    missing = [line for line in (old - anywhere).elements() if _mark(line) not in known]
+    if not missing:
+        return True
+    # What varies may have taken the place of what is missing; of lines that are alike, in part.
+    vary = sorted((list((lines - everywhere).elements()) for lines in seen), key=len)[-2:]
+    if max(map(len, (*vary, missing))) > _MOST_LINES:
+        return False
+    forms = _forms(*vary)
+    for line in missing:
+        found = next((form for form in forms if _fits(form, line)), None)
+        if found is None:
+            return False
+        forms.remove(found)
+    return True
+
+
+def _lines(text: str, now: float) -> Counter[str]:
+    return Counter(without_clocks(text, now).split("\n"))
+
+
+def _mark(line: str) -> str:
+    return short_digest(line)[:8]
+
+
+def _distance(old: Counter[str], new: Counter[str]) -> int:
+    return (old - new).total() + (new - old).total()
+
+
+def _forms(first: list[str], second: list[str]) -> list[list[str]]:
+    """What stays of each line that varies: some of its words, or nothing. Fullest first."""
+    forms, left = [], [line.split(" ") for line in second]
+    for line in first:
+        words = line.split(" ")
+        alike = [other for other in left if len(other) == len(words)]
+        best = max(alike, key=lambda other: _shared(words, other), default=None)
+        if best is not None and 2 * _shared(words, best) >= len(words) > 1:
+            left.remove(best)
+            forms.append([a if a == b else MASK for a, b in zip(words, best, strict=True)])
+        else:
+            forms.append([MASK])
+            left = left[1:] if len(left) == len(first) else left
+    forms += [[MASK]] * max(len(second) - len(first), 0)
+    return sorted(forms, key=lambda form: form == [MASK])
+
+
+def _shared(words: list[str], others: list[str]) -> int:
+    return sum(a == b for a, b in zip(words, others, strict=True))
+
+
+def _fits(form: list[str], line: str) -> bool:
+    if form == [MASK]:
+        return True
+    words = line.split(" ")
+    return len(words) == len(form) and all(
+        stays in {MASK, word} for stays, word in zip(form, words, strict=True)
+    )
+
+
+def without_clocks(text: str, now: float) -> str:
+    """The text without what tells the time of a visit at `now` (seconds since 1970), in any zone
+    that differs by whole hours.
+
+    >>> without_clocks("Open 08:00. It is 16:31, 11 Nov 2023, 3 minutes ago", 1_699_720_261.0)
+    'Open 08:00. It is ▒, ▒, ▒'
+    """
+    moment = dt.datetime.fromtimestamp(now, dt.UTC)
+    days = {moment.date() + dt.timedelta(days=shift) for shift in (-1, 0, 1)}
+
+    def mask(match: re.Match[str]) -> str:
+        word, kind = match[0], match.lastgroup
+        if kind == "ago":
+            return MASK
+        if kind == "weekday":
+            return MASK if any(d.strftime("%A").lower() == word.lower() for d in days) else word
+        if kind == "clock":
+            behind = (moment.minute - int(word.split(":")[1])) % 60  # zones differ by hours
+            return MASK if behind in {0, 1, 59} else word
+        if kind == "unix":
+            return MASK if abs(int(word[:10]) - now) < 86_400 else word
+        return MASK if _date(word, kind or "") & days else word
+
+    return _TIMES.sub(mask, text)
+
+
+def _date(word: str, kind: str) -> set[dt.date]:
+    """The dates that this may be."""
+    numbers = [int(number) for number in re.findall(r"\d+", word)]
+    try:
+        if kind == "iso":
+            return {dt.date(*numbers)}
+        if kind == "dots":
+            first, second, year = numbers
+            pairs = ((first, second), (second, first))
+            return {dt.date(year, month, day) for day, month in pairs if 1 <= month <= 12}
+        month = next(i for i, name in enumerate(_MONTHS, 1) if name in word.lower())
+        return {dt.date(numbers[1], month, numbers[0])}
+    except ValueError:
+        return set()

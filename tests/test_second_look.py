@@ -1,0 +1,80 @@
+"""A change is looked at again before it is told: noise is none, and no edit is lost."""
+
+import asyncio
+
+import pytest
+from benchmarks.false_alarms import FIRST, NOISE, study
+
+from observant.observer.content.second_look import judge_looks, without_clocks
+
+NOW = 1_790_000_000.0
+
+
+def judge(before, *looks, varying=()):
+    return judge_looks(before, NOW - 3600, list(looks), NOW, varying)
+
+
+@pytest.fixture(scope="module")
+def scores():
+    return asyncio.run(study(pages=4, visits=30))
+
+
+def test_false_alarms_are_rare_while_a_page_is_learned_and_rarer_later(scores):
+    assert {score.kind for score in scores} == set(NOISE)
+    assert sum(score.early for score in scores) / len(scores) <= 0.3
+    assert sum(score.late for score in scores) / len(scores) <= 0.1  # in 18 visits
+    assert FIRST == 12
+
+
+def test_no_edit_of_one_word_or_one_price_is_missed(scores):
+    assert sum(score.edits for score in scores) > 150
+    assert sum(score.missed for score in scores) == 0
+
+
+def test_quiet_pages_are_never_told_of_and_looks_are_few(scores):
+    quiet = [score for score in scores if score.kind == "quiet"]
+    assert not any(score.early or score.late for score in quiet)
+    assert sum(score.fetches for score in scores) / len(scores) < 2
+
+
+@pytest.mark.parametrize(
+    ("before", "looks", "news"),
+    [
+        ("a\nx1", ["a\nx2", "a\nx3"], False),  # an advert
+        ("a\nb", ["a\nc", "a\nc"], True),  # an edit
+        ("a\nb", ["a", "a"], True),  # a deletion
+        ("a\nb\nx1", ["a\nx2", "a\nx3"], True),  # a deletion beside an advert
+        ("a\nx1", ["a\nb\nx2", "a\nb\nx3"], True),  # an addition beside an advert
+        ("a\nb\nc", ["c\na\nb", "b\nc\na"], False),  # a shuffled list
+        ("a 1\nb 2", ["b 2\na 3", "a 3\nb 2"], True),  # a shuffled list with a new price
+        ("price 10 id a1", ["price 10 id b2", "price 10 id c3"], False),
+        ("price 10 id a1", ["price 12 id b2", "price 12 id c3"], True),
+    ],
+)
+def test_what_stays_is_news_and_what_varies_is_not(before, looks, news):
+    assert judge(before, *looks).news is news
+
+
+def test_another_page_altogether_takes_another_look_and_teaches_nothing():
+    page, wall = "a\nb\nc\nd", "accept\ncookies"
+    undecided = judge(page, wall, page)
+    assert (undecided.news, undecided.pick, undecided.strange) == (None, None, True)
+    again = judge(page, wall, page, "a\nb\nc\ne", varying=undecided.varying)
+    assert again.news is False
+    assert judge(page, wall, wall, varying=undecided.varying).news is False
+    assert judge(page, wall, "a\nb\nc\ne", "a\nb\nc\ne").news is True
+
+
+def test_a_variant_that_was_seen_to_come_and_go_is_known():
+    first = judge("a\nred", "a\nblue", "a\nred")
+    assert first.news is False
+    assert judge("a\nred", "a\nblue", "a\nblue", varying=first.varying).news is False
+    assert judge("a\nred", "a\ngreen", "a\ngreen", varying=first.varying).news is True
+
+
+def test_what_tells_the_time_of_the_visit_is_a_clock_and_other_times_are_not():
+    # 2026-09-21 14:13:20 UTC
+    shown = "14:13:20 and 16:13 and 2026-09-21 and September 21, 2026 and Monday"
+    assert without_clocks(shown, NOW) == "▒ and ▒ and ▒ and ▒ and ▒"
+    kept = "open 08:30, since 2020-01-01, 3 May 2021, on Friday, 99.99.2026"
+    assert without_clocks(kept, NOW) == kept
