@@ -1,6 +1,7 @@
 """Which policy wins on real histories, by how much, and what each ingredient of ours adds.
 
-    python -m benchmarks.policies --traces FOLDER
+    python -m benchmarks.policies --traces FOLDER --output rows.jsonl
+    python -m benchmarks.policies --traces FOLDER --short
     python -m benchmarks.policies --traces FOLDER --objective detected --budget 0.1
     python -m benchmarks.policies --traces FOLDER --evidence dated --collections pkg-scoop
 
@@ -10,6 +11,15 @@ to be seen). Replayed is the last year of each collection, with the sources that
 beginning to its end. The second half of the year is scored; in the first, policies learn (changes
 detected are counted over the whole year). Sources are grouped by the folder in their name.
 Collections with fewer than 300 such sources, or twenty days, are left out.
+
+The whole of it (three budgets, two kinds of evidence, five seeds, all rivals) takes many hours;
+cells that --output holds already are not run again. `--short` runs collections of at most 1,500
+sources at two budgets, existence only, two seeds, with the rivals that are best elsewhere and
+without leaving out ingredients.
+
+A third of the collections is kept aside: every third by name. Parameters are chosen on the others,
+and both parts are reported. A cell (a collection, a budget, a kind of evidence) is won or lost
+against the best rival in it where the difference is beyond two standard errors over the seeds.
 
 Every policy spends the same, a visit a slot. Rules of crawlers run with both queues (see
 `observant.simulation.replay`) and count with the better one: they are given the benefit of looking
@@ -30,7 +40,7 @@ from observant.simulation import simulate
 from observant.simulation.comparison import METRICS
 from observant.simulation.traces import Trace
 
-__all__ = ["collections", "main", "run", "study", "trace_of"]
+__all__ = ["collections", "main", "observed", "run", "study", "trace_of"]
 
 YEAR = 365.0
 LEAST_SOURCES, LEAST_DAYS = 300, 20.0
@@ -42,6 +52,8 @@ PLANNERS = (
 )
 """Policies that estimate rates and divide the budget by them."""
 RIVALS = (*PLANNERS, *RULES)
+BEST_RIVALS = ("lambda_crawl", "bias-reduced-plan", "pooled-plan", "cho-square-root")
+"""Those that are ahead of the others in most cells."""
 OURS = "observant"
 WITHOUT = {
     "siblings": ObservantPolicy(siblings=False, name="without siblings"),
@@ -58,6 +70,11 @@ def collections(folder):
     return sorted(path.stem for path in Path(folder).glob("*.parquet") if path.stem != "sources")
 
 
+def kept_aside(collection, folder):
+    """Whether parameters must not be chosen on a collection: every third by name."""
+    return collections(folder).index(collection) % 3 == 1
+
+
 def trace_of(folder, collection, *, slack=0.0):
     """The trace of a collection with its last year as the window; None if it is too small.
 
@@ -69,7 +86,7 @@ def trace_of(folder, collection, *, slack=0.0):
     table = pq.read_table(Path(folder) / f"{collection}.parquet", columns=["source_id", "t"])
     source, t = table["source_id"].to_numpy(), table["t"].to_numpy() / SECONDS
     names, code = np.unique(source, return_inverse=True)
-    seen_from, seen_to = _observed(folder, collection, names, code, t)
+    seen_from, seen_to = observed(folder, collection, names, code, t)
     end = seen_to.max() - slack
     start = max(end - YEAR, seen_from.min())
     there = (seen_from <= start) & (seen_to >= end - 1 / SECONDS)
@@ -80,7 +97,7 @@ def trace_of(folder, collection, *, slack=0.0):
     return trace.grouped("prefix") if any("/" in name for name in trace.sources) else trace
 
 
-def _observed(folder, collection, names, code, t):
+def observed(folder, collection, names, code, t):
     """When each source was there to be seen."""
     import pyarrow.parquet as pq
 
@@ -103,8 +120,10 @@ def _observed(folder, collection, names, code, t):
 # -- the study ------------------------------------------------------------------------------------
 
 
-def study(trace, *, budget, objective, evidence, seeds, rivals=RIVALS):
-    """Scores of every policy on one trace: name → array over the seeds, and the gap closed."""
+def study(trace, *, budget, objective, evidence, seeds, rivals=RIVALS, ingredients=True):
+    """Scores of every policy on one trace: name → array over the seeds; the gap closed; and how
+    many times the visits uniform visiting would need (not of rules).
+    """
     rules = [name for name in rivals if name in RULES]
     planners = [name for name in rivals if name not in RULES]
     options = {
@@ -118,10 +137,14 @@ def study(trace, *, budget, objective, evidence, seeds, rivals=RIVALS):
         "seeds": range(1, seeds + 1),
         "jobs": 1,
     }
-    ours = [OURS, WITHOUT["siblings"], WITHOUT["drift"]]
-    if evidence != "existence":
+    ours = [OURS]
+    if ingredients:
+        ours += [WITHOUT["siblings"], WITHOUT["drift"]]
+    if ingredients and evidence != "existence":
         ours.append(WITHOUT["ages"])
-    scores = _scores(simulate(trace, [*ours, *planners], **options))
+    found = simulate(trace, [*ours, *planners], visits_saved=True, **options)
+    saved = {result.policy: result.visits_saved for result in found.results}
+    scores = _scores(found)
     if rules:
         queues = [
             _scores(simulate(trace, rules, queue=queue, **options)) for queue in ("due", "share")
@@ -131,7 +154,7 @@ def study(trace, *, budget, objective, evidence, seeds, rivals=RIVALS):
     low, high = scores["uniform"], scores["clairvoyant"]
     with np.errstate(divide="ignore", invalid="ignore"):
         gaps = {name: (score - low) / (high - low) for name, score in scores.items()}
-    return scores, gaps
+    return scores, gaps, saved
 
 
 def _scores(comparison):
@@ -152,34 +175,43 @@ def run(
     seeds=2,
     rivals=RIVALS,
     slack=0.0,
+    most=None,
+    ingredients=True,
+    done=(),
     report=lambda _row: None,
 ):
-    """A row for each collection, objective, evidence and budget."""
-    rows = []
+    """A row for each collection, objective, evidence and budget that is not done already."""
+    rows = list(done)
+    cells = {(r["collection"], r["objective"], r["evidence"], r["budget"]) for r in rows}
     for collection in chosen or collections(folder):
         trace = trace_of(folder, collection, slack=slack)
-        if trace is None:
+        if trace is None or (most is not None and len(trace) > most):
             continue
         for objective in objectives:
             for kind in evidence:
                 for budget in budgets:
+                    if (collection, objective, kind, budget) in cells:
+                        continue
                     began = time.perf_counter()
-                    scores, gaps = study(
+                    scores, gaps, saved = study(
                         trace,
                         budget=budget,
                         objective=objective,
                         evidence=kind,
                         seeds=seeds,
                         rivals=rivals,
+                        ingredients=ingredients,
                     )
                     row = {
                         "collection": collection,
                         "sources": len(trace),
+                        "kept_aside": kept_aside(collection, folder),
                         "objective": objective,
                         "evidence": kind,
                         "budget": budget,
                         "scores": {name: score.tolist() for name, score in scores.items()},
                         "gaps": {name: gap.tolist() for name, gap in gaps.items()},
+                        "saved": saved,
                         "seconds": time.perf_counter() - began,
                     }
                     rows.append(row)
@@ -200,10 +232,79 @@ def tables(rows):
         parts += [
             f"## {METRICS[objective]}, {evidence}, {budget:g} visits per source and day",
             _winners(some),
-            _ingredients(some),
+            *([_ingredients(some)] if WITHOUT["drift"].name in some[0]["gaps"] else []),
             _everybody(some),
         ]
-    return "\n\n".join([*parts, _losses(rows)])
+    return "\n\n".join([_summary(rows, settings), *parts, _losses(rows)])
+
+
+def staleness(row, name):
+    """What is stale, or missed, over that of uniform visits; one for each seed."""
+    by_policy = {
+        who: np.array(row["scores"][who])
+        if row["objective"] in {"age", "delay"}
+        else 1 - np.array(row["scores"][who])
+        for who in ("uniform", name)
+    }
+    return by_policy[name] / by_policy["uniform"]
+
+
+def _summary(rows, settings):
+    """Staleness relative to uniform visits, and cells won and lost; both parts by themselves."""
+    titles = (
+        *("cells", "observant", "best rival on average", "its", "clairvoyant", "visits saved"),
+        *("won", "lost", "undecided", "below uniform"),
+    )
+    lines = [
+        "## Staleness relative to uniform visits",
+        "",
+        f"| objective, evidence, budget | part | {' | '.join(titles)} |",
+        "|---|---|" + "--:|" * len(titles),
+    ]
+    for setting in settings:
+        some = [r for r in rows if (r["objective"], r["evidence"], r["budget"]) == setting]
+        for part, own in (
+            ("all", some),
+            ("chosen on", [r for r in some if not r["kept_aside"]]),
+            ("kept aside", [r for r in some if r["kept_aside"]]),
+        ):
+            if own:
+                name = ", ".join(map(str, setting)) if part == "all" else ""
+                lines.append(f"| {name} | {part} | {' | '.join(_summary_cells(own))} |")
+    return "\n".join(lines)
+
+
+def _summary_cells(rows):
+    def mean(name):
+        return float(np.mean([staleness(row, name).mean() for row in rows]))
+
+    rivals = [
+        n for n in _strangers(rows[0]) if n != "uniform" and all(n in r["scores"] for r in rows)
+    ]
+    best = min(rivals, key=mean, default="uniform")
+    leads = [staleness(row, _best(row)) - staleness(row, OURS) for row in rows]
+    below = [1 - staleness(row, OURS) for row in rows]
+    saved = [row["saved"][OURS] for row in rows]
+    return (
+        str(len(rows)),
+        f"**{mean(OURS):.3f}**",
+        best,
+        f"{mean(best):.3f}",
+        f"{mean('clairvoyant'):.3f}",
+        f"{np.nanmean(saved):.2f}" if np.isfinite(saved).any() else "",
+        str(sum(_beyond(lead) > 0 for lead in leads)),
+        str(sum(_beyond(lead) < 0 for lead in leads)),
+        str(sum(_beyond(lead) == 0 for lead in leads)),
+        str(sum(_beyond(lead) < 0 for lead in below)),
+    )
+
+
+def _beyond(differences):
+    """The sign of a mean that is beyond two standard errors; of one seed, nothing is known."""
+    if len(differences) < 2:
+        return 0
+    error = np.std(differences, ddof=1) / np.sqrt(len(differences))
+    return int(np.sign(np.mean(differences))) if abs(np.mean(differences)) > 2 * error else 0
 
 
 def _strangers(row):
@@ -291,21 +392,30 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--traces", type=Path, help="folder with a Parquet file a collection")
     parser.add_argument(
-        "--budget", type=float, nargs="+", default=[0.1, 0.02], help="visits per source and day"
+        "--budget",
+        type=float,
+        nargs="+",
+        help="visits per source and day",
     )
     parser.add_argument("--objective", nargs="+", default=["freshness"], choices=METRICS)
     parser.add_argument(
-        "--evidence", nargs="+", default=["existence"], choices=["existence", "dated", "mixed"]
+        "--evidence",
+        nargs="+",
+        choices=["existence", "dated", "mixed"],
     )
+    parser.add_argument("--short", action="store_true", help="a part that takes half an hour")
     parser.add_argument("--collections", nargs="+", help="all that are large enough unless told")
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument(
-        "--rivals", nargs="*", default=RIVALS, choices=RIVALS, help="all by default"
-    )
+    parser.add_argument("--seeds", type=int, help="5 by default")
+    parser.add_argument("--rivals", nargs="+", choices=RIVALS, help="all by default")
     parser.add_argument("--slack", type=float, default=0.0, help="days left out at the end")
-    parser.add_argument("--output", type=Path, help="add the rows to this file, as JSON lines")
+    parser.add_argument("--output", type=Path, help="go on with the rows of this file, JSON lines")
     parser.add_argument("--read", type=Path, help="run nothing: tables of rows from --output")
     options = parser.parse_args()
+    short = options.short
+    options.budget = options.budget or ([0.1, 0.02] if short else [0.1, 0.02, 0.5])
+    options.evidence = options.evidence or (["existence"] if short else ["existence", "dated"])
+    options.seeds = options.seeds or (2 if short else 5)
+    options.rivals = options.rivals or (BEST_RIVALS if short else RIVALS)
     if not (options.read or options.traces):
         parser.error("give --traces, the folder with the collections")
     for name in options.collections or ():
@@ -326,6 +436,7 @@ def main():
     if options.read:
         rows = [json.loads(line) for line in options.read.read_text().splitlines()]
     else:
+        done = options.output and options.output.exists() and options.output.read_text()
         rows = run(
             options.traces,
             budgets=options.budget,
@@ -335,6 +446,9 @@ def main():
             seeds=options.seeds,
             rivals=options.rivals,
             slack=options.slack,
+            most=1500 if short else None,
+            ingredients=not short,
+            done=[json.loads(line) for line in (done or "").splitlines()],
             report=report,
         )
     print(tables(rows))
