@@ -100,6 +100,7 @@ def test_sources_of_other_sites_are_left_alone():
         other.importance()
 
 
+@pytest.mark.slow
 def test_memory_stays_bounded_whatever_is_in_the_log(tmp_path):
     """Millions of addresses that nobody watches, and a line without an end."""
     log = tmp_path / "access.log.gz"

@@ -586,6 +586,7 @@ ANSWERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ANSWERS)
 def test_json_is_json_and_nothing_else(line):
     _, out, err = observant(*line.split(), "--json", code=0)

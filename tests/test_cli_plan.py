@@ -107,6 +107,7 @@ def test_periods_have_limits():
     assert min(periods) >= 0.5
 
 
+@pytest.mark.slow
 def test_files_and_pictures(rates):
     shown = run("rates.csv", "--budget", "5/day", "-o", "plan.parquet", "--plot", "curve.svg")
     assert pq.read_table("plan.parquet").column_names == [

@@ -94,6 +94,7 @@ def test_any_long_trace_of_ones_own(tmp_path):
         run("li-table-5", "--traces", tmp_path / "empty")
 
 
+@pytest.mark.slow
 def test_tables_are_printed_with_dashes_for_nothing():
     output = run("cho-figure-18", "--runs", 3_000)
     assert re.search(r"published +– +0.83 +0.15 +0.35", output)
@@ -105,6 +106,7 @@ def test_options_reach_the_experiment():
     assert tables[0][0]["table"] != tables[1][0]["table"]
 
 
+@pytest.mark.slow
 def test_pictures(tmp_path):
     folder = tmp_path / "new" / "figures"
     output = run("cho-figure-3", "brewington-figure-2.4", "brewington-table-4.1", "--plot", folder)

@@ -70,6 +70,7 @@ def test_two_runs_are_the_same(file):
     assert run(*words) == run(*words, "--jobs", 1)
 
 
+@pytest.mark.slow
 def test_the_table_states_standard_errors(file):
     text = run(
         "simulate", file, "-p", "heritrix", "--budget", "6/day", "--grace", "1d", "--by-group"
@@ -109,6 +110,7 @@ def test_a_policy_of_ones_own(file, tmp_path):
     assert rows[1]["policy"] == "own_policy:Mine"
 
 
+@pytest.mark.slow
 def test_files_and_pictures(file, tmp_path):
     out = tmp_path / "sources.csv"
     picture = tmp_path / "picture.svg"

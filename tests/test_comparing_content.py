@@ -555,6 +555,7 @@ def test_the_rules_of_a_source_say_what_a_magnitude_counts():
         msgspec.convert({"terms": "letters"}, Rules)
 
 
+@pytest.mark.slow
 def test_weights_of_a_query_log_follow_what_people_ask():
     weights = query_weights([*["price of honey"] * 50, "honey", "bees"])
     assert weights["honey"] == 1.0

@@ -291,6 +291,7 @@ def test_every_channel_is_registered():
     assert found == loaded(WAYS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_every_channel(way):
     check_way(way)

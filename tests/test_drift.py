@@ -335,6 +335,7 @@ def test_a_path_ends_where_the_table_stands(jumping):
     assert path.changed.sum() == table.changes[5]
 
 
+@pytest.mark.slow
 def test_a_plan_takes_the_posterior_of_now(jumping):
     _, table = jumping
     posterior = RateMixture(table.posterior.rates, table.posterior.weights())

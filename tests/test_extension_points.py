@@ -226,6 +226,7 @@ def test_a_value_is_never_taken_for_noise_but_text_is(watch):
     assert {v.outcome for v in watch([{"price": n} for n in range(12)])} == {"first", "changed"}
 
 
+@pytest.mark.slow
 def test_noise_in_text_and_noise_that_is_asked_for_are_learned(watch, tmp_path):
     lines = "\n".join(f"This is line {word} of a text that stays." for word in "abcdefgh")
     text = [f"{lines}\nServed at 12:0{n}:00" for n in range(6)]

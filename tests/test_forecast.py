@@ -35,6 +35,7 @@ def made(sources, years, busy, growth, rng, rate=0.3):
     return Updates(times[order], np.append(0, np.cumsum(counts.sum(axis=1)))), truth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("busy", "growth"), [(3.0, 1.0), (1.0, 1.4), (3.0, 1.4), (0.3, 0.8)])
 def test_a_busy_month_and_growth_are_both_foretold(busy, growth):
     updates, truth = made(200, 5, busy, growth, np.random.default_rng(1))

@@ -722,6 +722,7 @@ class Breaking:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_a_failure_in_the_middle_leaves_the_old_file(tmp_path, format_name, compression):

@@ -114,6 +114,7 @@ def test_apprise_opens_no_files_of_ours(channel):
         check_channel(channel)
 
 
+@pytest.mark.slow
 def test_whatever_apprise_is_told_it_opens_no_file(tmp_path):
     """The worker is asked past all checks of addresses."""
     secret = tmp_path / "secret.json"

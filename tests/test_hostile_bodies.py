@@ -140,6 +140,7 @@ def test_what_is_read_at_once_takes_little(bombs):
         assert time.process_time() - started < 0.25, name
 
 
+@pytest.mark.slow
 def test_the_event_loop_is_not_held_up(bombs):
     """While bombs are read, the thread of the event loop works for a moment each and no longer."""
     chosen = [

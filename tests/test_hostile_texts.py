@@ -31,6 +31,7 @@ def obeyed(text):
 # -- terminals ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_command_writes_what_a_terminal_obeys(tmp_path):
     page = tmp_path / "page.txt"
     (tmp_path / "observant.toml").write_text(f'files = ["{tmp_path}"]\n')
@@ -117,6 +118,7 @@ def test_no_cell_of_a_csv_is_a_formula():
     assert all(",-1.5" in row for row in rows if "," in row)  # numbers are numbers
 
 
+@pytest.mark.slow
 @given(st.lists(st.text("'=+-@ab1\t", min_size=1, max_size=5), min_size=1, max_size=5, unique=True))
 def test_what_we_quote_we_read_again(names):
     names = [name for name in names if name.strip() == name] or ["a"]

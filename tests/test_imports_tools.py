@@ -571,6 +571,7 @@ def test_a_cache_is_never_unpickled_and_never_followed(tmp_path):
         rows_of(save(tmp_path / "spider.db", b"x"), format="scrapy-cache")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["items.jsonl", "items.json", "items.csv", "items.xml", "indented.json"]
 )

@@ -330,6 +330,7 @@ def test_a_maximum_beyond_the_log_is_cut(method):
     assert np.all(np.isfinite(found.age_cdf(found.x_days)))
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.floats(0.01, 5.0), st.booleans()), min_size=2, max_size=12),

@@ -149,6 +149,7 @@ def test_regular_sources_are_not_blurred_and_dates_do_not_bias(dated):
     assert clock.mean == pytest.approx(2.3, rel=0.03)
 
 
+@pytest.mark.slow
 def test_constant_gaps_identify_ages_but_not_intervals():
     source = Pareto(3.0, 1.0)
     times, changed, _ = visited(source, 3000, 8, gaps="constant")

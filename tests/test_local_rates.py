@@ -254,6 +254,7 @@ def test_the_unit_is_the_mean_gap(last, windows):
     assert len(consistent_windows(points, limit="each", smallest=1)) == windows
 
 
+@pytest.mark.slow
 def test_compiled_and_plain_windows_are_the_same(monkeypatch):
     updates = PowerLaw.with_expected(40, 100, 0.7).sample(100.0, 300, seed=8)
     points = update_points(updates, start=0.0)
@@ -345,6 +346,7 @@ def test_cho_and_matloff_count_intervals_with_an_update():
     assert np.isinf(at_end(whole([0.5, 1.5, 2.5]), "matloff"))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("n", [4, 5, 10])
 def test_lemma_1_and_what_is_unbiased(n, shape):

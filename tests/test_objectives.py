@@ -233,6 +233,7 @@ def test_a_composite_of_equal_parts_is_the_whole():
     np.testing.assert_allclose(split.select(mask).index(2.0), whole.select(mask).index(2.0))
 
 
+@pytest.mark.slow
 def test_a_plan_takes_sources_that_are_clearly_not_poisson_for_what_they_are():
     """Clocks among Poisson sources: the currency that is promised is that which they have."""
     rng = np.random.default_rng(6)

@@ -116,6 +116,7 @@ def test_the_schedule_of_the_observer_makes_the_visits_of_the_replay():
     assert visits == wanted
 
 
+@pytest.mark.slow
 def test_the_observer_does_what_the_replay_does(tmp_path):
     """A live observer asks more often and learns beside its visits, so some visits change places.
     It begins alike, spends the same, visits everybody as often, and keeps copies as fresh.

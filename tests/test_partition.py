@@ -51,6 +51,7 @@ def test_single_queue_is_the_population_average(web):
     assert [single_queue(web, period, 1) for period in PERIODS] == pytest.approx(printed, abs=6e-4)
 
 
+@pytest.mark.slow
 def test_exact_optimum_of_the_web(web):
     """Errata B-26, with the cut and without; the cells along τ cost up to 0.0007 without it."""
     printed = [0.960, 0.869, 0.672, 0.528, 0.445, 0.318]

@@ -70,6 +70,7 @@ class Mailbox:
         pass
 
 
+@pytest.mark.slow
 def test_one_visit_serves_all_and_each_hears_at_a_frequency_of_their_own(tmp_path):
     """A source that no budget would visit is visited for those who list it, as long as they do."""
     begin = 1_800_057_600.0  # a midnight

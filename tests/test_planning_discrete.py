@@ -164,6 +164,7 @@ def test_the_programs_equal_brute_force(problem):
         assert strategy_value(costs, plan.strategies) == pytest.approx(exact, abs=1e-9)
 
 
+@pytest.mark.slow
 @given(problems(genuine=False))
 @settings(max_examples=60)
 def test_any_costs_are_solved_in_whole_numbers(problem):

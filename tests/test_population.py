@@ -611,6 +611,7 @@ def mortal(mu, *, sources=600, days=400.0, gap=10.0, seed=1, born_later=0.5):
     return VisitLog.from_columns(source, time, unknown, status=status, time_unit="d")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [2.0, 30.0])
 def test_link_rot_is_found_whatever_the_gaps(gap):
     """Deaths are seen late, between two visits; their rate is not late for that."""

@@ -257,6 +257,7 @@ def any_process(draw):
     )
 
 
+@pytest.mark.slow
 @given(any_process(), st.lists(st.floats(0, 50), min_size=2, max_size=8))
 @settings(max_examples=150, deadline=None)
 def test_laws_hold_for_all_parameters(process, points):

@@ -91,6 +91,7 @@ def test_what_pages_import_is_in_the_reference(names):
     assert missing == set()
 
 
+@pytest.mark.slow
 def test_every_column_has_a_meaning(reference):
     text = "".join(reference.tables())
     assert len(reference.answer_tables()) > 25
@@ -177,6 +178,7 @@ def test_every_rival_that_is_compared_with_is_in_the_code():
 # -- security -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_test_that_the_security_page_names_exists():
     text = page("security.md")
     rows = [line for line in text.splitlines() if line.startswith("    - Tested by ")]

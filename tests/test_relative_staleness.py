@@ -18,6 +18,7 @@ def answer():
     return simulate(trace, ["square_root"], budget=12.0, seeds=(1, 2), visits_saved=True, jobs=1)
 
 
+@pytest.mark.slow
 def test_relative_staleness_is_what_is_stale_over_what_uniform_has(answer):
     for result in answer.results:
         wanted = [

@@ -120,6 +120,7 @@ def test_it_agrees_or_says_why(name):
     assert all(0 <= share <= 1 for share in ticks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "module", "function"),
     [

@@ -45,6 +45,7 @@ def test_what_the_biased_and_the_age_methods_measure_agrees_with_the_formulas(na
             assert np.size(curve.x) == np.size(curve.y) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["li-figure-9", "li-figure-13", "li-figure-16"])
 def test_what_the_unbiased_methods_measure_is_the_age_distribution(name):
     wrong = failed(EXPERIMENTS[name].run(Options(seed=3)))
@@ -52,6 +53,7 @@ def test_what_the_unbiased_methods_measure_is_the_age_distribution(name):
     assert [check.mark for check in wrong] == (["near"] if name == "li-figure-13" else [])
 
 
+@pytest.mark.slow
 def test_the_error_of_the_mean_age_falls_with_time_and_with_the_gap():
     # 12 paths: a factor 2 from one T to the next is told from noise, not a factor 1.1.
     found = EXPERIMENTS["li-figure-10"].run(Options(seed=1, runs=12))

@@ -95,6 +95,7 @@ def test_rules_of_thumb():
     assert proportional([0, 0], budget=1).tolist() == [0.5, 0.5]
 
 
+@pytest.mark.slow
 @given(collections())
 @settings(max_examples=25)
 def test_every_allocation_spends_its_budget_and_needs_no_order(collection):

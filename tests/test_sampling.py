@@ -25,18 +25,22 @@ def spread(gaps):
     return float(np.std(gaps) / np.mean(gaps))
 
 
+@pytest.mark.slow
 def test_an_observer_whose_gaps_are_mixed(tmp_path):
-    """Twenty alike sources, a visit an hour each: gaps vary a little, or from near 0 to near 2."""
+    """Eight alike sources, a visit an hour each: gaps vary a little, or from near 0 to near 2.
+
+    A thousand gaps: the mean has a standard error of 1.6 %, the spread one of 2 %.
+    """
 
     def gaps_with(sampling):
-        config = Config(budget="480/day", host_delay=0, spot_checks=0, sampling=sampling)
+        config = Config(budget="192/day", host_delay=0, spot_checks=0, sampling=sampling)
 
         async def main():
             clock = AcceleratedClock(
                 speed=43_200.0, ticks=asyncio.get_running_loop().time, start=1.7e9
             )
             with open_store(tmp_path / f"{sampling}.db", durable=False, clock=clock.time) as store:
-                names = [f"row{n}" for n in range(20)]
+                names = [f"row{n}" for n in range(8)]
                 add_sources(store, config, [describe(n, kind="callable", host=n) for n in names])
                 functions = {name: lambda _: str(int(clock.time() / 7200)) for name in names}
                 observer = Observer(store, config, clock=clock, functions=functions)
@@ -58,6 +62,7 @@ def test_an_observer_whose_gaps_are_mixed(tmp_path):
         Config(sampling="odd")
 
 
+@pytest.mark.slow
 def test_mixed_gaps_show_the_distribution_inside_a_period():
     """A regular source, visited about as often as it changes: blind to even gaps, seen by mixed."""
     source = Gamma.with_mean(1.0, 16.0)
@@ -80,6 +85,7 @@ def test_mixed_gaps_show_the_distribution_inside_a_period():
     assert np.abs(found["mixed"].interval_cdf(x) - source.interval_cdf(x)).max() < 0.25
 
 
+@pytest.mark.slow
 def test_what_it_costs_is_what_the_formula_says():
     """λT = 1: 0.632 fresh with even gaps, 0.580 with gaps even on [0.1, 1.9] T."""
     trace = Trace.sample(Poisson(1.0), np.full(60, 1.0), horizon=120, seed=3)

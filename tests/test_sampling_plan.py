@@ -24,6 +24,7 @@ def errors(true, guess, visits, sources, seed, *, adaptive):
     return float(np.sqrt(np.mean(np.log(np.maximum(rate, true / 100) / true) ** 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "worth"), [(1.0, 1.15), (8.0, 0.6), (1 / 8, 0.75)])
 def test_a_wrong_guess_is_mended_and_a_right_one_costs_little(factor, worth):
     """Of 400 sources, 15 visits each; a ratio of two such errors is known to 5 % or so."""

@@ -163,6 +163,7 @@ def test_equals_a_plain_reference():
     assert kinds == {"early", "late", "on time"}
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(OBJECTIVES)), DAYS, DAYS, st.floats(0, 10))
 def test_crossing_is_that_of_the_objective(name, rate, price, grace):
     from observant.planning.schedule.crossing import CODES
@@ -177,6 +178,7 @@ def test_crossing_is_that_of_the_objective(name, rate, price, grace):
 # -- the budget -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_a_changed_budget_takes_effect_at_once_and_never_bursts(factor):
     n, budget = 300, 90.0

@@ -262,6 +262,7 @@ def test_groups_have_their_own_seasons():
 # -- flat sources and what cannot be seen ---------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_p_values_of_flat_sources_are_uniform():
     """300 sources: a share near 5 % has a standard error of 1.3 %, near 50 % one of 2.9 %."""
     rng = np.random.default_rng(9)

@@ -378,6 +378,7 @@ def test_basic_is_for_looking_only(world):
     assert after == before
 
 
+@pytest.mark.slow
 def test_a_broken_store_is_told_without_its_place(tmp_path):
     from observant.store import open_store
 

@@ -454,6 +454,7 @@ def test_every_source_is_current_by_its_own_grace():
     assert not without.any()
 
 
+@pytest.mark.slow
 def test_whatever_is_said_of_the_plan_is_said_of_one_plan():
     """On a new store the page said that the plan promises 99.9 %, beside a curve from 14 %."""
     with open_store(":memory:") as store:
@@ -868,6 +869,7 @@ def test_a_document_with_unknown_fields_is_refused():
             msgspec.convert(bad, CollectionDocument)
 
 
+@pytest.mark.slow
 def test_an_import_with_a_key_is_done_once(fresh):
     sources = [{"url": f"https://h.example/{k}"} for k in range(5)] + [{"url": "file:///x"}]
     with fresh.client("write") as client:
@@ -891,6 +893,7 @@ def test_an_import_with_a_key_is_done_once(fresh):
 # -- notifications ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_subscriptions_are_made_changed_and_removed(fresh):
     with fresh.client("write") as client:
         made = client.post(

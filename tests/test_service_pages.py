@@ -358,6 +358,7 @@ def test_many_sources_are_changed_at_once(fresh):
             assert 'role="alert"' in reply.text
 
 
+@pytest.mark.slow
 def test_sources_are_added_and_what_is_refused_comes_back(fresh):
     shared = {"kind": "http", "tags": "a, b", "importance": "2"}
     with fresh.browser("editor") as client:

@@ -47,6 +47,7 @@ def test_random_settings_that_are_accepted_are_survived(tmp_path):
 # -- the same refusal by every way in -----------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("values", "word"), UNUSABLE)
 def test_unusable_settings_are_refused_by_every_way_in(tmp_path, values, word):
     file = tmp_path / "observant.toml"
@@ -252,6 +253,7 @@ class Broken(Observer):
         await super()._begin()
 
 
+@pytest.mark.slow
 def test_an_error_in_the_observer_does_not_end_the_server(tmp_path, monkeypatch):
     monkeypatch.setattr("observant.service.server._FIRST_PAUSE", 0.01)
     monkeypatch.setattr("observant.service.server._LONGEST_PAUSE", 0.05)

@@ -271,6 +271,7 @@ def test_what_is_too_old_is_forgotten():
     assert clocks.tide["oldest"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pause", [5, 81, 100, 255, 256, 300, 1000])
 def test_a_clock_goes_on_after_a_pause(pause):
     """Nobody asked for a long time (the observer was down): that was an ordinary time."""

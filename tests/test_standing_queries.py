@@ -146,6 +146,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 def test_a_hostile_list_is_bounded():
     links = "".join(f'<li><a href="{url}">t</a>' for url in HOSTILE)
     many = "".join(f'<li><a href="/{n}">{"t" * 1000}\x1b[31m</a>' for n in range(5_000))

@@ -608,6 +608,7 @@ def test_a_content_that_lies_about_its_size_is_not_unpacked():
 # -- outbox and settings ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_events_wait_until_they_are_delivered(store):
     assert store.outbox.add([Event(id="b", topic="t"), Event(id="a")], now=NOW) == 2
     assert store.outbox.add([Event(id="a"), Event(id="c", not_before=NOW + 50)], now=NOW + 1) == 1
@@ -1254,6 +1255,7 @@ def test_a_backup_with_something_strange_is_refused(store, tmp_path, how):
     assert [s.name for s in store.sources.list().sources] == ["mine"]  # nothing happened
 
 
+@pytest.mark.slow
 def test_a_bomb_in_a_backup_does_not_go_off(store, tmp_path):
     with open_store(":memory:") as good:
         _filled(good)

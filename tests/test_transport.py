@@ -164,6 +164,7 @@ def test_the_limit_is_exact_and_a_cut_is_noticed(size, coding):
         cut.finish()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", list(PACKERS))
 def test_a_bomb_is_not_unpacked_where_everybody_waits(coding):
     """Nine megabytes of nothing are a few kilobytes: the loop, which also serves the dashboard,

@@ -200,6 +200,7 @@ def test_a_refusal_quotes_the_text_and_shows_how_to_write_it():
         parse_rate("1/7x")
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.one_of(st.text(), st.text("0123456789.+-eEdhwmsy/ ")))
 def test_any_text_is_read_or_refused(text):

@@ -172,6 +172,7 @@ def codes_and_sources(parts, compiled_from):
     return codes.tolist(), sources.to_pylist()
 
 
+@pytest.mark.slow
 @quick
 @given(st.lists(st.lists(st.one_of(st.just(""), source_ids()), max_size=8), min_size=1, max_size=4))
 def test_compiled_numbering_equals_plain(parts):
