@@ -68,8 +68,8 @@ _LIVE = frozenset(
         *_LONG,
         *(f"test_{name}.py" for name in ("cli_observer", "distribution", "documentation")),
         *(f"test_{name}.py" for name in ("observer", "observer_proofs", "outages", "pictures")),
-        *(f"test_{name}.py" for name in ("scrapy_addon", "service_client", "store_crash")),
-        *(f"test_{name}.py" for name in ("vulnerabilities", "transport_hostile", "scale")),
+        *(f"test_{name}.py" for name in ("rendering", "scale", "scrapy_addon", "service_client")),
+        *(f"test_{name}.py" for name in ("store_crash", "transport_hostile", "vulnerabilities")),
     }
 )
 _WARM_UP = "from observant.observer.schedule import warm_up; warm_up()"

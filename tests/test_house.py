@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from benchmarks.reach import unreached
 
 ROOT = Path(__file__).parents[1]
@@ -180,6 +181,7 @@ def test_only_the_command_line_prints():
 # -- nothing without use --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_everything_is_reached_by_somebody():
     """From a command, a page, a route or a public name; tests and examples are no users."""
     assert [str(found) for found in unreached(PACKAGE)] == []

@@ -176,6 +176,13 @@ DEEDS = [
         done=lambda world, n: world.store.sources.numbered(n).title == "seen",
     ),
     Deed(
+        "update_source",
+        lambda n: ("PATCH", f"/api/v1/sources/{n}", {"settings": {"render": "never"}}),
+        lambda n: (f"/sources/{n}/render", {"render": "never"}),
+        target=sources,
+        done=lambda world, n: world.collection.sources.get(n).settings == {"render": "never"},
+    ),
+    Deed(
         "pause_source",
         lambda n: ("POST", f"/api/v1/sources/{n}/pause", None),
         lambda n: (f"/sources/{n}/state", {"state": "paused"}),
