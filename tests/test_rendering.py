@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import threading
 import time
@@ -10,10 +11,12 @@ import pytest
 
 from observant.errors import InputError
 from observant.observer import Config, Observer
+from observant.observer.browser.chooser import nearest, take
 from observant.observer.browser.need import BrowserNeed
 from observant.observer.browser.settings import BrowserSettings, missing, unsandboxed
 from observant.observer.config import SourceSettings, load_config
 from observant.observer.content import Comparer, Rules
+from observant.observer.content.selection import select
 from observant.observer.sources import Surroundings, make_source
 from observant.observer.transport import Guard, Limits
 from observant.store import Source, open_store
@@ -23,6 +26,7 @@ from .browser_world import chromium
 from .observer_world import Site, transport_to
 from .patience import until
 from .rendering_world import PRIVATE, WAYS_OUT, PrivateServer, RenderingWorld, attack_page
+from .service_world import World
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no Chromium on this machine")
 
@@ -295,6 +299,54 @@ def test_a_rendered_page_is_compared_like_any_other(site, world):
     assert before.text == "one two four"
 
 
+# -- choosing by pointing -------------------------------------------------------------------------
+
+SHOP = """<html><body><header><h1>Lamps</h1></header><main class="css-1ab2c3"><div class="card">
+<p class="name">Desk lamp</p><b class="sc-bdVaJa price">49 EUR</b></div><div class="card"><p>Other
+lamp</p><b id="x9f8e7d6c">59 EUR</b></div><ul><li>one</li><li>two</li></ul></main></body></html>"""
+
+
+def test_every_box_has_a_selector_that_finds_it_and_nothing_else(site, world):
+    site.serve("/shop", SHOP + "<script>document.title = 'x'</script>")
+    taken = world.run(take(world.transport, world.browser, "http://a.example/shop", robots=True))
+    assert taken.image[:2] == b"\xff\xd8"
+    assert len(taken.boxes) >= 8
+    for box in taken.boxes:
+        seen = select(taken.html, "html", "utf-8", Rules(css=box.css))
+        assert " ".join(seen.lines).split() == box.text.split(), box.css
+        assert "css-" not in box.css
+        assert "x9f" not in box.css
+    found = {box.text: box.css for box in taken.boxes}
+    assert found["49 EUR"] == "b.price"
+    assert found["59 EUR"] == "main > div:nth-of-type(2) > b"
+    assert found["two"] == "ul > li:nth-of-type(2)"
+    assert nearest(taken.boxes, "Desk lamp").css == "p.name"
+
+
+def test_a_part_is_chosen_by_pointing_in_the_dashboard(site, tmp_path):
+    site.serve("/shop", SHOP)
+    with open_store(str(tmp_path / "w.db")) as store:
+        url = f"http://127.0.0.1:{site.port}/shop"
+        config = {"compare": {"css": "#gone"}, "robots": False}
+        store.sources.add([Source(name=url, url=url, config=config)])
+        world = World(store=store, config=Config(allow=("127.0.0.0/8",)))
+        with world.browser("editor") as client:
+            first = client.get("/sources/1/choose")
+            assert first.status_code == 200
+            assert "#gone" in first.text
+            link = re.search(r'href="(/sources/1/choose\?css=b.price)"', first.text)[1]
+            picked = client.get(link)
+            assert "49 EUR</pre>" in picked.text
+            assert 'class="chosen"' in picked.text
+            image = client.get("/sources/1/picture")
+            assert image.headers["content-type"] == "image/jpeg"
+            assert image.content[:2] == b"\xff\xd8"
+            assert client.post("/sources/1/choose", data={"css": "b.price"}).status_code == 200
+            assert "Choose by pointing" in client.get("/sources/1").text
+        world.collection.cache.close()
+        assert store.sources.get(url).config["compare"] == {"css": "b.price"}
+
+
 # -- the browser itself ---------------------------------------------------------------------------
 
 
@@ -314,7 +366,8 @@ def test_no_visit_is_lost_or_doubled_while_the_browser_is_killed(site, tmp_path)
         for k in range(number):
             site.serve(f"/page{k}", shell(f"page number {k}"))
             url = f"http://host{k}.example/page{k}"
-            store.sources.add([Source(name=url, url=url, config={"render": "always"})])
+            config_of = {"render": "always", "min_period": "1d"}
+            store.sources.add([Source(name=url, url=url, config=config_of)])
 
         async def watch():
             transport = transport_to(site.port)

@@ -112,6 +112,18 @@ class RenderedPage:
             raise Unreachable("too-large", f"the document is longer than {limit} characters")
         return f"<!doctype html>{whole}".encode("utf-8", "replace")
 
+    async def elements(self, most: int) -> Any:
+        """Elements with their places, as `boxes.js` gives them."""
+        session = await self.page.context.new_cdp_session(self.page)
+        return await _apart(session, (await _frames(session))[0], "boxes.js", most)
+
+    async def picture(self, width: int, height: int) -> bytes:
+        """The page from its top, as a JPEG."""
+        clip: Any = {"x": 0, "y": 0, "width": width, "height": height}
+        return await self.page.screenshot(
+            type="jpeg", quality=75, full_page=True, clip=clip, animations="disabled"
+        )
+
     def latency(self) -> float:
         """Seconds until the server began to answer."""
         timing = self.response.request.timing if self.response else None
@@ -179,11 +191,17 @@ async def _frames(session: CDPSession) -> list[str]:
 
 async def _read(session: CDPSession, frame: str, limit: int) -> str:
     """The HTML of a frame that no other frame holds already."""
+    found = await _apart(session, frame, "document.js", limit)
+    return "" if found["inlined"] else str(found["html"])
+
+
+async def _apart(session: CDPSession, frame: str, script: str, limit: int) -> Any:
+    """What a script of ours finds, in a world where the page can change nothing of it."""
     made = await session.send("Page.createIsolatedWorld", {"frameId": frame})
     answer = await session.send(
         "Runtime.evaluate",
         {
-            "expression": f"({_script('document.js')})({limit})",
+            "expression": f"({_script(script)})({limit})",
             "contextId": made["executionContextId"],
             "returnByValue": True,
         },
@@ -193,8 +211,7 @@ async def _read(session: CDPSession, frame: str, limit: int) -> str:
         first = said.partition("\n")[0].removeprefix("Error: ")
         large = first.startswith("the document is longer")
         raise Unreachable("too-large" if large else "content", first or "it cannot be read")
-    found = answer["result"]["value"]
-    return "" if found["inlined"] else str(found["html"])
+    return answer["result"]["value"]
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -16,9 +17,12 @@ from observant.names import DIFFS
 from observant.observer.browser.need import BrowserNeed
 from observant.observer.browser.settings import missing
 from observant.observer.config import SourceSettings
+from observant.observer.content import Rules
+from observant.observer.fetched import Fetched
+from observant.observer.pool import pool
 from observant.observer.query_members import retire_members
-from observant.observer.shards import own_settings
-from observant.observer.tasks import show
+from observant.observer.shards import make_transport, own_settings
+from observant.observer.tasks import BodyTask, Read, show
 from observant.service.answers import (
     Added,
     BulkAnswer,
@@ -55,8 +59,9 @@ from observant.times import DAY, utc
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
+    from observant.observer.browser.chooser import PagePicture
     from observant.observer.config import Config
     from observant.service.collection.context import Context
     from observant.store import Source, StoredSource, Version, Visit
@@ -70,6 +75,10 @@ FILTERS = ("search", "tag", "host", "state", "kind")
 """Fields of a query that narrow a list down."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CHECK_SECONDS = 120.0
+_PICTURES: dict[Hashable, tuple[float, PagePicture]] = {}
+"""The last pictures of pages: one is asked for again at each click on it."""
+_MOST_PICTURES = 8
+_PICTURE_SECONDS = 300.0
 _CHECKS = threading.BoundedSemaphore(4)
 """Visits that people have asked for, at once."""
 
@@ -314,6 +323,41 @@ class CollectionSources:
         (last,) = self._in.store.visits.list(found.name, limit=1, details=True)
         return CheckAnswer(visit=_visit(last))
 
+    def picture(self, source: int | str) -> PagePicture:
+        """The page of a source as a browser shows it, to be pointed at; kept for some minutes."""
+        found = self._in.find(source)
+        if found.kind not in {"http", "product"}:
+            raise InputError("only pages can be pointed at", source=found.name)
+        if problem := missing(self._in.config.browser):
+            raise InputError(f"a picture needs a browser: {problem}")
+
+        key = (id(self._in.store), found.name, found.updated_at)
+        kept = _PICTURES.get(key)
+        if kept is not None and time.monotonic() - kept[0] < _PICTURE_SECONDS:
+            return kept[1]
+        if not _CHECKS.acquire(blocking=False):
+            raise BusyError("many visits are asked for at once: try again soon")
+        try:
+            taken = asyncio.run(_picture(self._in.config, found))
+        finally:
+            _CHECKS.release()
+        while len(_PICTURES) >= _MOST_PICTURES:
+            _PICTURES.pop(next(iter(_PICTURES)), None)
+        _PICTURES[key] = time.monotonic(), taken
+        return taken
+
+    def preview(self, source: int | str, css: str) -> str:
+        """The text that a selector finds on the picture of a source."""
+        page = Fetched(
+            url="x:", status=200, body=self.picture(source).html, content_type="text/html"
+        )
+        rules = msgspec.to_builtins(Rules(css=css))
+        task = BodyTask(rules=rules, fetched=msgspec.structs.replace(page, charset="utf-8"))
+        found = pool().call("read", task, Read, lane="asked").comparison
+        if found.text is None:
+            raise InputError(found.reason)
+        return found.text
+
     def _look(self, name: str) -> None:
         """Visit a source: with the running observer, if it has taken the source up already."""
         if self._in.observer is not None and self._in.loop is not None:
@@ -417,3 +461,17 @@ def _rendering(previous: Previous, config: Config) -> RenderingItem:
         bytes=need.bytes if need.looks else None,
         missing=missing(config.browser),
     )
+
+
+async def _picture(config: Config, source: StoredSource) -> PagePicture:
+    from observant.observer.browser.chooser import take
+    from observant.observer.browser.engine import Browser
+
+    url = source.url or source.name
+    settings = config.settings_of(source.tags, own_settings(source), source.name, url)
+    async with make_transport(config) as transport:
+        browser = Browser(transport, config.browser)
+        try:
+            return await take(transport, browser, url, robots=settings.robots)
+        finally:
+            await browser.close()

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 from litestar import Response, get, post
 from litestar.params import PathParameter
 
 from observant.errors import InputError, ObservantError
+from observant.observer.browser.chooser import nearest
+from observant.observer.content.rules import SELECTORS
 from observant.observer.failures import failure, remedy
 from observant.service import studies
 from observant.service.answers import DiffAnswer, DiffPart, SourceDetail
@@ -25,6 +28,9 @@ _AROUND = 200
 """Characters of equal text that are shown around a difference."""
 _VERSIONS = 50
 _VISITS = 25
+_PARTS = 20
+_PREVIEW = 5000
+"""Characters of text that are shown of what was chosen."""
 _OWN = ("min_period", "max_period", "grace")
 
 
@@ -71,6 +77,66 @@ def set_state(
     """Pause a source, or go on with it."""
     (collection.sources.pause if form["state"] == "paused" else collection.sources.resume)(number)
     return back_to(request, f"/sources/{number}", "saved")
+
+
+@get("/sources/{number:int}/picture", **reading("check_source"))
+def picture(collection: GivenCollection, number: Number) -> Response[bytes]:
+    """The page of a source as a browser shows it."""
+    found = collection.sources.picture(number)
+    return Response(found.image, media_type="image/jpeg")
+
+
+@get("/sources/{number:int}/choose", **reading("check_source"))
+def choose(request: Asked, collection: GivenCollection, number: Number) -> Response[str]:
+    """Choose what is watched of a page by pointing at its picture."""
+    row = collection.find(number)
+    chosen = [css for css in request.query_params.getall("css", []) if css][:_PARTS]
+    before = str(row.config.get("compare", {}).get("css") or "")
+    seen, text, problem, proposal = None, "", "", ""
+    try:
+        seen = collection.sources.picture(number)
+        if chosen or before:
+            text = collection.sources.preview(number, ", ".join(chosen) or before)
+    except ObservantError as error:
+        problem = str(error)
+        if seen is not None and before and not chosen:
+            known = collection.store.sources.previous(row.name).text or ""
+            near = nearest(seen.boxes, known)
+            proposal = near.css if near else ""
+    return page(
+        request,
+        "choose.html",
+        row=collection.sources.row(number),
+        picture=seen,
+        boxes=[(box, _toggled(chosen, box.css)) for box in (seen.boxes if seen else ())],
+        chosen=chosen,
+        css=", ".join(chosen),
+        before=before,
+        text=text[:_PREVIEW],
+        proposal=proposal,
+        problem=problem,
+    )
+
+
+@post("/sources/{number:int}/choose", **changing("update_source"))
+def choose_it(
+    request: Asked, collection: GivenCollection, form: GivenForm, number: Number
+) -> Response[Any]:
+    """Watch what was chosen."""
+    own = collection.sources.get(number).settings
+    rest = {k: v for k, v in own.get("compare", {}).items() if k not in SELECTORS}
+    settings = own | {"compare": rest | ({"css": form["css"]} if form["css"] else {})}
+    try:
+        collection.sources.update(number, SourceChanges(settings=settings))
+    except CANNOT as error:
+        return _page(request, collection, number, problem=str(error))
+    return back_to(request, f"/sources/{number}", "saved")
+
+
+def _toggled(chosen: list[str], css: str) -> str:
+    """The question that takes a part, or drops it if it was taken."""
+    after = [one for one in chosen if one != css] if css in chosen else [*chosen, css]
+    return urlencode([("css", one) for one in after])
 
 
 @post("/sources/{number:int}/render", **changing("update_source"))
