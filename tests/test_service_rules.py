@@ -183,6 +183,13 @@ DEEDS = [
         done=lambda world, n: world.collection.sources.get(n).settings == {"render": "never"},
     ),
     Deed(
+        "update_source",
+        lambda n: ("PATCH", f"/api/v1/sources/{n}", {"settings": {"compare": {"css": "b"}}}),
+        lambda n: (f"/sources/{n}/choose", {"css": "b"}),
+        target=sources,
+        done=lambda world, n: "compare" in world.store.sources.numbered(n).config,
+    ),
+    Deed(
         "pause_source",
         lambda n: ("POST", f"/api/v1/sources/{n}/pause", None),
         lambda n: (f"/sources/{n}/state", {"state": "paused"}),
