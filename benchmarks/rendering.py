@@ -3,10 +3,10 @@
     python -m benchmarks.rendering [--plain 40] [--shells 10] [--visits 10] [--pages 2]
 
 A mixed collection on loopback is visited under `auto`: plain pages, half of them with scripts that
-add a clock or an advert, and pages that scripts make (at once, after a while, from a second file, in
-a shadow root, in a frame). Measured are the plain pages that are rendered after so many visits and
-the shells that were missed; then, with every page rendered, pages per minute, seconds of processor
-time and bytes for each, and the memory of the browser at rest and while it is busy.
+add a clock or an advert, and pages that scripts make (at once, after a while, from a second file,
+in a shadow root, in a frame). Measured are the plain pages that are rendered after so many visits
+and the shells that were missed; then, with every page rendered, pages per minute, seconds of
+processor time and bytes for each, and the memory of the browser at rest and while it is busy.
 """
 
 import argparse
