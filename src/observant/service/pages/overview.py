@@ -1,5 +1,5 @@
 # ruff: noqa: TC001 (Litestar looks at the types of a handler)
-"""The first page: how current is the collection, and what is going on?"""
+"""The first page: what has changed, how current is the collection, and what is going on?"""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from observant.names import TOPICS
 from observant.service.forms import GivenCollection, days_in, number_in, whole_in
 from observant.service.pages.render import page
 from observant.service.pages.routes import Asked, reading
-from observant.service.summaries import CurvePoint
+from observant.service.summaries import CurvePoint, Overview
 from observant.times import utc
 from observant.units import format_duration
+
+_NOTHING = 0.005
+"""A currency below this says that nothing was seen yet."""
 
 
 @get("/", **reading("overview"))
@@ -34,7 +37,9 @@ def overview(request: Asked, collection: GivenCollection) -> Response[str]:
         "overview.html",
         view=view,
         problems=[p for p in collection.health().problems if "observer" not in p],
-        learning=2 * view.unseen > view.by_state.get("active", 0),
+        freshness=_in_short(view),
+        learning=2 * view.unseen > view.by_state.get("active", 0)
+        or (view.alpha is not None and view.alpha.high < _NOTHING),
         base_alpha=base,
         changes_today=sum(hour.changes for hour in today),
         failures_today=sum(hour.failures for hour in today),
@@ -43,6 +48,29 @@ def overview(request: Asked, collection: GivenCollection) -> Response[str]:
         slider_steps=max(len(view.curve) - 1, 0),
         slider_place=round(_place_of(view.curve, view.grace_days), 1),
     )
+
+
+def _in_short(view: Overview) -> str:
+    """How fresh the copies are, and what more visits would buy, in one sentence."""
+    if view.alpha is None:
+        return ""
+    text = f"About {_of_ten(view.alpha.value)} of the copies are current"
+    bought = {option.factor: option for option in view.budget.options}
+    more = bought.get(max(bought, default=1.0))
+    if more is None or 1.0 not in bought or _of_ten(more.alpha) == _of_ten(bought[1.0].alpha):
+        return f"{text}."
+    extra, share = more.per_day - view.budget.per_day, _of_ten(more.alpha)
+    return f"{text}; {extra:,.0f} more visits a day would make it {share}, in the long run."
+
+
+def _of_ten(share: float) -> str:
+    """A share as people count.
+
+    >>> _of_ten(0.74), _of_ten(0.999), _of_ten(0.02)
+    ('7 in 10', 'all', 'none')
+    """
+    tenths = round(10 * share)
+    return {0: "none", 10: "all"}.get(tenths, f"{tenths} in 10")
 
 
 def _slider(curve: list[CurvePoint]) -> str:

@@ -186,6 +186,11 @@
 
   // -- answers that were not ready --------------------------------------------------------------
 
+  // Exact times in the zone of whoever looks; the page itself has UTC.
+  for (const time of document.querySelectorAll("time[datetime]")) {
+    time.title = `${new Date(time.dateTime).toLocaleString(undefined, { timeZoneName: "short" })} (${time.title})`;
+  }
+
   const waiting = document.querySelector("[data-reload]");
   if (waiting) setTimeout(() => location.reload(), 1000 * Number(waiting.dataset.reload || 3));
 })();
