@@ -737,7 +737,8 @@ from tests.observer_world import transport_to
 async def main():
     with open_store({file!r}) as store:
         async with transport_to({port}) as transport:
-            config = Config(budget="300/s", host_delay=0, defaults={{"min_period": "1ms"}})
+            defaults = {{"min_period": "1ms", "compare": {{"learn_noise": False}}}}
+            config = Config(budget="300/s", host_delay=0, defaults=defaults)
             await Observer(store, config, transport=transport).run(
                 on_visit=lambda visit: print(visit.source, repr(visit.started_at), flush=True)
             )
