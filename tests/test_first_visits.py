@@ -8,6 +8,7 @@ import pytest
 from tests.observer_world import Site, html, transport_to
 
 from observant.observer.config import Config, usual_budget
+from observant.observer.first_visits import FirstVisits
 from observant.observer.loop import Observer
 from observant.observer.program import describe
 from observant.observer.settings import settings_of
@@ -98,3 +99,10 @@ def test_the_budget_grows_with_the_sources_unless_somebody_says(store, site):
     watch(store, site, 3)
     assert settings_of(store, Config()).config.budget_per_day == 72
     assert settings_of(store, Config(budget="5/day")).config.budget_per_day == 5
+
+
+def test_nothing_is_taken_while_there_is_no_room():
+    firsts = FirstVisits(most=5)
+    firsts.note("a")
+    assert list(firsts.take(-3)) == []
+    assert len(firsts) == 1

@@ -48,7 +48,7 @@ class FirstVisits:
 
     def take(self, most: int) -> Iterator[str]:
         """Begin with some of them."""
-        for name in list(islice(self._waiting, most)):
+        for name in list(islice(self._waiting, max(most, 0))):
             del self._waiting[name]
             self._under_way.add(name)
             yield name
