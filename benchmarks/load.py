@@ -82,9 +82,10 @@ def observants(port, folder, phase, pages):
 
     config = Config(
         budget="100000/s",
+        first_visits=0,
         downloaders=AT_ONCE,
         host_delay=0,
-        defaults={"min_period": "1000d", "max_period": "10000d"},
+        defaults={"min_period": "1000d", "max_period": "10000d", "render": "never"},
     )
     watch = Watch()
 
