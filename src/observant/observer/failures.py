@@ -38,7 +38,7 @@ _REMEDIES = {
     "robots": "ask its owner, or say --no-robots if it is yours",
     "bad-url": "write https://…",
     "too-many-redirects": "watch the address that a browser ends at",
-    "content": "try another selection: observant preview ADDRESS --css …",
+    "content": "choose another part of the page: `serve`, then Choose by pointing on its page",
 }
 
 
