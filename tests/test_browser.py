@@ -177,8 +177,8 @@ def _find_sources(me, total):
     page.get_by_label("Tag", exact=True).select_option("harbour")  # sends the form by itself
     page.get_by_text("1 source match").wait_for()
     page.get_by_role("link", name="Clear").click()
-    page.get_by_role("columnheader", name="Rate").get_by_role("link").click()
-    page.locator("th[aria-sort=descending]", has_text="Rate").wait_for()
+    page.get_by_role("columnheader", name="Changes").get_by_role("link").click()
+    page.locator("th[aria-sort=descending]", has_text="Changes").wait_for()
     page.get_by_label("Select all on this page").check()
     page.get_by_text(f"{total} selected").wait_for()
     page.get_by_label("With selected sources").select_option("add tag")

@@ -218,6 +218,8 @@ def test_observers_of_one_store_share_price_budget_and_prior(tmp_path):
                 Observer(store, config, clock=clock, functions=functions, name=name, lease=20.0)
                 for name in ("first", "second")
             ]
+            for observer in observers:
+                observer.ticks = ticks
             tasks = [
                 asyncio.create_task(observer.run(until=(START + days) * DAY, on_visit=seen.append))
                 for observer in observers

@@ -170,8 +170,11 @@ def test_a_configuration_that_others_can_write_allows_nothing(folder):
 def test_commands_are_not_allowed_by_their_kind():
     with pytest.raises(InputError, match="one by one"):
         Config(kinds=("command",))
-    assert Permission(Config(kinds=("row",))).refusal(Source(name="a", kind="row", url="b")) == ""
-    assert Permission(Config()).refusal(Source(name="a", kind="row", url="b"))
+    assert (
+        Permission(Config(kinds=("unheard",))).refusal(Source(name="a", kind="unheard", url="b"))
+        == ""
+    )
+    assert Permission(Config()).refusal(Source(name="a", kind="unheard", url="b"))
 
 
 # -- the file is edited ---------------------------------------------------------------------------

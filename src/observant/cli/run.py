@@ -115,7 +115,7 @@ def run(
 @click.command("check", short_help="Visit a source now.")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @click.option("--all", "everything", is_flag=True, help="Visit all active sources.")
-@click.option("--tag", metavar="TAG", help="Visit the active sources with this tag.")
+@click.option("--tag", metavar="TAG", help="Only sources with this tag.")
 @allow_option
 @click.option(
     "--exit-code",

@@ -108,6 +108,7 @@ class Observer(Watching):
         self._one_at_a_time: OneAtATime[Visit] = OneAtATime()
         self._on_visit: Callable[[Visit], None] | None = None
         self._has_run = False
+        self.ticks = time.monotonic  # of what is done now and then beside the visits
         self.problem = ""
         """Why it does not run at the moment, if an error ended it and somebody starts it again."""
 
@@ -259,11 +260,10 @@ class Observer(Watching):
         )
 
     async def _loop(self, end: float | None, visits: int | None) -> None:
-        ticks = asyncio.get_running_loop().time
-        leased = refreshed = saved = ticks()
+        leased = refreshed = saved = self.ticks()
         swept = -math.inf
         while not self._stopping:
-            now, tick = self.clock.time(), ticks()
+            now, tick = self.clock.time(), self.ticks()
             if (
                 (end is not None and now >= end)
                 or (visits is not None and self.tally.visits >= visits)

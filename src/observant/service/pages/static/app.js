@@ -192,5 +192,10 @@
   }
 
   const waiting = document.querySelector("[data-reload]");
-  if (waiting) setTimeout(() => location.reload(), 1000 * Number(waiting.dataset.reload || 3));
+  if (waiting) {
+    const reload = setTimeout(() => location.reload(), 1000 * Number(waiting.dataset.reload || 3));
+    // Whoever has begun to use the page is not interrupted.
+    for (const deed of ["pointerdown", "keydown", "input"])
+      addEventListener(deed, () => clearTimeout(reload), { once: true });
+  }
 })();
