@@ -24,6 +24,7 @@ SECTIONS = {
         "list": "Which sources are watched, how often do they change?",
         "show": "Everything about one source.",
         "check": "Visit a source now.",
+        "signal": "Say that sources may have changed.",
         "diff": "What changed between two versions of a source?",
         "pause": "Stop visiting sources for a while.",
         "resume": "Go on visiting them.",

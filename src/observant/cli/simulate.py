@@ -109,6 +109,12 @@ _SEEDS = 3
     help="From a visit until its copy is in place.",
 )
 @click.option(
+    "--signals",
+    metavar="FILE|QUALITY",
+    help="Signals of change: a table (source, time, kind), or recall=0.8,precision=0.7,delay=1h"
+    "[,share=0.5] to draw them from the updates.",
+)
+@click.option(
     "--queue",
     type=Choice(QUEUES),
     default="due",
@@ -162,6 +168,8 @@ def simulate(
       observant simulate trace.parquet --policy nutch --policy cho-improved --budget 1000/day
       observant simulate trace.parquet -p mine:Policy --budget 0.1/source/day --evidence dated
       observant simulate trace.parquet --budget 2/s --start 2025-01-01 --score-from half --json
+      observant simulate trace.parquet -p observant -p observant-ignoring -p observant-blind \\
+        --budget 0.1/source/day --signals recall=0.8,precision=0.7,delay=1h
 
     A budget may also be for each source: 0.1/source/day. Every policy spends the same visits.
     Uniform and clairvoyant (who knows every rate) always run. Staleness is what is stale with a
@@ -169,7 +177,8 @@ def simulate(
     how many times the visits uniform would need to be as good, found by more replays; a dash is
     beyond half and three times the budget. Gap closed is 0 for uniform and 1 for clairvoyant,
     measured by the objective. --grace may be given again: the currency is printed for each, and
-    the first is that of --objective currency.
+    the first is that of --objective currency. Signals are heard by the policy observant, which
+    learns how far to believe them; observant-ignoring does not, observant-blind visits at once.
 
     A TIME is a date (2025-01-31, 2025-01-31T12:00Z), a number as in the file, +90d (after the
     first update), or -1y (before the last).
@@ -232,10 +241,17 @@ def _run(
     failures: float,
     seed: int | None,
     seeds: int | None,
+    signals: str | None,
     time_unit: str,
     **options: Any,
 ) -> PolicyComparison:
     from observant.simulation import simulate as replayed
+
+    heard: Any = signals
+    if signals and "=" not in signals:
+        from observant.formats.signals import read_signals
+
+        heard = read_signals(signals, time_unit=time_unit)
 
     first = 1 if seed is None else seed
     count = seeds or (_SEEDS if seed is None else 1)
@@ -255,6 +271,7 @@ def _run(
             grace=grace[0] if grace and options["objective"] == "currency" else 0.0,
             failure=failures,
             visits_saved=True,
+            signals=heard,
             seeds=range(first, first + count),
             progress=advance,
             **options,

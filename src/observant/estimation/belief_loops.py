@@ -147,11 +147,14 @@ def spread(place, sums, weights):
     weights[POINTS - 1] = sums[len(sums) - 1] - below
 
 
-def learn(values, place, gap, changed, age, lasting, weights):
+def learn(values, place, gap, changed, age, lasting, weights, recall=0.0, false=0.0, told=math.inf):
     """Take in a comparison with the visit `gap` days before: it found a change, or none.
 
     `age` says how old the change was, where that is known. A rate lasts `lasting` days on average:
     since the visit before it is another with probability 1 - `kept`. `weights` is scratch.
+
+    Where changes are announced with probability `recall`, with `false` signals a day, the first
+    signal came `told` days after the visit before, or never (`planning.schedule.heard`).
     """
     if place[1] < 0:
         top = math.ceil(math.log2(BEYOND / min(gap, 1e6)))
@@ -166,6 +169,14 @@ def learn(values, place, gap, changed, age, lasting, weights):
             seen = math.exp(-rate * gap)
         elif 0 <= age < gap:  # told to the second, so no age is less than half of one
             seen = rate * math.exp(-rate * max(age, min(HALF_A_SECOND, gap / 2)))
+            if recall > 0:
+                seen *= math.exp(-recall * rate * min(told, gap - age))
+                seen *= recall * rate + false if told < gap - age else 1.0
+        elif recall > 0 and told < gap:
+            seen = math.exp(-recall * rate * told) * (recall * rate + false)
+            seen -= false * math.exp(-rate * gap)
+        elif recall > 0:
+            seen = math.exp(-recall * rate * gap) * -math.expm1(-(1 - recall) * rate * gap)
         else:
             seen = -math.expm1(-rate * gap)
         values[k] = (kept * values[k] + (1.0 - kept)) * seen

@@ -497,6 +497,7 @@ class Observer(Watching):
             spot_check=watched.spot_check,
         )
         watched.spot_check = None
+        await self._announce(watched, visit)
         watched.text = None  # it was read for this visit: it is not to stay in memory
         try:
             recorded = await self._commits.record(entry)

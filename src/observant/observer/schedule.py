@@ -20,12 +20,14 @@ from observant.planning.schedule.learning import learn_prior
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from observant.estimation.belief import RateBelief
     from observant.estimation.priors import Prior
     from observant.observer.fleet import Share
     from observant.planning.schedule.learning import Learned, Lesson
+    from observant.planning.schedule.signals import Signals
+    from observant.store.signals import Signal
 
 __all__ = ["Expectation", "Planned", "Schedule", "warm_up"]
 
@@ -151,6 +153,36 @@ class Schedule:
         """Somebody else has visited this source, and the store knows what it taught."""
         if name in self._scheduler:
             self._scheduler.adopt(name, at / DAY, likelihood)
+
+    def listen(self, names: Iterable[str], kind: str, hosts: Mapping[str, str]) -> None:
+        """The changes of these sources are announced by this kind of signal, host by host."""
+        groups: dict[str, list[str | int]] = {}
+        for name in names:
+            if name in self._scheduler and not self._scheduler.signals.has(name, kind, hosts[name]):
+                groups.setdefault(hosts[name], []).append(name)
+        for host, some in groups.items():
+            self._scheduler.signals.listen(some, kind, host)
+
+    def hear(self, signals: Sequence[Signal], hosts: Mapping[str, str]) -> None:
+        """Take in signals about these sources, in the order in which they came."""
+        groups: dict[tuple[str, str], list[Signal]] = {}
+        for one in signals:
+            if one.source in self._scheduler:
+                groups.setdefault((one.kind, hosts[one.source]), []).append(one)
+        for (kind, host), some in groups.items():
+            self.listen([one.source for one in some], kind, hosts)
+            new = [s for s in some if (s.received_at or 0.0) > self.last_at(s.source)]
+            self._scheduler.signals.receive(
+                [one.source for one in new],
+                [(one.received_at or 0.0) / DAY for one in new],
+                *(kind, host),
+                [np.nan if one.changed_at is None else one.changed_at / DAY for one in new],
+            )
+
+    @property
+    def signals(self) -> Signals:
+        """Their channels, and how far each is believed."""
+        return self._scheduler.signals
 
     def forget(self, name: str) -> None:
         """Throw away what the visits of a source have taught: it turned out to be noise."""

@@ -32,6 +32,7 @@ from observant.observer.permission import Permission
 from observant.observer.query_members import retire_orphans
 from observant.observer.schedule import Planned, Schedule
 from observant.observer.settings import settings_of
+from observant.observer.signals import LISTING, announced, members_of
 from observant.observer.sources import Surroundings, host_of, make_source
 from observant.observer.sources.base import origin_of
 from observant.observer.spot_checks import SpotChecks
@@ -152,6 +153,8 @@ class Watching:
         self._under_way: Counter[int] = Counter()
         """Visits under way in each shard."""
         self._seen_change: Any = None
+        self._heard = 0
+        """The number of the last signal that was taken up."""
         self._wishes = Wishes()
         self._alone, self._total = True, 0.0
         """Whether no other observer lives, and the budget of all as we have taken it up."""
@@ -228,6 +231,7 @@ class Watching:
         """Take up what somebody has changed by hand."""
         if await self._take_up_settings():
             await self._tell_due_times()
+        await self._hear()
         seen = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
         wishes = await self.patience.call(self.store.subscriptions.wishes)
         if seen == self._seen_change and wishes == self._wishes:
@@ -251,6 +255,29 @@ class Watching:
                 changed.append(row)
         await self._watch(changed)
 
+    async def _hear(self) -> None:
+        """Take up the signals that have come."""
+        while new := await self.patience.call(self.store.signals.after, self._heard):
+            self._heard = new[-1].id
+            here = [one for one in new if one.source in self._watched]
+            self.schedule.hear(here, {s.source: self._watched[s.source].row.host for s in here})
+
+    async def _announce(self, watched: Watched, visit: Visit) -> None:
+        """A sitemap or a feed was read: what it says of others is kept, and taken up."""
+        kind, name = watched.row.kind, watched.row.name
+        found = visit.comparison
+        if kind not in LISTING or found is None or found.text is None:
+            return
+        members = [one for one in members_of(kind, found.text) if one in self._watched]
+        self.schedule.listen(members, kind, {m: self._watched[m].row.host for m in members})
+        before = watched.text
+        if before is None and visit.outcome == "changed":
+            kept = await self.patience.call(self.store.snapshots.at, name)
+            before = None if kept is None else kept.decode("utf-8", "replace")
+        if before is not None and visit.outcome == "changed":
+            said = announced(kind, before, found.text, visit.ended_at)
+            await self.patience.call(self.store.signals.add, said)
+
     async def _take_up_settings(self) -> bool:
         """Take up budget, objective, grace and retention if somebody has changed them meanwhile."""
         found = await self.patience.call(settings_of, self.store, self._given)
@@ -264,9 +291,11 @@ class Watching:
         rows = await self._rows(set(self._fences)) if another else []
         self.config = after  # from here on nobody sees half of it
         if another:
-            prior = self.schedule.prior
+            prior, learned = self.schedule.prior, self.schedule.signals.learned()
             self.schedule = self._new_schedule()
             self.schedule.restore_prior(prior)
+            self.schedule.signals.restore(learned)
+            self._heard = 0
             self._watched.clear()
             await self._watch(rows)
         self._share_budget(len(self._fences) or SHARDS)
@@ -338,6 +367,8 @@ class Watching:
         return found, max(one_in, 1)
 
     def _save_prior(self) -> None:
+        if len(self.schedule.signals):
+            self.store.settings.set("observer.signals", self.schedule.signals.learned())
         own = self.schedule.prior.state()
         hosts = {watched.row.host for watched in self._watched.values()}
 
@@ -396,6 +427,7 @@ class Watching:
             self.schedule.restore_prior(Prior.restore(kept["observer.prior"]))
         if "observer.audits" in kept:
             self.audits.restore(kept["observer.audits"])
+        self.schedule.signals.restore(kept.get("observer.signals", {}))
         self._seen_change = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
         await self._take_up_settings()
 

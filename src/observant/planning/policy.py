@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SAMPLING",
+    "BlindPolicy",
+    "IgnoringPolicy",
     "MixedPolicy",
     "ObservantPolicy",
     "ReplayedVisits",
@@ -100,7 +102,8 @@ class ObservantPolicy:
 
     Each ingredient can be left out, to see what it adds: `siblings` (sources of a group share a
     clock), `ages` (of dated first visits), and forgetting (`drift`: days that a rate lasts on
-    average; infinite never forgets).
+    average; infinite never forgets). Signals of change are believed as far as it is `learned` that
+    they can be, ``ignored``, or trusted `blind`: whoever is announced is visited at once.
     """
 
     siblings: bool = True
@@ -108,6 +111,7 @@ class ObservantPolicy:
     drift: float = DRIFT
     jitter: float = JITTER
     max_period: float = LONGEST
+    signals: str = "learned"
     name: str = "observant"
 
     def replay(self, world: Any) -> ReplayedVisits:
@@ -142,6 +146,14 @@ class ObservantPolicy:
             group=groups,
             age=seen,
         )
+        heard = heard_at = about = np.zeros(0)
+        if world.signals is not None and self.signals != "ignored":
+            place = np.argsort(order)
+            heard, heard_at = place[world.signals.source], world.signals.time
+            about = world.signals.about
+            for kind, group, sources in world.signals.channels():
+                blind = self.signals == "blind"
+                scheduler.signals.listen(place[sources].tolist(), kind, group, blind=blind)
         lengths = np.diff(world.offsets)[order]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.arange(offsets[-1]) + np.repeat(world.offsets[order] - offsets[:-1], lengths)
@@ -152,10 +164,26 @@ class ObservantPolicy:
         who, when, failed = scheduler.drive(
             driving.drive,
             world.slots,
-            (times, offsets, pointer, world.dated[order]),
+            (times, offsets, pointer, world.dated[order], heard.astype(np.int64), heard_at, about),
             (world.start, world.budget, world.failure),
         )
         return ReplayedVisits(order[who], when, failed)
+
+
+@dataclass(frozen=True)
+class IgnoringPolicy(ObservantPolicy):
+    """The same without signals."""
+
+    signals: str = "ignored"
+    name: str = "observant-ignoring"
+
+
+@dataclass(frozen=True)
+class BlindPolicy(ObservantPolicy):
+    """Whoever is announced is visited at once; what is left of the budget is spent as ever."""
+
+    signals: str = "blind"
+    name: str = "observant-blind"
 
 
 @dataclass(frozen=True)

@@ -247,6 +247,23 @@ class BulkAnswer(Answer, frozen=True, kw_only=True):
     sources: int
 
 
+class Signalled(Answer, frozen=True, kw_only=True):
+    """What became of signals."""
+
+    signals: int
+    watched: int
+    """How many are about sources that are watched; of the others nothing is kept."""
+
+
+class SignalItem(Answer, frozen=True, kw_only=True):
+    """Somebody said that a source may have changed."""
+
+    kind: str
+    at: dt.datetime
+    changed_at: dt.datetime | None
+    """When the change was, as the signal says."""
+
+
 class CheckAnswer(Answer, frozen=True, kw_only=True):
     """A visit that was asked for."""
 

@@ -158,6 +158,14 @@ class Client:
         doc="Go on visiting a source.")
     check_source = _op("POST /sources/{source}/check", a.CheckAnswer,
         doc="Visit a source now, due or not.")
+    source_signals = _op("GET /sources/{source}/signals", list[a.SignalItem], query="limit",
+        doc="What was said of a source between visits, newest first.")
+
+    def signal(self, signals: Iterable[str | Mapping[str, Any]]) -> a.Signalled:
+        """Say that sources may have changed: addresses, or with their kind and changed_at."""
+        entries = [{"url": one} if isinstance(one, str) else dict(one) for one in signals]
+        return self.call("POST", "/signals", a.Signalled, body=entries)
+
     source_visits = _op("GET /sources/{source}/visits", a.VisitPage, query=_VISITS,
         doc="Visits of a source, newest first.")
     source_versions = _op("GET /sources/{source}/versions", list[a.VersionItem], query="limit",

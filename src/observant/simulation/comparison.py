@@ -171,6 +171,7 @@ def simulate(
     seeds: Sequence[int] = (1,),
     failure: float = 0.0,
     latency: float | str = 0.0,
+    signals: Any = None,
     first_visit: str = "known",
     queue: str = "due",
     as_asked: bool = False,
@@ -209,6 +210,9 @@ def simulate(
         Share of visits that fail.
     latency
         Days from a visit until its copy is in place.
+    signals
+        What policies hear of changes between visits: text such as
+        ``"recall=0.8,precision=0.7,delay=1h,share=0.5"``, or a `SignalLog` (`read_signals`).
     first_visit
         ``known``: all copies are fresh at the start, after a first crawl that is not counted.
         ``counted``: there is nothing at the start, and each source is visited once at first.
@@ -264,6 +268,7 @@ def simulate(
             failure=failure,
             first_visit=first_visit,
             queue=queue,
+            signals=signals,
         )
         for seed in seeds
     ]
@@ -330,6 +335,7 @@ def world_of(
     failure: float = 0.0,
     first_visit: str = "known",
     queue: str = "due",
+    signals: Any = None,
 ) -> World:
     """The world of a replay; options as in `simulate`."""
     if not len(trace):
@@ -371,6 +377,10 @@ def world_of(
         groups=trace.groups or (),
         known=first_visit == "known",
     )
+    if signals is not None:
+        from observant.simulation.signals import signals_from
+
+        world = replace(world, signals=signals_from(signals, trace.sources, world))
     if world.slots < 1:
         raise InputError(
             f"{budget:g} visits a day for {finish - begin:g} days is not even one visit"

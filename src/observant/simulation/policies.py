@@ -34,6 +34,8 @@ __all__ = ["ESTIMATORS", "REGISTRY", "Clairvoyant", "Estimating", "UniformPolicy
 
 REGISTRY: dict[str, str] = {
     "observant": "observant.planning.policy:ObservantPolicy",
+    "observant-ignoring": "observant.planning.policy:IgnoringPolicy",
+    "observant-blind": "observant.planning.policy:BlindPolicy",
     "observant-mixed": "observant.planning.policy:MixedPolicy",
 }
 """Policies that live elsewhere: name → module:attribute, made without arguments."""

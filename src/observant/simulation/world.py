@@ -14,6 +14,8 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from observant.simulation.signals import WorldSignals
+
 __all__ = ["World", "WorldVisits"]
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -50,6 +52,8 @@ class World:
     """Who gets a slot that several rules' waits compete for: see `observant.simulation.replay`."""
     groups: tuple[str, ...] = ()
     """The names of the groups; a name with slashes is a path, and groups are part of groups."""
+    signals: WorldSignals | None = None
+    """What was said of changes, true or not."""
     known: bool = True
     """Every source was visited at the start, as in a first crawl that is not counted. Otherwise
     nothing is there yet, and every source is visited once in the first round."""

@@ -12,6 +12,7 @@ from observant.store.members import Members
 from observant.store.outbox import Outbox
 from observant.store.requests import Requests
 from observant.store.settings import Settings
+from observant.store.signals import StoredSignals
 from observant.store.snapshots import Snapshots
 from observant.store.sources import Sources
 from observant.store.subscriptions import Subscriptions
@@ -50,6 +51,7 @@ class Store:
         self.settings = Settings(engine)
         self.leases = Leases(engine)
         self.requests = Requests(engine)
+        self.signals = StoredSignals(engine)
         self.journal = Journal(engine)
         self.accounts = Accounts(engine)
         self.sessions = Sessions(engine)

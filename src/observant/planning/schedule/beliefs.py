@@ -13,10 +13,17 @@ import numba
 from observant.estimation.belief_kernels import learn as learn_rate
 from observant.estimation.belief_kernels import weigh as weigh_rates
 from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS
+from observant.planning.schedule.heard import (
+    LEVELS,
+    changed_by,
+    false_rate,
+    judge_channel,
+    state_of_signals,
+)
 from observant.planning.schedule.index_tables import remains
 from observant.planning.schedule.siblings import BLEND, attribute, elapsed, score, weigh
 
-__all__ = ["believe", "learn", "time_of"]
+__all__ = ["believe", "learn", "listens", "signals_at", "time_of"]
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
@@ -39,6 +46,13 @@ def learn(source, clock, known, i, time, outcome, age):
     if clock.learning == 0 or outcome < 0 or not 0 < gap < math.inf:
         return
     dated = outcome == 1 and 0 <= age < gap
+    recall, false, told = 0.0, 0.0, math.inf
+    if listens(clock, known, i):
+        heard = known.heard[i]
+        recall = LEVELS[known.channels[heard.channel - 1].level]
+        false = false_rate(known, i)
+        if heard.count > 0:
+            told = max(heard.first - source.last, 0.0)
     if source.node >= 0:
         chance = judge(source, clock, known, i, time, outcome == 1)
         attribute(
@@ -55,9 +69,21 @@ def learn(source, clock, known, i, time, outcome, age):
             chance,
             time - age if dated else math.nan,
         )
+    if listens(clock, known, i):
+        believe(source, clock, known, i)
+        judge_channel(known, i, gap, told, outcome == 1)
     known_age = age if dated else math.nan
     learn_rate(
-        known.values[i], known.place[i], gap, outcome == 1, known_age, clock.drift, known.weights
+        known.values[i],
+        known.place[i],
+        gap,
+        outcome == 1,
+        known_age,
+        clock.drift,
+        known.weights,
+        recall,
+        false,
+        told,
     )
 
 
@@ -68,15 +94,42 @@ def judge(source, clock, known, i, time, changed):
     Returns the probability of a change in an ordinary time.
     """
     believe(source, clock, known, i)
-    shared, place = known.shared[0], known.place[i]
+    shared = known.shared[0]
     for belief in range(BLEND + 1):
         own = time - source.last
         if belief < BLEND:
             own = clock_of(source, known, belief, source.last, time)
-        usual = 1 - remains(known, place, own * shared.level)
+        usual = chance_of(source, clock, known, i, own * shared.level, time)
         score(shared, belief, min(max(usual, 1e-6), 1 - 1e-6), changed)
     weigh(shared)
-    return 1 - remains(known, place, time - source.last)
+    return chance_of(source, clock, known, i, time - source.last, time)
+
+
+@jit
+def chance_of(source, clock, known, i, own, time):
+    """Probability of a change after so many days of its own, with what signals say."""
+    if not listens(clock, known, i):
+        return 1 - remains(known, known.place[i], own)
+    share = own / max(time - source.last, 1e-12)
+    first = share * (known.heard[i].first - source.last)
+    signals = state_of_signals(known, i, own, time - source.last, first)
+    return changed_by(known, known.place[i], signals, own)
+
+
+@jit
+def listens(clock, known, i):
+    """Whether a channel announces the changes of a source."""
+    return clock.channels > 0 and known.heard[i].channel > 0
+
+
+@jit
+def signals_at(source, known, i, now):
+    """What signals have said of a source, on its own clock."""
+    own, plain = time_of(source, known, now), now - source.last
+    first = 0.0
+    if known.heard[i].count > 0:
+        first = max(own - time_between(source, known, known.heard[i].first, now), 0.0)
+    return state_of_signals(known, i, own, plain, first)
 
 
 @jit
@@ -86,6 +139,14 @@ def time_of(source, known, now):
     if source.node < 0 or not 0 < plain < math.inf:
         return plain
     return clock_of(source, known, BLEND, source.last, now)
+
+
+@jit
+def time_between(source, known, since, now):
+    """The time between two moments as the source lives it."""
+    if source.node < 0 or now <= since:
+        return now - since
+    return clock_of(source, known, BLEND, since, now)
 
 
 @jit

@@ -17,7 +17,7 @@ import math
 
 import numba
 
-from observant.planning.schedule.beliefs import learn
+from observant.planning.schedule.beliefs import learn, listens
 from observant.planning.schedule.heaps import (
     AWAY,
     BOUND,
@@ -34,15 +34,17 @@ from observant.planning.schedule.heaps import (
     pull,
     put,
 )
+from observant.planning.schedule.heard import review
 from observant.planning.schedule.keys import PRICE_SLACK, key_of, mend_another, turn
 from observant.planning.schedule.pricing import index_now, learn_price, own_price
 
-__all__ = ["due", "hint", "next_time", "take_out", "visited"]
+__all__ = ["due", "hear", "hint", "next_time", "take_out", "visited"]
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 _HOST_CREDIT = 4.0  # visits that a host has saved up may follow at its shortest delay
 _RETRIES_DOUBLE = 10
+_FEW = 64.0  # signals after which a channel is looked at anew
 _OTHERS, _NEARLY = 64, 0.9  # others that are looked at when the first is worth less than the price
 _MENDED = 64  # keys that are mended for one visit at most, however many are late
 
@@ -123,7 +125,9 @@ def better(sources, hosts, clock, known, i, now):
     for _ in range(_OTHERS):
         clock.cursor = (clock.cursor + 1) % clock.slots
         other = sources[clock.cursor]
-        if other.state != WAITING or other.why != CROSSING or now - other.last < other.minimum:
+        if other.state != WAITING or other.why > BOUND or now - other.last < other.minimum:
+            continue
+        if other.why == BOUND and not listens(clock, known, clock.cursor):
             continue
         if other.host >= 0 and hosts[other.host].free > now:
             continue
@@ -188,6 +192,10 @@ def visited(sources, heaps, hosts, clocks, known, i, time, outcome, age):
         source.failures = 0
         if clock.learning == 0:
             known.given[i].hints = 0
+        elif listens(clock, known, i):
+            heard = known.heard[i]
+            heard.owed = outcome == 1 and heard.count == 0
+            heard.count = 0
         source.why = CROSSING
     if not queued:
         source.state = WAITING
@@ -206,6 +214,43 @@ def hint(sources, heaps, hosts, clocks, known, i, time):
         if known.given[i].signal > 0 and source.state == WAITING and source.why <= BOUND:
             key_of(sources, hosts, clock, known, i)
             put(sources, heaps, clock, i)
+
+
+@jit
+def hear(sources, heaps, hosts, clocks, known, which, when, about):
+    """Take in signals, in the order of time; `about` is when each says that its source changed."""
+    clock, taken = clocks[0], 0
+    for row in range(len(which)):
+        i, time = which[row], when[row]
+        source, heard = sources[i], known.heard[i]
+        if source.state == GONE or heard.channel == 0:
+            continue
+        advance(clock, time)
+        channel = known.channels[heard.channel - 1]
+        channel.exposure += channel.members * max(time - channel.begun, 0.0)
+        channel.begun = max(channel.begun, time)
+        channel.signals += 1
+        if channel.signals < _FEW or channel.signals % _FEW == 0:
+            review(known.channels, heard.channel - 1)
+        late = about[row] <= source.last
+        if about[row] <= time:
+            channel.delay, channel.delays = channel.delay + time - about[row], channel.delays + 1
+        elif heard.owed and channel.delays > 0:  # the change that the last visit had found
+            late = time - source.last < channel.delay / channel.delays
+        if time <= source.last or late:
+            heard.owed = 0
+            continue
+        taken += 1
+        if heard.count == 0:
+            heard.first = time
+        heard.count += 1
+        heard.owed = 0
+        if source.key <= time or source.state != WAITING or source.why > BOUND:
+            continue  # it is due already, or not to be moved
+        if channel.level > 0 or channel.blind:
+            key_of(sources, hosts, clock, known, i)
+            put(sources, heaps, clock, i)
+    return taken
 
 
 @jit

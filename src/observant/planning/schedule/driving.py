@@ -5,8 +5,9 @@
 import math
 
 import numba
+import numpy as np
 
-from observant.planning.schedule.dispatch import due, visited
+from observant.planning.schedule.dispatch import due, hear, visited
 from observant.planning.schedule.keys import chance
 
 __all__ = ["drive"]
@@ -26,6 +27,9 @@ def drive(
     offsets,
     pointer,
     dated,
+    heard,
+    heard_at,
+    about,
     begin,
     stop,
     start,
@@ -38,11 +42,20 @@ def drive(
 ):
     """Fill slots `begin` to `stop`; return how many visits were paid.
 
-    `pointer` stands at the first update that no visit has seen yet, for each source.
+    `pointer` stands at the first update that no visit has seen yet, for each source. Signals
+    about the sources `heard` came at `heard_at`, in the order of time.
     """
     paid = 0
+    came = np.searchsorted(heard_at, start + (begin - 0.5) / budget, side="right") if begin else 0
     for slot in range(begin, stop):
         now = start + (slot + 0.5) / budget
+        more = came
+        while more < len(heard_at) and heard_at[more] <= now:
+            more += 1
+        if more > came:
+            new = slice(came, more)
+            hear(sources, heaps, hosts, clocks, known, heard[new], heard_at[new], about[new])
+            came = more
         # Every slot pays for one visit.
         clocks[0].savings = clocks[0].burst
         if due(sources, heaps, hosts, clocks, known, now, out) == 0:

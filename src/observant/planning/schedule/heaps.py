@@ -79,6 +79,7 @@ CLOCK = np.dtype(
         ("age_weight", "f8"),  # how far the age at the first visit is believed
         ("code", "i8"),
         ("learning", "i8"),
+        ("channels", "i8"),  # of signals
         ("starved", "i8"),  # nothing was saved when somebody was due
         ("length", "i8", (2,)),  # of the heaps
         ("slots", "i8"),

@@ -12,7 +12,7 @@ import math
 import numba
 import numpy as np
 
-from observant.planning.schedule.beliefs import believe, time_of
+from observant.planning.schedule.beliefs import believe, listens, signals_at, time_of
 from observant.planning.schedule.crossing import worth_of_hint
 from observant.planning.schedule.heaps import (
     BOUND,
@@ -26,7 +26,13 @@ from observant.planning.schedule.heaps import (
     settle_at,
     sink,
 )
-from observant.planning.schedule.pricing import list_rates, own_price, period_at, price_of
+from observant.planning.schedule.pricing import (
+    index_now,
+    list_rates,
+    own_price,
+    period_at,
+    price_of,
+)
 from observant.planning.schedule.siblings import refresh
 
 __all__ = ["PRICE_SLACK", "chance", "key_of", "mend_another", "place", "rekey_all", "turn"]
@@ -48,7 +54,14 @@ def key_of(sources, hosts, clock, known, i):
     period = period_at(source, clock, price_of(source, hosts, clock), known, i)
     source.period = period
     swing = 2 * chance(clock.seed, i, source.visits, 0) - 1
-    period *= 1 + clock.jitter * swing
+    begin = 0.0
+    if clock.learning and listens(clock, known, i) and known.heard[i].count > 0:
+        begin = signals_at(source, known, i, max(clock.time, source.last))[3]
+        if known.channels[known.heard[i].channel - 1].blind:  # before everybody else
+            source.why, source.wait = BOUND, source.minimum
+            source.key = known.heard[i].first - 1e6
+            return
+    period = begin + (period - begin) * (1 + clock.jitter * swing)
     if clock.learning == 0 and period < math.inf:
         given = known.given[i]
         if given.hints > 0 and given.signal > 0:
@@ -72,6 +85,11 @@ def key_of(sources, hosts, clock, known, i):
         source.why = BOUND
     source.wait = period
     wake(source, clock, known)
+    if begin > 0 and source.why == CROSSING and source.key <= known.heard[i].first:
+        # Worth more than the price at once: before others that are due.
+        index = index_now(source, clock, known, i, max(clock.time, known.heard[i].first))
+        lead = clock.slots / clock.budget * (1 - source.priced / max(index, source.priced))
+        source.key = known.heard[i].first - lead
 
 
 @jit

@@ -12,7 +12,7 @@ import math
 import numba
 
 from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS, RATES
-from observant.planning.schedule.beliefs import believe, time_of
+from observant.planning.schedule.beliefs import believe, listens, signals_at, time_of
 from observant.planning.schedule.crossing import (
     average,
     crossing,
@@ -22,6 +22,7 @@ from observant.planning.schedule.crossing import (
     value,
     worth_of_hint,
 )
+from observant.planning.schedule.heard import LEVELS, heard_crossing, heard_index
 from observant.planning.schedule.index_tables import crossing_of, index_of
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 _HOST_GAIN = 0.05
+_OF_SIGNALS = 0.1  # of a step where many were announced at once: that says little of the price
 _LEARNED = 1e-3  # to which a crossing is found where rates are learned, and known far less well
 
 
@@ -70,6 +72,10 @@ def period_at(source, clock, price, known, i):
             clock.code, known.rates[:1], known.weights[:1], source.grace, price, source.period
         )
     believe(source, clock, known, i)
+    if listens(clock, known, i):
+        signals = signals_at(source, known, i, max(clock.time, source.last))
+        place = known.place[i]
+        return heard_crossing(known, place, source.grace, signals, price, source.period)
     if source.grace == 0:
         return crossing_of(known, known.place[i], clock.code, price, source.period)
     list_rates(known, i)
@@ -93,6 +99,11 @@ def list_rates(known, i):
 def index_now(source, clock, known, i, now):
     """importance·W/cost at this moment."""
     s = time_of(source, known, now)
+    if clock.learning and listens(clock, known, i):
+        believe(source, clock, known, i)
+        signals = signals_at(source, known, i, now)
+        w = heard_index(known, known.place[i], source.grace, signals, s)
+        return w * source.importance / source.cost
     return worth(source, clock, known, i, s) * source.importance / source.cost
 
 
@@ -135,6 +146,8 @@ def learn_price(sources, hosts, clock, known, i, now, early, queued):
             host.price = 0.0
     if early or clock.starved:
         step = min(max(math.log(index / clock.price), -1.0), 1.0)
+        if not early and listens(clock, known, i) and known.heard[i].count > 0:
+            step *= _OF_SIGNALS
         clock.price *= math.exp(clock.gain * step)
 
 
@@ -161,6 +174,19 @@ def solve_price(sources, clocks, chosen, known, budget):
 
 
 @jit
+def cycle_of(known, i, period):
+    """How long a cycle is on average that ends then, or before by signals."""
+    heard = known.heard[i]
+    channel = known.channels[heard.channel - 1]
+    recall, mean = LEVELS[channel.level], 0.0
+    list_rates(known, i)
+    for k in range(POINTS):
+        mean += known.weights[k] * known.rates[k]
+    true = recall * mean
+    return cycle(mean - true, true + channel.false, channel.false, period)[0]
+
+
+@jit
 def spending(sources, clock, chosen, known, price):
     """Cost per day of the chosen sources at a price."""
     total = 0.0
@@ -175,6 +201,8 @@ def spending(sources, clock, chosen, known, price):
                 given = known.given[i]
                 if given.signal > 0:
                     period = cycle(given.silent, given.signal, given.false, period)[0]
+            elif period < math.inf and listens(clock, known, i):
+                period = cycle_of(known, i, period)
         period = max(min(period, source.maximum), source.minimum)
         if period > 0:
             total += source.cost / period

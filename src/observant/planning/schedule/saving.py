@@ -26,6 +26,7 @@ T = TypeVar("T", bound="Scheduler")
 
 _TYPE = "observant scheduler, version 4"
 _ARRAYS = ("sources", "heaps", "hosts", "clock", "given", "prior", "values", "place")
+_OF_SIGNALS = ("heard", "channels")
 _OF_GROUPS = ("shared", "parent", "found", "expected", "activity", "shown")
 _NEWS = ("moved", "news")
 """Of `siblings`: what was found since the clocks were read."""
@@ -36,6 +37,7 @@ def state_of(scheduler: Scheduler) -> dict[str, Any]:
     own = vars(scheduler)
     state = own["_state"]
     arrays = {name: getattr(state, name) for name in _ARRAYS}
+    arrays |= {name: getattr(state, name) for name in _OF_SIGNALS}
     arrays |= {name: getattr(state.groups, name) for name in _OF_GROUPS}
     arrays |= {name: getattr(state.known, name) for name in _NEWS}
     return {
@@ -52,6 +54,7 @@ def state_of(scheduler: Scheduler) -> dict[str, Any]:
         "seen": [own["_seen"], own["_price"].touched, own["_next_look"]],
         "hints": [list(row) for row in own["_hints"].rows],
         "arrays": {name: _pack(array) for name, array in arrays.items()},
+        "channels": [list(key) for key in own["signals"].places],
         **{name: _copy(getattr(state, name)) for name in _VALUES},
     }
 
@@ -72,7 +75,7 @@ def load_state(kind: type[T], saved: dict[str, Any]) -> T:
     )
     own, packed = vars(new), saved["arrays"]
     state = own["_state"]
-    for name in _ARRAYS:
+    for name in (*_ARRAYS, *_OF_SIGNALS):
         setattr(state, name, _unpack(packed[name], getattr(state, name).dtype))
     for name in _OF_GROUPS:
         setattr(state.groups, name, _unpack(packed[name], getattr(state.groups, name).dtype))
@@ -85,7 +88,8 @@ def load_state(kind: type[T], saved: dict[str, Any]) -> T:
     own["_prior"] = Prior.restore(saved["learned"])
     own["_bounds"] = tuple(float(x) for x in saved["bounds"])
     own["_seen"], own["_price"].touched, own["_next_look"] = saved["seen"]
-    state.gather()
+    own["signals"].places = {tuple(key): c for c, key in enumerate(saved["channels"])}
+    own["signals"].gather()
     for name in _NEWS:
         array = getattr(state.known, name)
         array[:] = _unpack(packed[name], array.dtype)

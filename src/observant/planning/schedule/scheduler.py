@@ -32,6 +32,7 @@ from observant.planning.schedule.hints import HintQuality, Hints
 from observant.planning.schedule.learning import Learned, Lesson, learn_prior
 from observant.planning.schedule.price import Price
 from observant.planning.schedule.saving import load_state, state_of
+from observant.planning.schedule.signals import Signals
 from observant.planning.schedule.state import Glance, State
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Scheduler:
         self._dispatch: Any = dispatch
         self._keys: Any = keys
         self._state = State(None if prior is None else self._prior.rows(), objective)
-        self._hints = Hints()
+        self._hints, self.signals = Hints(), Signals(self._state, dispatch, objective)
         most = None if burst is None else float(check("burst", burst, 0, above=True))
         self._price = Price(self._state, burst=most, ready=ready, patient=patient)
         self._objective, self._adapting = objective, isinstance(prior, str)
@@ -501,7 +502,7 @@ class Scheduler:
 
     def remove(self, source: str | int) -> None:
         """Forget a source."""
-        i = self._state.find(source)
+        i = self.signals.leave(source)
         self._dispatch.take_out(*self._state.all[:4], i)
         self._state.forget(source)
         self._price.changed(np.zeros(0, np.int64), touched=1)

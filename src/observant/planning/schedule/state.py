@@ -49,6 +49,11 @@ class Known(NamedTuple):
     news: NDArray[np.bool_]
     first_of: NDArray[np.int64]
     """One source of each group; the others follow by `sibling`."""
+    heard: NDArray[Any]
+    channels: NDArray[Any]
+    signalled: NDArray[np.float64]
+    worths_of: NDArray[np.float64]
+    """Of `heard`: what signals said of each source, the channels, and the tables; empty without."""
 
 
 class Glance(NamedTuple):
@@ -69,7 +74,7 @@ class State:
     """Arrays that grow when they are full. `all` is what every compiled function takes."""
 
     def __init__(self, prior: NDArray[np.float64] | None, objective: str) -> None:
-        from observant.planning.schedule import heaps
+        from observant.planning.schedule import heaps, heard
 
         self.codes: Any = heaps
         self.learning = prior is not None
@@ -87,6 +92,8 @@ class State:
         self.free: list[int] = []
         self.host_slot: dict[str, int] = {}
         self.host_defaults = 0.0, np.inf
+        self.heard, self.channels = np.zeros(0, heard.HEARD), np.zeros(0, heard.CHANNEL)
+        self.signal_tables: tuple[Any, Any] = np.zeros((1, 1, 1)), np.zeros((1, 1))
         self._tables = (np.zeros(1),) * 5
         if self.learning:
             from observant.planning.schedule.index_tables import make_tables
@@ -139,6 +146,9 @@ class State:
                 groups.activity,
                 groups.shown,
                 *(np.zeros(nodes), np.zeros(nodes, bool), np.full(nodes, -1)),
+                self.heard,
+                self.channels,
+                *self.signal_tables,
             ),
         )
 
@@ -178,9 +188,13 @@ class State:
             lengthen(self.sources, size)
             for array in (self.values, self.place) if self.learning else (self.given,):
                 lengthen(array, size)
+            if len(self.channels):
+                lengthen(self.heard, size)
             self.gather()
         self.names.extend([None] * (wanted - used))
         self.clock["slots"] = wanted
+        if len(self.channels):
+            self.heard[reused] = 0
         return np.concatenate([np.array(reused, np.int64), np.arange(used, wanted)])
 
     def name(self, slots: NDArray[np.int64], names: Sequence[str | int]) -> None:

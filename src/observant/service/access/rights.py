@@ -21,13 +21,13 @@ _OPERATIONS = {
     """,
     "read": """
         overview hours hosts tags observers events visits visit_log figure feed metrics status
-        list_sources source source_visits source_versions snapshot diff members
+        list_sources source source_visits source_signals source_versions snapshot diff members
         plan rivals population subscriptions subscription deliveries settings export
         session sign_out change_password tokens create_token revoke_token
     """,
     "write": """
         add_source import_sources change_sources update_source remove_source pause_source
-        resume_source check_source subscribe update_subscription unsubscribe retry_deliveries
+        resume_source check_source signal subscribe update_subscription unsubscribe retry_deliveries
         change_settings import_document
     """,
     "admin": """

@@ -16,6 +16,8 @@ from observant.service.answers import (
     CheckAnswer,
     DiffAnswer,
     Imported,
+    SignalItem,
+    Signalled,
     SourceDetail,
     SourcePage,
     SourceRow,
@@ -38,7 +40,7 @@ from observant.service.collection import (
     SourceChanges,
     SourceQuery,
 )
-from observant.service.collection.entries import MOST_SOURCES
+from observant.service.collection.entries import MOST_SIGNALS, MOST_SOURCES, NewSignal
 from observant.service.forms import GivenCollection
 
 Sort = Literal[
@@ -194,6 +196,24 @@ def source_visits(
     return collection.sources.visits(
         source_id, since=since, until=until, changed=changed, limit=limit, after=after
     )
+
+
+@get("/sources/{source_id:int}/signals", **spec("source_signals", topic="sources"))
+def source_signals(
+    collection: GivenCollection, source_id: SourceId, limit: Limit = 100
+) -> list[SignalItem]:
+    """What was said of a source between visits, newest first."""
+    name = collection.store.sources.numbered(source_id).name
+    return collection.signals.of(name, limit)
+
+
+@post("/signals", **spec("signal", topic="sources", status_code=200))
+def signal(
+    collection: GivenCollection,
+    data: Annotated[list[NewSignal], Body(max_items=MOST_SIGNALS)],
+) -> Signalled:
+    """These sources may have changed. How far that is believed is learned from what visits find."""
+    return collection.signals.add(data)
 
 
 @get("/sources/{source_id:int}/versions", **spec("source_versions", topic="sources"))

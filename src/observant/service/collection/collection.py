@@ -14,6 +14,7 @@ from observant.service.collection.context import Context
 from observant.service.collection.currency import CollectionCurrency
 from observant.service.collection.export import CollectionTransfer
 from observant.service.collection.settings import CollectionSettings
+from observant.service.collection.signals import CollectionSignals
 from observant.service.collection.sources import CollectionSources
 from observant.service.collection.subscriptions import CollectionSubscriptions
 from observant.service.summaries import Overview
@@ -48,6 +49,7 @@ class Collection(Context):
         self.currency = CollectionCurrency(self)
         self.activity = Activity(self)
         self.settings = CollectionSettings(self)
+        self.signals = CollectionSignals(self)
         self.document = CollectionTransfer(self)
 
     def overview(self, grace_days: float | None = None, *, patience: float = 0.2) -> Overview:

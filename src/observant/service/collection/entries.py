@@ -6,6 +6,7 @@ files, run commands or call code is for the configuration file and the command l
 
 from __future__ import annotations
 
+import datetime as dt  # noqa: TC003 - msgspec looks at the types
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -87,6 +88,7 @@ def unmasked_settings(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any
 WEB_KINDS = ("http", "feed", "sitemap", "query", "product")  # those of `ON_THE_WEB`, in order
 """Kinds of sources that may be entered over the network."""
 MOST_SOURCES = 100_000
+MOST_SIGNALS = 10_000
 _STRANGE = re.compile(r"[\s\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u2064\ufeff\\]")
 _WEB = re.compile(r"https?://[^/?#@\s]", re.IGNORECASE)
 
@@ -129,6 +131,16 @@ class SourceChanges(Entered, frozen=True, kw_only=True):
     state: Literal["active", "paused"] | UnsetType = UNSET
     settings: dict[str, Any] | UnsetType = UNSET
     """Replaces all of its own settings."""
+
+
+class NewSignal(Entered, frozen=True, kw_only=True):
+    """A source may have changed."""
+
+    url: Url
+    kind: Annotated[str, Meta(min_length=1, max_length=50, pattern=r"^[a-z][a-z0-9_-]*$")] = "ping"
+    """Who says so: signals of one kind about one host are believed alike."""
+    changed_at: dt.datetime | None = None
+    """When the change was, where that is known."""
 
 
 class BulkChange(Entered, frozen=True, kw_only=True):

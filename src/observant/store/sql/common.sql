@@ -684,3 +684,22 @@ ORDER BY r.asked_at;
 -- name: answered
 DELETE FROM requests WHERE asked_at <= :asked_at
     AND source = (SELECT id FROM sources WHERE name = :name);
+
+-- == signals ==
+
+-- name: add_signal
+INSERT INTO signals (source, kind, received_at, changed_at)
+SELECT id, :kind, :received_at, :changed_at FROM sources WHERE name = :name AND state <> 'removed';
+
+-- name: signals_after
+SELECT s.name, g.kind, g.received_at, g.changed_at, g.id
+FROM signals AS g JOIN sources AS s ON s.id = g.source
+WHERE g.id > :after AND s.state <> 'removed' ORDER BY g.id LIMIT :most;
+
+-- name: signals_of
+SELECT s.name, g.kind, g.received_at, g.changed_at, g.id
+FROM signals AS g JOIN sources AS s ON s.id = g.source
+WHERE s.name = :name AND s.state <> 'removed' ORDER BY g.id DESC LIMIT :most;
+
+-- name: drop_signals
+DELETE FROM signals WHERE received_at < :before;

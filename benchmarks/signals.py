@@ -1,0 +1,156 @@
+"""What signals of change are worth on real histories, and what they cost when they are worthless.
+
+    python -m benchmarks.signals --traces FOLDER
+    python -m benchmarks.signals --traces FOLDER --seeds 1 --sources 500 --collections pkg-scoop
+    python -m benchmarks.signals --liar
+    python -m benchmarks.signals --speed
+
+FOLDER and the window are those of `benchmarks.policies`. Signals are drawn from the real updates
+with a given recall and precision (`observant.simulation.signals`); how good they are is learned
+from what visits find. Compared are our policy, the same without signals, and the same with blind
+trust, all with the same visits. Staleness is relative to uniform visits; ± is its standard error
+over the seeds. `--sources` takes so many sources of each collection, evenly.
+
+`--liar` replays a host that stamps everything with now at each daily read of its sitemap, beside an
+honest one. `--speed` measures how many signals a second are taken in.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+from benchmarks.policies import collections, trace_of
+from observant.planning.policy import make_scheduler
+from observant.simulation import simulate
+
+__all__ = ["SETTINGS", "liar", "main", "run", "speed"]
+
+SETTINGS = {
+    ".9/.9": "recall=0.9,precision=0.9,delay=1h",
+    ".8/.5": "recall=0.8,precision=0.5,delay=1h",
+    ".5/.9": "recall=0.5,precision=0.9,delay=1h",
+    ".9/.9 half": "recall=0.9,precision=0.9,delay=1h,share=0.5",
+    "worthless": "recall=0,precision=0.5",
+}
+POLICIES = ("observant", "observant-ignoring", "observant-blind")
+
+
+def run(folder, *, budgets=(0.1, 0.02), seeds=5, sources=0, chosen=(), settings=SETTINGS):
+    """Yield (collection, budget, setting, relative staleness and its error of each policy)."""
+    for name in chosen or collections(folder):
+        trace = trace_of(folder, name)
+        if trace is None:
+            continue
+        if sources and len(trace) > sources:
+            trace = trace.select(slice(0, None, -(-len(trace) // sources)))
+        for budget in budgets:
+            for setting, text in settings.items():
+                answer = simulate(
+                    trace,
+                    POLICIES,
+                    budget=budget * len(trace),
+                    start=trace.start,
+                    end=trace.end,
+                    score_from="half",
+                    seeds=range(1, seeds + 1),
+                    jobs=1,
+                    signals=text,
+                )
+                yield (
+                    *(name, budget, setting),
+                    *(
+                        (answer[p].relative_staleness, answer[p].relative_staleness_error)
+                        for p in POLICIES
+                    ),
+                )
+
+
+def liar(members=200, reads=30, rate=0.02, budget=0.1, seed=1):
+    """A lying and an honest host, each with a sitemap read every day: after how many reads of the
+    liar do its signals move nobody, and what is believed of both in the end?"""
+    rng = np.random.default_rng(seed)
+    scheduler = make_scheduler(2 * members * budget, seed=seed)
+    scheduler.add(range(2 * members), last=-rng.random(2 * members) * 5)
+    honest, lying = np.arange(members), np.arange(members, 2 * members)
+    changed = np.full(2 * members, -np.inf)
+    for host, some in (("honest", honest), ("lying", lying)):
+        scheduler.signals.listen(some.tolist(), "sitemap", host)
+    moved = []
+    for read in range(1, reads + 1):
+        new = rng.random(2 * members) < -np.expm1(-rate)
+        changed[new] = read - rng.random(new.sum())
+        said = honest[new[honest] & (rng.random(members) < 0.9)]
+        scheduler.signals.receive(
+            said.tolist(), np.full(len(said), float(read)), "sitemap", "honest"
+        )
+        before = [scheduler.due_at(i) for i in lying.tolist()]
+        scheduler.signals.receive(lying.tolist(), np.full(members, float(read)), "sitemap", "lying")
+        after = [scheduler.due_at(i) for i in lying.tolist()]
+        moved.append(float(np.mean(np.array(after) < np.array(before) - 1.0)))
+        while (now := scheduler.next_time()) < read + 1:
+            for i in scheduler.due(now):
+                last = scheduler.last_visit(i)
+                scheduler.visited(i, now, bool(changed[i] > last) if last < now else None)
+    ignored = next((r for r in range(reads) if max(moved[r:]) < 0.05), reads)
+    return ignored, moved, scheduler.signals.reliability()
+
+
+def speed(sources=100_000, signals=1_000_000):
+    """Signals a second, a tenth of them at a time, over sources of a hundred hosts."""
+    rng = np.random.default_rng(1)
+    scheduler = make_scheduler(0.1 * sources)
+    scheduler.add(range(sources), last=-10 * rng.random(sources))
+    for host in range(100):
+        scheduler.signals.listen(range(host, sources, 100), "ping", str(host))
+    scheduler.signals.receive([0], [0.01], "ping", "0")  # compile
+    which, at = rng.integers(0, sources, signals), np.sort(0.01 + rng.random(signals))
+    begun = time.perf_counter()
+    for some in np.array_split(np.arange(signals), 10):
+        scheduler.signals.receive(which[some].tolist(), at[some], "ping", "0")
+    return signals / (time.perf_counter() - begun)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--traces", help="folder of the collections")
+    parser.add_argument("--collections", nargs="*", default=())
+    parser.add_argument("--budget", type=float, nargs="*", default=(0.1, 0.02))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--sources", type=int, default=0)
+    parser.add_argument("--liar", action="store_true")
+    parser.add_argument("--speed", action="store_true")
+    args = parser.parse_args()
+    if args.liar:
+        ignored, moved, rows = liar()
+        print(f"the liar is ignored after {ignored} reads; moved by each: {np.round(moved, 2)}")
+        for row in rows:
+            print(
+                f"{row.group:8} recall {row.recall:.2f} [{row.recall_low:.2f}, "
+                f"{row.recall_high:.2f}]  precision {row.precision:.2f} [{row.precision_low:.2f}, "
+                f"{row.precision_high:.2f}]  {row.verdict}"
+            )
+    if args.speed:
+        print(f"{speed():,.0f} signals a second")
+    if not args.traces:
+        return
+    print("| collection | visits | signals | ours | ignoring | blind |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    found = {}
+    for name, budget, setting, *scores in run(
+        args.traces,
+        budgets=args.budget,
+        seeds=args.seeds,
+        sources=args.sources,
+        chosen=args.collections,
+    ):
+        shown = " | ".join(f"{mean:.3f} ±{error:.3f}" for mean, error in scores)
+        print(f"| {name} | {budget:g} | {setting} | {shown} |", flush=True)
+        found.setdefault((budget, setting), []).append([mean for mean, _ in scores])
+    for (budget, setting), rows in found.items():
+        shown = " | ".join(f"**{mean:.3f}**" for mean in np.mean(rows, axis=0))
+        print(f"| mean of {len(rows)} | {budget:g} | {setting} | {shown} |")
+
+
+if __name__ == "__main__":
+    main()

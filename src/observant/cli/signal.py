@@ -1,0 +1,86 @@
+"""`observant signal`: say that sources may have changed."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from observant.cli.store_options import collected, store_options
+
+__all__ = ["signal"]
+
+
+@click.command("signal", short_help="Say that sources may have changed.")
+@click.argument("addresses", nargs=-1, metavar="[ADDRESS]...")
+@click.option(
+    "--file",
+    "-f",
+    "file",
+    metavar="FILE",
+    help="A list of addresses, one a line; - for standard input.",
+)
+@click.option(
+    "--kind",
+    default="ping",
+    show_default=True,
+    metavar="WORD",
+    help="Who says so: signals of one kind about one host are believed alike.",
+)
+@store_options
+def signal(
+    addresses: tuple[str, ...],
+    file: str | None,
+    kind: str,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    """Say that sources may have changed. A running observer hears it within seconds.
+
+    A signal is no order: it moves whose visit is worth most, as far as signals of its kind about
+    its host have proved true, and spends no budget. Addresses that are not watched are counted,
+    and nothing is kept of them.
+
+    \b
+    Examples:
+      observant signal https://example.org/news
+      git diff --name-only HEAD~1 | sed 's|^|https://docs.example.org/|' | observant signal -f -
+      observant signal -f changed.txt --kind cms
+    """
+    import msgspec
+
+    from observant.cli.console import print_json
+    from observant.errors import InputError
+    from observant.service.collection.entries import NewSignal
+    from observant.units import counted
+
+    named = list(addresses)
+    if file:
+        named += _lines(file)
+    if not named:
+        raise click.UsageError("give an ADDRESS, or a list of them: --file FILE (- for stdin)")
+    try:
+        given = msgspec.convert([{"url": one, "kind": kind} for one in named], list[NewSignal])
+    except msgspec.ValidationError as error:
+        raise InputError(f"this is no signal: {error}") from error
+    with collected(store, config) as collection:
+        answer = collection.signals.add(given)
+    if as_json:
+        print_json(msgspec.to_builtins(answer))
+        return
+    unknown = answer.signals - answer.watched
+    left = f"; {unknown:,} not watched" if unknown else ""
+    click.echo(f"{counted(answer.watched, 'signal')} taken in{left}")
+
+
+def _lines(file: str) -> list[str]:
+    from pathlib import Path
+
+    from observant.errors import InputError
+
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", file=file) from error
+    return [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,0 +1,349 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
+"""Signals of change: what they say of a source, and how far they are believed. Compiled.
+
+A source may be announced by a channel: a kind of signal (sitemap, feed, hook …) of a group (host).
+A change is announced with probability r (the recall), false signals come at rate φ. For a rate λ,
+the last visit s days ago, n signals since, the first of them after t days,
+
+    P(fresh) = e^(−(1−r)λs) · (φ/(rλ+φ))ⁿ            (Busa-Fekete et al. 2025)
+
+and the signals say of λ itself e^(−rλs) where there was none, e^(−rλt)·(rλ+φ) where there was one.
+Only the first counts for that: sources change in bursts, and so do their signals. The index is
+that of a cycle that ends when P(fresh) has fallen so low (`signal_tables`), averaged over λ.
+
+What a visit finds teaches the channel: r by its likelihood on `LEVELS`, φ by its expected number
+of false signals (the E step), both drawn to those of the kind, both forgotten in time.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS, RATES
+from observant.planning.schedule.crossing import cycle, value
+
+__all__ = [
+    "CHANNEL",
+    "HEARD",
+    "LEVELS",
+    "changed_by",
+    "heard_crossing",
+    "heard_index",
+    "judge_channel",
+    "review",
+    "signal_tables",
+    "state_of_signals",
+]
+
+jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+LEVELS = np.array([0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98])
+"""The recalls that are looked at."""
+CHANNEL = np.dtype(
+    [
+        ("kind", "i4"),  # its place among the channels, or −1 for a kind itself
+        ("level", "i4"),  # the recall that is used, of `LEVELS`
+        ("blind", "i4"),  # whoever is announced is visited at once
+        ("members", "i8"),
+        ("begun", "f8"),
+        ("signals", "f8"),  # that came, and
+        ("exposure", "f8"),  # the days of all members together until `begun`
+        ("logs", "f8", (len(LEVELS),)),  # log likelihood of each recall
+        ("visits", "f8"),  # that found a change
+        ("announced", "f8"),  # of these, those that a signal had announced
+        ("told", "f8"),  # visits after a signal
+        ("falses", "f8"),  # false signals, and in how many days of watching
+        ("days", "f8"),
+        ("false", "f8"),  # φ, as it is used
+        ("compared", "f8"),  # visits, whether they found a change or not, and the days between them
+        ("gaps", "f8"),
+        ("delay", "f8"),  # sum and number of known delays
+        ("delays", "f8"),
+    ]
+)
+HEARD = np.dtype(
+    [
+        ("channel", "i4"),  # 1 + its place, or 0
+        ("count", "i4"),  # signals since the last visit
+        ("first", "f8"),  # when the first of them came
+        ("falses", "f4"),
+        ("days", "f4"),
+        ("owed", "i4"),  # the last visit found a change that had not been announced
+    ]
+)
+_KIND_STANDS_FOR = 10.0  # visits, or false signals, of a channel of its own
+_CHANNEL_STANDS_FOR = 1.0  # false signals of a source of its own
+_MEMORY = 1_000.0  # visits after which a channel's lesson has faded to 1/e
+_LASTING = 200.0  # days after which a source's has
+_WORTHLESS = 0.1  # precision below which a channel weighs nothing
+_SILENT = 0.25  # prior probability that a channel announces nothing
+_RHO_LOW, _RHO_HIGH, _X_LOW, _X_HIGH, _X_STEP = -14, 14, -24, 24, 4  # octaves of φ/λ and λs
+_MOST_TERMS = 30  # signals in a cycle that are counted one by one
+_FINER = 4  # parts of a step of the integral
+
+
+@jit
+def signal_tables(code):
+    """λᵐ·V over (recall, φ/λ, λs), and the worth λb of a signal over (recall, φ/λ).
+
+    Where every missed change counts, not only the first, a signal counts as the changes it stands
+    for, instead of what it says of the first.
+    """
+    counting = 1 <= code <= 3
+    rhos, xs = _RHO_HIGH - _RHO_LOW + 1, (_X_HIGH - _X_LOW) * _X_STEP + 1
+    table, worths = np.zeros((len(LEVELS), rhos, xs)), np.zeros((len(LEVELS), rhos))
+    for level in range(len(LEVELS)):
+        for j in range(rhos):
+            recall, rho = LEVELS[level], 2.0 ** (_RHO_LOW + j)
+            silent, signal = 1 - recall, recall + rho
+            worths[level, j] = (recall / signal if counting else math.log(signal / rho)) / silent
+            total, before = 0.0, 0.0
+            for m in range(xs):
+                upto = 2.0 ** (_X_LOW + m / _X_STEP)
+                for part in range(_FINER):
+                    u = before + (part + 0.5) / _FINER * (upto - before)
+                    slope = value(code, 1.0, 0.0, silent * u)[1] / (silent * u) ** 2
+                    length = _length(silent, signal, worths[level, j], u)
+                    total += length * slope * silent * (upto - before) / _FINER
+                table[level, j, m] = total
+                before = upto
+    return table, worths
+
+
+@jit
+def _length(silent, signal, worth, iota):
+    """ψ(ι): the expected length of a cycle."""
+    if worth * _MOST_TERMS < iota:
+        return iota / (1 + worth * signal)
+    # A false rate that gives this worth: the cycle is that of frontier 4.
+    return cycle(silent, signal, signal * math.exp(-silent * worth), iota)[0]
+
+
+@jit
+def _cell(octaves):
+    """The place of φ/λ, given its logarithm, and the part of a step beyond it."""
+    y = min(max(octaves - _RHO_LOW, 0.0), _RHO_HIGH - _RHO_LOW - 1e-9)
+    j = int(y)
+    return j, y - j
+
+
+@jit
+def _look_up(table, level, j, part, octaves):
+    """V between the places of φ/λ and λs, the latter by its logarithm."""
+    y = min(max((octaves - _X_LOW) * _X_STEP, 0.0), (_X_HIGH - _X_LOW) * _X_STEP - 1e-9)
+    m = int(y)
+    f = y - m
+    low = table[level, j, m] * (1 - part) + table[level, j + 1, m] * part
+    high = table[level, j, m + 1] * (1 - part) + table[level, j + 1, m + 1] * part
+    return low + f * (high - low)
+
+
+# -- one source -----------------------------------------------------------------------------------
+
+
+@jit
+def false_rate(known, i):
+    """φ of a source: what its visits found, drawn to that of its channel."""
+    heard = known.heard[i]
+    usual = max(known.channels[heard.channel - 1].false, 1e-9)
+    return (_CHANNEL_STANDS_FOR + heard.falses) / (_CHANNEL_STANDS_FOR / usual + heard.days)
+
+
+@jit
+def state_of_signals(known, i, own, plain, first):
+    """(level, φ, signals, first): what is needed below, on the source's own clock.
+
+    `own` and `plain` are the time since the last visit on that clock and on the wall, `first` the
+    time of the first signal on its own.
+    """
+    heard = known.heard[i]
+    scale = plain / own if 0 < plain < math.inf and own > 0 else 1.0
+    phi = false_rate(known, i) * min(max(scale, 1e-3), 1e3)
+    return known.channels[heard.channel - 1].level, phi, heard.count, first
+
+
+@jit
+def heard_index(known, place, grace, signals, s):
+    """W of a source with signals, averaged over the posterior that `believe` has weighed."""
+    level, phi, count, first = signals
+    if count > 0 and s - grace < first:
+        count = 0
+    recall = LEVELS[level]
+    offsets, base = OFFSETS[max(place[1], 0)], place[0] - FLOOR * FINE
+    y = max(s - grace, 0.0)
+    if y <= 0 and count == 0:
+        return 0.0
+    of_phi, of_y = math.log2(phi), math.log2(y) if y > 0 else -math.inf
+    total = index = 0.0
+    for k in range(POINTS):
+        weight = known.weights[k]
+        if weight < 1e-9:
+            continue
+        rate = RATES[base + offsets[k]]
+        of_rate = FLOOR + (base + offsets[k]) / FINE
+        if count == 0:
+            weight *= math.exp(-recall * rate * s)
+        else:
+            weight *= math.exp(-recall * rate * first) * (recall * rate + phi)
+        total += weight
+        j, part = _cell(of_phi - of_rate)
+        octaves = of_y + of_rate
+        if count > 0:
+            worth = known.worths_of[level, j] * (1 - part) + known.worths_of[level, j + 1] * part
+            octaves = math.log2(rate * y + count * worth)
+        one = known.factors[base + offsets[k]] * _look_up(known.signalled, level, j, part, octaves)
+        if grace > 0:
+            one += grace * -math.expm1(-(1 - recall) * 2.0**octaves)
+        index += weight * one
+    return index / total if total > 0 else 0.0
+
+
+@jit
+def heard_crossing(known, place, grace, signals, price, guess):
+    """Smallest s at which the index reaches the price, not before the first signal."""
+    start = signals[3] + grace if signals[2] > 0 else grace
+    if price <= 0 or (signals[2] > 0 and heard_index(known, place, grace, signals, start) >= price):
+        return start
+    low = start
+    high = guess if start < guess < 1e6 else max(2 * start, 0.1)
+    at_high = heard_index(known, place, grace, signals, high)
+    while at_high < price:
+        low, high = high, 2 * high
+        if high > 1e7:
+            return math.inf
+        at_high = heard_index(known, place, grace, signals, high)
+    for _ in range(40):
+        if high - low < 2e-3 * high:
+            break
+        middle = 0.5 * (low + high) if low > 0.05 * high else 0.25 * high
+        if heard_index(known, place, grace, signals, middle) < price:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@jit
+def changed_by(known, place, signals, s):
+    """P(changed by now), averaged over the posterior that `believe` has weighed."""
+    level, phi, count, first = signals
+    recall = LEVELS[level]
+    offsets, base = OFFSETS[max(place[1], 0)], place[0] - FLOOR * FINE
+    total = fresh = 0.0
+    for k in range(POINTS):
+        rate = RATES[base + offsets[k]]
+        weight = known.weights[k]
+        still = math.exp(-(1 - recall) * rate * s)
+        if count == 0:
+            weight *= math.exp(-recall * rate * s)
+        else:
+            weight *= math.exp(-recall * rate * first) * (recall * rate + phi)
+            still *= (phi / (recall * rate + phi)) ** count
+        total += weight
+        fresh += weight * still
+    return 1.0 - fresh / total if total > 0 else 0.0
+
+
+# -- what a visit teaches -------------------------------------------------------------------------
+
+
+@jit
+def judge_channel(known, i, gap, first, changed):
+    """Add a comparison to what is known of a channel; the posterior of the source is weighed.
+
+    `gap` is the time since the visit before, `first` that until the first signal, infinite if none.
+    """
+    heard = known.heard[i]
+    own = known.channels[heard.channel - 1]
+    kind = known.channels[own.kind]
+    recall, phi = LEVELS[own.level], false_rate(known, i)
+    told = first < gap
+    first = min(max(first, 1e-9), gap)
+    place = known.place[i]
+    offsets, base = OFFSETS[max(place[1], 0)], place[0] - FLOOR * FINE
+    false = 1.0 if told and not changed else 0.0  # how far the first signal was
+    weight = seen = 0.0
+    if told and changed:
+        for k in range(POINTS):
+            rate = RATES[base + offsets[k]]
+            signal = recall * rate + phi
+            left = math.exp(-(1 - recall) * rate * first - rate * (gap - first))
+            part = known.weights[k] * math.exp(-recall * rate * first)
+            weight += part * phi * (1 - left)
+            seen += part * (signal - phi * left)
+    if seen > 0:
+        false = weight / seen
+    kept = math.exp(-gap / _LASTING)
+    heard.falses = kept * heard.falses + false
+    heard.days = kept * heard.days + first
+    for channel in (own, kind):
+        channel.falses = (1 - 1 / _MEMORY) * channel.falses + false
+        channel.days = (1 - 1 / _MEMORY) * channel.days + first
+        channel.told = (1 - 1 / _MEMORY) * channel.told + told
+        channel.compared = (1 - 1 / _MEMORY) * channel.compared + 1
+        channel.gaps = (1 - 1 / _MEMORY) * channel.gaps + gap
+    if changed:
+        for level in range(len(LEVELS)):
+            r = LEVELS[level]
+            chance = 0.0
+            for k in range(POINTS):
+                rate = RATES[base + offsets[k]]
+                one = math.exp(-r * rate * first)
+                if told:
+                    one = one * (r * rate + phi) - phi * math.exp(-rate * gap)
+                else:
+                    one *= -math.expm1(-(1 - r) * rate * gap)
+                chance += known.weights[k] * one
+            log = math.log(max(chance, 1e-300))
+            own.logs[level] = (1 - 1 / _MEMORY) * own.logs[level] + log
+            kind.logs[level] = (1 - 1 / _MEMORY) * kind.logs[level] + log
+        for channel in (own, kind):
+            channel.visits = (1 - 1 / _MEMORY) * channel.visits + 1
+            channel.announced = (1 - 1 / _MEMORY) * channel.announced + told
+    review(known.channels, heard.channel - 1)
+
+
+@jit
+def review(channels, c):
+    """Find the recall and the false rate of a channel that are used from now on."""
+    own, kind = channels[c], channels[channels[c].kind]
+    weights = posterior(channels, c)
+    mean = 0.0
+    for level in range(len(LEVELS)):
+        mean += weights[level] * LEVELS[level]
+    own.level = np.argmin(np.abs(LEVELS - mean))
+    # Before visits say more: a third of the signals is false, and all that are far too many.
+    came = own.signals / max(own.exposure, 1e-9) if own.signals > 0 else 0.0
+    rate = mean_rate(kind)
+    usual = max(came / 3, came - 2 * rate, 1e-6)
+    others, days = kind.falses - own.falses, kind.days - own.days
+    if days > 0:
+        usual = max((1 + others) / (1 / usual + days), came - 2 * rate)
+    own.false = (_KIND_STANDS_FOR + own.falses) / (_KIND_STANDS_FOR / usual + own.days)
+    true = mean * (mean_rate(own) if own.compared > 0 else rate)
+    if true < _WORTHLESS * (true + own.false):
+        own.level = 0
+
+
+@jit
+def mean_rate(channel):
+    """About how often its sources change; without visits it is not known that they do not."""
+    if channel.compared == 0:
+        return math.inf
+    share = min((channel.visits + 0.5) / (channel.compared + 1), 0.98)
+    return -math.log(1 - share) * channel.compared / channel.gaps
+
+
+@jit
+def posterior(channels, c):
+    """Probability of each recall; other channels of the kind stand for some visits."""
+    own, kind = channels[c], channels[channels[c].kind]
+    others = max(kind.visits - own.visits, 0.0)
+    share = min(1.0, _KIND_STANDS_FOR / others) if others > 0 else 0.0
+    weights = own.logs + share * (kind.logs - own.logs)
+    weights = np.exp(weights - weights.max())
+    weights[1:] *= (1 - _SILENT) / (len(LEVELS) - 1)
+    weights[0] *= _SILENT
+    return weights / weights.sum()

@@ -1,0 +1,264 @@
+"""Signals that a source may have changed (sitemap dates, feed entries, pings): taken in, judged.
+
+`scheduler.signals` is told who is announced by which channel (`listen`), and what came (`receive`).
+The model is in `heard`: how far a channel is believed is learned from what visits find, and silence
+of a channel that would have told is evidence as well. Signals spend no budget; they only move
+whose visit is worth most.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from observant.errors import InputError
+from observant.planning.schedule.groups import lengthen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from observant.planning.schedule.state import State
+
+__all__ = ["Reliability", "Signals"]
+
+_ENOUGH = 10.0
+"""Visits after a signal before a channel is called honest, or a liar."""
+_LEARNED = (
+    *("signals", "exposure", "logs", "visits", "announced", "told", "falses", "days"),
+    *("compared", "gaps", "delay", "delays"),
+)
+"""What of a channel outlives a restart."""
+_LIAR = 0.2
+"""A channel whose precision surely is below that says nothing."""
+
+
+class Reliability(NamedTuple):
+    """How far the signals of one kind about one group are believed, with 95 % intervals."""
+
+    kind: str
+    group: str
+    sources: int
+    """Whose changes it announces."""
+    signals: int
+    recall: float
+    recall_low: float
+    recall_high: float
+    """Share of the changes that are announced."""
+    precision: float
+    precision_low: float
+    precision_high: float
+    """Share of the announced sources that had changed."""
+    false_per_day: float
+    """False signals of one source."""
+    delay: float | None
+    """Mean days from a change to its signal, where signals say when the change was."""
+    changes: float
+    """Changes that visits found, as far as they still count, and how many were announced."""
+    announced: float
+    verdict: str
+    """``unproven``, ``believed``, or ``lies``."""
+
+
+class Signals:
+    """The channels of a scheduler that learns rates.
+
+    >>> from observant.planning.schedule import Scheduler
+    >>> scheduler = Scheduler(1.0, prior="learn", jitter=0)
+    >>> scheduler.add(["a", "b"], last=0.0)
+    >>> scheduler.signals.listen(["a", "b"], "sitemap", "news.example")
+    >>> scheduler.signals.receive(["b"], [0.5], "sitemap", "news.example")
+    1
+    >>> scheduler.due_at("b") < scheduler.due_at("a")
+    True
+    """
+
+    def __init__(self, state: State, dispatch: Any, objective: str) -> None:
+        self._state, self._dispatch, self._objective = state, dispatch, objective
+        self.places: dict[tuple[str, str], int] = {}
+        """Each channel by kind and group; a kind itself has the group ""."""
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def listen(
+        self, sources: Sequence[str | int], kind: str, group: str = "", *, blind: bool = False
+    ) -> None:
+        """From now on the changes of these sources are announced by this channel.
+
+        With `blind`, whoever is announced is visited at once, whatever visits find: a rival.
+        """
+        if not self._state.learning:
+            raise InputError("signals are for a scheduler that learns rates; give it a prior")
+        slots = np.array([self._state.find(source) for source in sources], np.int64)
+        self._move(slots, self._channel(kind, group, blind))
+
+    def receive(
+        self,
+        sources: Sequence[str | int],
+        times: ArrayLike,
+        kind: str,
+        group: str = "",
+        about: ArrayLike | None = None,
+    ) -> int:
+        """Take in signals, in the order of time; answer how many say something new.
+
+        `about` is when each says that the change was, not-a-number where it does not; of one that
+        is not later than the last visit nothing is taken. Sources that did not listen do from now.
+        """
+        slots = np.array([self._state.find(source) for source in sources], np.int64)
+        when = np.ascontiguousarray(np.broadcast_to(np.asarray(times, float), slots.shape))
+        said = np.full(len(slots), np.nan) if about is None else np.asarray(about, float)
+        if not np.isfinite(when).all() or said.shape != slots.shape:
+            raise InputError("a signal needs a source and a time in days")
+        if not self._state.learning:
+            raise InputError("signals are for a scheduler that learns rates; give it a prior")
+        place = self._channel(kind, group)
+        new = (
+            slots if not len(self._state.heard) else slots[self._state.heard["channel"][slots] == 0]
+        )
+        if len(new):
+            self._move(np.unique(new), place)
+        return int(self._dispatch.hear(*self._state.all, slots, when, said))
+
+    def has(self, source: str | int, kind: str, group: str = "") -> bool:
+        """Whether a source listens to this channel."""
+        place = self.places.get((kind, group))
+        slot = self._state.find(source)
+        return place is not None and int(self._state.heard["channel"][slot]) == place + 1
+
+    def learned(self) -> dict[str, Any]:
+        """What visits have taught of the channels, as JSON can hold it; for `restore`."""
+        kept = self._state.channels[: len(self.places)]
+        return {
+            "channels": [list(key) for key in self.places],
+            "fields": {name: kept[name].tolist() for name in _LEARNED},
+        }
+
+    def restore(self, learned: dict[str, Any]) -> None:
+        """Go on with what was learned before; who listens is to be said again."""
+        fields = learned.get("fields", {})
+        for row, (kind, group) in enumerate(learned.get("channels", ())):
+            if group != _OF_ALL:
+                self._channel(kind, group)
+            place = self.places[kind, group] if group != _OF_ALL else self._channel_of_kind(kind)
+            for name in _LEARNED:
+                if (
+                    name in fields
+                    and np.shape(fields[name][row]) == self._state.channels[name][place].shape
+                ):
+                    self._state.channels[name][place] = fields[name][row]
+        from observant.planning.schedule import heard
+
+        for (_, group), place in self.places.items():
+            if group != _OF_ALL:
+                heard.review(self._state.channels, place)
+
+    def leave(self, source: str | int) -> int:
+        """A source goes: answers its place."""
+        slot = self._state.find(source)
+        if len(self.places):
+            self._move(np.array([slot]), -1)
+        return slot
+
+    def reliability(self) -> list[Reliability]:
+        """How far each channel is believed."""
+        rows = []
+        for (kind, group), place in self.places.items():
+            own = self._state.channels[place]
+            if own["members"] > 0:
+                rows.append(self._one(kind, group, place, own))
+        return rows
+
+    def gather(self) -> None:
+        """After a restart: make the tables that the channels need."""
+        if len(self.places):
+            self._state.signal_tables = _tables(self._objective)
+        self._state.gather()
+
+    def _one(self, kind: str, group: str, place: int, own: Any) -> Reliability:
+        from scipy.special import betaincinv
+
+        from observant.planning.schedule import heard
+
+        weights = heard.posterior(self._state.channels, place)
+        sums = np.cumsum(weights)
+        low, high = (heard.LEVELS[np.searchsorted(sums, q)] for q in (0.025, 0.975))
+        true, false = (
+            max(own["told"] - own["falses"], 0.0) + 0.5,
+            min(own["falses"], own["told"]) + 0.5,
+        )
+        worst, best = (float(betaincinv(true, false, q)) for q in (0.025, 0.975))
+        enough = own["told"] >= _ENOUGH
+        verdict = "unproven" if not enough else "lies" if best < _LIAR else "believed"
+        return Reliability(
+            *(kind, group, int(own["members"]), int(own["signals"])),
+            *(float(weights @ heard.LEVELS), float(low), float(high)),
+            *(true / (true + false), worst, best, float(own["false"])),
+            float(own["delay"] / own["delays"]) if own["delays"] > 0 else None,
+            *(float(own["visits"]), float(own["announced"]), verdict),
+        )
+
+    def _channel(self, kind: str, group: str, blind: bool = False) -> int:
+        """The place of a channel, made where it is new."""
+        if (kind, group) in self.places:
+            return self.places[kind, group]
+        state = self._state
+        above = self._channel_of_kind(kind)
+        place = self.places[kind, group] = len(self.places)
+        if place >= len(state.channels):
+            lengthen(state.channels, max(2 * place, 8))
+        own = state.channels[place]
+        own["kind"], own["blind"], own["begun"] = above, blind, float(state.clock["time"][0])
+        state.clock["channels"] = len(self.places)
+        from observant.planning.schedule import heard
+
+        heard.review(state.channels, place)
+        state.gather()
+        return place
+
+    def _channel_of_kind(self, kind: str) -> int:
+        name = (kind, _OF_ALL)
+        if name not in self.places:
+            if not self.places:
+                self._state.signal_tables = _tables(self._objective)
+                self._state.heard = np.zeros(len(self._state.sources), self._state.heard.dtype)
+            place = self.places[name] = len(self.places)
+            if place >= len(self._state.channels):
+                lengthen(self._state.channels, max(2 * place, 8))
+            self._state.channels["kind"][place] = place
+        return self.places[name]
+
+    def _move(self, slots: NDArray[np.int64], place: int) -> None:
+        """Let these sources be announced by a channel, or by none."""
+        state = self._state
+        now = float(state.clock["time"][0])
+        before = state.heard["channel"][slots]
+        for one, change in (
+            *((b - 1, -1) for b in before[before > 0].tolist()),
+            (place, len(slots)),
+        ):
+            if one >= 0:
+                own = state.channels[one]
+                own["exposure"] += own["members"] * max(now - own["begun"], 0.0)
+                own["begun"] = max(own["begun"], now)
+                own["members"] += change
+        state.heard[slots] = 0
+        state.heard["channel"][slots] = place + 1
+
+
+_OF_ALL = "*"
+"""The group of the channel that stands for a whole kind."""
+
+
+@cache
+def _tables(objective: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    from observant.planning.schedule import heard
+    from observant.planning.schedule.crossing import CODES
+
+    made: Any = heard.signal_tables
+    table, worths = made(CODES[objective])
+    return table, worths

@@ -1,0 +1,72 @@
+"""Signals that sources may have changed, from whoever said so; observers take them up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from observant.store.engine import Columns
+from observant.times import micros
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from observant.store.engine import Engine, Session
+
+__all__ = ["Signal", "StoredSignals"]
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody says that a source may have changed."""
+
+    source: str
+    kind: str = "ping"
+    received_at: float | None = None
+    """Now, unless told."""
+    changed_at: float | None = None
+    """When the change was, as the signal says."""
+    id: int = 0
+
+
+class StoredSignals:
+    """What was said of sources. Of those that are not watched nothing is kept."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def add(self, signals: Iterable[Signal], *, now: float | None = None) -> int:
+        """Keep signals; returns how many are about sources that are watched."""
+
+        def work(session: Session) -> int:
+            at = micros(self._engine.now(now, session))
+            rows = [
+                {
+                    "name": one.source,
+                    "kind": one.kind,
+                    "received_at": at if one.received_at is None else micros(one.received_at),
+                    "changed_at": micros(one.changed_at),
+                }
+                for one in signals
+            ]
+            return session.many("add_signal", rows) if rows else 0
+
+        return self._engine.write(work)
+
+    def after(self, number: int = 0, *, limit: int = 100_000) -> list[Signal]:
+        """Signals with a higher number, in the order in which they came."""
+        given = {"after": number, "most": limit}
+        return _SIGNAL.all(self._engine.read(lambda session: session.all("signals_after", **given)))
+
+    def of(self, source: str, *, limit: int = 100) -> list[Signal]:
+        """Signals about one source, newest first."""
+        given = {"name": source, "most": limit}
+        return _SIGNAL.all(self._engine.read(lambda session: session.all("signals_of", **given)))
+
+    def drop(self, before: float) -> int:
+        """Forget what came before; returns how many."""
+        given = micros(before)
+        return self._engine.write(lambda session: session.run("drop_signals", before=given))
+
+
+_SIGNAL = Columns(Signal, "source kind received_at changed_at id")

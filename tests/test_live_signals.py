@@ -1,0 +1,176 @@
+"""Signals as they come in: listings that are watched, the command, the API, and the observer."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from observant.cli import main
+from observant.errors import UnknownSourceError
+from observant.observer import Config, Observer, add_sources, describe
+from observant.observer.signals import announced
+from observant.store import open_store
+from observant.store.signals import Signal
+from observant.testing import ScriptedFetcher, SimulatedClock, in_simulated_time, memory_store
+
+from .service_world import World
+
+MAP = "https://a.example/sitemap.xml"
+PAGES = ["https://a.example/1", "https://a.example/2"]
+
+
+def sitemap(*dates):
+    rows = "".join(
+        f"<url><loc>{page}</loc><lastmod>{date}</lastmod></url>"
+        for page, date in zip(PAGES, dates, strict=True)
+    )
+    return f"<urlset>{rows}</urlset>"
+
+
+# -- what a listing says --------------------------------------------------------------------------
+
+
+def test_a_date_that_moved_a_new_page_and_one_that_went_are_announced():
+    before = "https://a.example/1 2026-01-01\nhttps://a.example/2 2026-01-01\nhttps://a.example/4"
+    after = "https://a.example/1 2026-01-01\nHTTPS://A.example:443/2 2026-01-02T10:00:00Z\nhttps://a.example/3"
+    said = announced("sitemap", before, after, 2e9)
+    assert [one.source[-1] for one in said] == ["2", "3", "4"]
+    assert said[0].changed_at == 1767348000.0
+    assert [one.changed_at for one in said[1:]] == [None, None]
+
+
+def test_dates_of_days_and_of_the_future_say_nothing_of_the_moment():
+    for date in ("2026-01-02", "2033-05-18T03:33:21Z", "soon"):
+        (one,) = announced("sitemap", "", f"https://a.example/1 {date}", 2e9)
+        assert one.changed_at is None
+
+
+def test_entries_of_a_feed_are_announced_by_their_link():
+    line = "id7 | 2026-01-02T10:00:00Z | A title | https://a.example/7"
+    (one,) = announced("feed", "id6 | 2026 | x | https://a.example/6", line, 2e9)
+    assert (one.source, one.kind) == ("https://a.example/7", "feed")
+    assert one.changed_at == 1767348000.0
+    assert announced("feed", line, line, 2e9) == []
+    assert announced("feed", "", "no link here\n | | ", 2e9) == []
+
+
+# -- the store ------------------------------------------------------------------------------------
+
+
+def test_the_store_keeps_what_is_said_of_watched_sources():
+    with open_store(":memory:") as store:
+        add_sources(store, Config(), [describe(PAGES[0])])
+        kept = [Signal(source=PAGES[0], changed_at=5.0), Signal(source="https://x.example/")]
+        assert store.signals.add(kept, now=10.0) == 1
+        assert store.signals.add([]) == 0
+        (one,) = store.signals.after(0)
+        assert (one.source, one.kind, one.received_at, one.changed_at) == (PAGES[0], "ping", 10, 5)
+        assert store.signals.after(one.id) == []
+        assert store.signals.of(PAGES[0]) == [one]
+        assert store.signals.drop(before=11.0) == 1
+        assert store.signals.of(PAGES[0]) == []
+
+
+# -- the observer ---------------------------------------------------------------------------------
+
+
+def test_a_sitemap_that_moves_a_date_brings_its_page_forward_and_is_judged():
+    """The observer reads the sitemap, hears of the page, and learns what the sitemap is worth."""
+    clock = SimulatedClock()
+    config = Config(budget="6/day", spot_checks=0)
+    web = ScriptedFetcher(
+        {
+            MAP: [sitemap("2026-01-01", "2026-01-01"), sitemap("2026-01-01", "2026-01-02")],
+            PAGES[0]: ["one"],
+            PAGES[1]: ["two"],
+        },
+        clock,
+    )
+
+    async def watch(store):
+        async with web:
+            observer = Observer(store, config, clock=clock, transport=web)
+            await observer.run(visits=12)
+            return observer.schedule.signals.reliability()
+
+    with memory_store(clock) as store:
+        add_sources(store, config, [describe(MAP, kind="sitemap"), *map(describe, PAGES)])
+        (row,) = in_simulated_time(watch(store))
+        assert (row.kind, row.group, row.sources) == ("sitemap", "a.example", 2)
+        (said,) = store.signals.of(PAGES[1])
+        assert said.kind == "sitemap"
+        assert store.signals.of(PAGES[0]) == []
+        kept = store.settings.get("observer.signals")
+        assert ["sitemap", "a.example"] in kept["channels"]
+        again = Observer(store, config, clock=clock, transport=web)
+        again.schedule.signals.restore(json.loads(json.dumps(kept)))
+        assert again.schedule.signals.learned() == kept
+
+
+def test_a_signal_from_outside_is_heard_by_a_running_observer():
+    clock = SimulatedClock()
+    config = Config(budget="4/day", spot_checks=0)
+    web = ScriptedFetcher({page: ["text"] for page in PAGES}, clock)
+
+    async def watch(store):
+        async with web:
+            observer = Observer(store, config, clock=clock, transport=web)
+            await observer.run(visits=4)
+            store.signals.add([Signal(source=PAGES[0], kind="hook")], now=clock.time())
+            await observer.run(visits=8)
+            return observer.schedule.signals.reliability()
+
+    with memory_store(clock) as store:
+        add_sources(store, config, [describe(page) for page in PAGES])
+        (row,) = in_simulated_time(watch(store))
+        assert (row.kind, row.sources, row.signals) == ("hook", 1, 1)
+
+
+# -- the command and the API ----------------------------------------------------------------------
+
+
+def run(*words, **more):
+    return CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False, **more)
+
+
+def test_the_command_takes_addresses_files_and_standard_input(tmp_path):
+    place = tmp_path / "o.db"
+    with open_store(place) as store:
+        add_sources(store, Config(), [describe(page) for page in PAGES])
+    told = run("signal", PAGES[0], "https://x.example/", "--store", place)
+    assert told.output == "1 signal taken in; 1 not watched\n"
+    listed = tmp_path / "list.txt"
+    listed.write_text("\n".join([*PAGES, ""]))
+    told = run("signal", "-f", listed, "--kind", "cms", "--store", place, "--json")
+    assert json.loads(told.output) == {"signals": 2, "watched": 2}
+    told = run("signal", "-f", "-", "--store", place, input="HTTPS://A.example:443/2\n")
+    assert told.output == "1 signal taken in\n"
+    with open_store(place) as store:
+        assert [one.kind for one in store.signals.of(PAGES[1])] == ["ping", "cms"]
+    assert run("signal", "--store", place).exit_code == 2
+
+
+@pytest.fixture(scope="module")
+def world():
+    made = World()
+    made.fill()
+    yield made
+    made.close()
+
+
+def test_the_api_takes_signals_of_those_who_may_write(world):
+    body = [{"url": "https://a.example/", "changed_at": "2026-01-02T10:00:00Z"}, {"url": "x"}]
+    with world.client("write") as client:
+        reply = client.post("/api/v1/signals", json=body)
+        assert (reply.status_code, reply.json()) == (200, {"signals": 2, "watched": 1})
+        number = world.store.sources.get("https://a.example/").id
+        (said,) = client.get(f"/api/v1/sources/{number}/signals").json()
+        assert (said["kind"], said["changed_at"]) == ("ping", "2026-01-02T10:00:00Z")
+        for bad in ([{"url": ""}], [{"url": "https://a.example/", "kind": "a b"}], {"url": "x"}):
+            assert client.post("/api/v1/signals", json=bad).status_code in {400, 422}
+        many = [{"url": "https://a.example/"}] * 10_001
+        assert client.post("/api/v1/signals", json=many).status_code in {400, 422}
+    with world.client("read") as client:
+        assert client.post("/api/v1/signals", json=body).status_code == 403
+    with pytest.raises(UnknownSourceError):
+        world.store.sources.get("x")
