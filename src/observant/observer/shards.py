@@ -61,6 +61,8 @@ log = logging.getLogger("observant.observer")
 
 CHANGED_BY_HAND = "sources.changed"
 _AT_ONCE = 2000
+_SIGNALS_KEPT = 90.0
+"""Days after which a signal is dropped."""
 _MOVED = 60.0
 """Seconds by which a due time may differ from the one in the store, and nobody minds."""
 
@@ -428,6 +430,8 @@ class Watching:
         if "observer.audits" in kept:
             self.audits.restore(kept["observer.audits"])
         self.schedule.signals.restore(kept.get("observer.signals", {}))
+        old = self.clock.time() - _SIGNALS_KEPT * DAY
+        await self.patience.call(self.store.signals.drop, old)
         self._seen_change = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
         await self._take_up_settings()
 
