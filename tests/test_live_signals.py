@@ -3,9 +3,7 @@
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from observant.cli import main
 from observant.errors import UnknownSourceError
 from observant.observer import Config, Observer, add_sources, describe
 from observant.observer.signals import announced
@@ -13,6 +11,7 @@ from observant.store import open_store
 from observant.store.signals import Signal
 from observant.testing import ScriptedFetcher, SimulatedClock, in_simulated_time, memory_store
 
+from .command_line import run_here
 from .service_world import World
 
 MAP = "https://a.example/sitemap.xml"
@@ -129,25 +128,23 @@ def test_a_signal_from_outside_is_heard_by_a_running_observer():
 # -- the command and the API ----------------------------------------------------------------------
 
 
-def run(*words, **more):
-    return CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False, **more)
-
-
 def test_the_command_takes_addresses_files_and_standard_input(tmp_path):
     place = tmp_path / "o.db"
+    env = {"OBSERVANT_STORE": str(place)}
     with open_store(place) as store:
         add_sources(store, Config(), [describe(page) for page in PAGES])
-    told = run("signal", PAGES[0], "https://x.example/", "--store", place)
-    assert told.output == "1 signal taken in; 1 not watched\n"
+    code, said, _ = run_here("signal", PAGES[0], "https://x.example/", cwd=tmp_path, env=env)
+    assert (code, said) == (0, "1 signal taken in; 1 not watched\n")
     listed = tmp_path / "list.txt"
     listed.write_text("\n".join([*PAGES, ""]))
-    told = run("signal", "-f", listed, "--kind", "cms", "--store", place, "--json")
-    assert json.loads(told.output) == {"signals": 2, "watched": 2}
-    told = run("signal", "-f", "-", "--store", place, input="HTTPS://A.example:443/2\n")
-    assert told.output == "1 signal taken in\n"
+    _, said, _ = run_here("signal", "-f", listed, "--kind", "cms", "--json", cwd=tmp_path, env=env)
+    assert json.loads(said) == {"signals": 2, "watched": 2}
+    piped = b"HTTPS://A.example:443/2\n"
+    _, said, _ = run_here("signal", "-f", "-", cwd=tmp_path, env=env, stdin=piped)
+    assert said == "1 signal taken in\n"
     with open_store(place) as store:
         assert [one.kind for one in store.signals.of(PAGES[1])] == ["ping", "cms"]
-    assert run("signal", "--store", place).exit_code == 2
+    assert run_here("signal", cwd=tmp_path, env=env)[0] == 2
 
 
 @pytest.fixture(scope="module")
