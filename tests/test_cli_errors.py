@@ -181,6 +181,8 @@ MEANINGS = {
     "--store": "the one to work on; the one to import into",
     "--tag": "to choose by; to choose by several; to take all of; to give",
     "--host": "to choose by; to choose by several; to listen on",
+    "--file": "of addresses with tags, to watch; of addresses, that may have changed",
+    "--kind": "of a source; of a signal",
     "--all": "of the dead letters; of the sources",
     "--title": "of a source; where titles stand in a list",
     "--term": "what matters in results; what must stand in a change",

@@ -166,10 +166,8 @@ def simulate(
     Examples:
       observant simulate trace.parquet --budget 0.1/source/day
       observant simulate trace.parquet --policy nutch --policy cho-improved --budget 1000/day
-      observant simulate trace.parquet -p mine:Policy --budget 0.1/source/day --evidence dated
       observant simulate trace.parquet --budget 2/s --start 2025-01-01 --score-from half --json
-      observant simulate trace.parquet -p observant -p observant-ignoring -p observant-blind \\
-        --budget 0.1/source/day --signals recall=0.8,precision=0.7,delay=1h
+      observant simulate trace.parquet --budget 0.1/source/day --signals recall=0.8,precision=0.7
 
     A budget may also be for each source: 0.1/source/day. Every policy spends the same visits.
     Uniform and clairvoyant (who knows every rate) always run. Staleness is what is stale with a
