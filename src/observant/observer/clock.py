@@ -69,10 +69,7 @@ class SteadyClock:
         leap = (wall - self._wall) - passed
         if abs(leap) > _LEAP:
             self.leaps.append(leap)
-        if wall >= self._now:
-            self._now = wall
-        else:
-            self._now += _CATCHING_UP * passed
+        self._now = max(wall, self._now + _CATCHING_UP * passed)
         self._wall, self._ticks = wall, ticks
         return self._now
 
