@@ -279,7 +279,7 @@ class Observer(Watching):
                 await self._exchange(_REFRESH)
             if tick - saved > _SAVE:
                 saved = tick
-                await self.patience.call(self._save)
+                await self.patience.call(self._save, self.schedule.signals.learned())
             if self.config.retention.limits() and tick - swept > _SWEEP:
                 swept = tick
                 await self.patience.call(self._sweep)
@@ -375,7 +375,7 @@ class Observer(Watching):
         await self._commits.close()
         await self._close_transport()
         self.patience.give_up()
-        await self.patience.call(self._save)
+        await self.patience.call(self._save, self.schedule.signals.learned())
         await self.patience.call(self.store.leases.release, self.name, None)
         await self.patience.call(self._note, "stop", {"visits": self.tally.visits})
 

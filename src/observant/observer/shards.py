@@ -369,8 +369,6 @@ class Watching:
         return found, max(one_in, 1)
 
     def _save_prior(self) -> None:
-        if len(self.schedule.signals):
-            self.store.settings.set("observer.signals", self.schedule.signals.learned())
         own = self.schedule.prior.state()
         hosts = {watched.row.host for watched in self._watched.values()}
 
@@ -435,8 +433,11 @@ class Watching:
         self._seen_change = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
         await self._take_up_settings()
 
-    def _save(self) -> None:
+    def _save(self, channels: dict[str, Any]) -> None:
+        """Runs in a thread, so what the loop may change meanwhile is given: the `channels`."""
         self._save_prior()
+        if channels["channels"]:
+            self.store.settings.set("observer.signals", channels)
         self.store.settings.set("observer.audits", self.audits.state())
 
     def _sweep(self) -> None:
