@@ -28,10 +28,10 @@ from observant.errors import InputError
 from observant.notifications import notifying
 from observant.observer.clock import AcceleratedClock
 from observant.observer.config import Config, load_config
+from observant.observer.connections import make_transport
 from observant.observer.loop import Observer
 from observant.observer.program import describe
 from observant.observer.settings import KEPT, SettingsChanges, keep
-from observant.observer.shards import make_transport
 from observant.service.collection import Collection
 from observant.service.collection.entries import NewSource
 from observant.store import open_store

@@ -15,8 +15,8 @@ from observant.testing import in_simulated_time
 
 __all__ = ["in_simulated_time"]
 
-PATIENCE = 300.0
-"""Seconds until we give up on something; a busy machine is no failure."""
+PATIENCE = 1200.0
+"""Seconds until we give up on something; a busy machine that has to compile first is no failure."""
 
 
 def until(look, what="it", *, every=0.02):

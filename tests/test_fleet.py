@@ -231,7 +231,7 @@ def test_observers_of_one_store_share_price_budget_and_prior(tmp_path):
                 if abs(offers[0].price / offers[1].price - 1) < 0.1:
                     break
                 await asyncio.sleep(0.5)
-            kept["two"] = [(len(o._watched), o.schedule.price) for o in observers]
+            kept["two"] = [(len(o.watchlist), o.schedule.price) for o in observers]
             kept["budgets"] = budgets
             kept["taught"] = len(observers[1]._taught_elsewhere()[0])
             # As if its process was killed: it says no more, and gives nothing back.

@@ -22,7 +22,7 @@ from observant.observer.config import Config, Retention, SourceSettings, load_co
 from observant.observer.content import Comparer, Rules
 from observant.observer.content.second_look import LOOKS
 from observant.observer.honesty import Audits
-from observant.observer.loop import Observer, touch
+from observant.observer.loop import Observer
 from observant.observer.program import add_sources, describe, pages_of_sitemap, take_up_config
 from observant.observer.schedule import warm_up
 from observant.observer.settings import SettingsChanges, keep
@@ -31,6 +31,7 @@ from observant.observer.sources.sitemap import read_sitemap
 from observant.observer.synthetic.trial import run_demo
 from observant.observer.synthetic.web import DemoWorld
 from observant.observer.transport import Limits
+from observant.observer.watchlist import touch
 from observant.service.measured import measured
 from observant.service.posteriors import read_beliefs
 from observant.store import open_store

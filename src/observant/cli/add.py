@@ -275,8 +275,8 @@ def _listed(file: str, kind: str, tags: tuple[str, ...], common: dict[str, Any])
 
 
 async def _pages(config: Config, sitemap: str) -> list[str]:
+    from observant.observer.connections import make_transport
     from observant.observer.program import pages_of_sitemap
-    from observant.observer.shards import make_transport
 
     async with make_transport(config) as transport:
         return await pages_of_sitemap(transport, sitemap)

@@ -210,8 +210,8 @@ def _asked(
     from observant.cli.console import progress_bar, text_of
     from observant.errors import InputError
     from observant.observer.config import load_config
+    from observant.observer.connections import make_transport
     from observant.observer.query_sample import ask_indexes, read_indexes
-    from observant.observer.shards import make_transport
 
     known, words = read_indexes(indexes), text_of(terms).splitlines()
     words = [word.strip() for word in words if word.strip()]

@@ -99,7 +99,7 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
 
     from observant.cli.console import print_json
     from observant.observer.failures import remedy
-    from observant.observer.shards import own_settings
+    from observant.observer.watched import own_settings
     from observant.service.collection import Collection
     from observant.units import format_rate
 

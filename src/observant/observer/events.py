@@ -26,8 +26,8 @@ __all__ = [
     "event_id",
     "events_of",
     "known_to_fail",
+    "look_up_events",
     "subject_of",
-    "told_of",
 ]
 
 _PAIR = ("failing", "recovered")
@@ -80,7 +80,7 @@ def subject_of(row: StoredSource) -> dict[str, Any]:
     }
 
 
-def told_of(
+def look_up_events(
     store: Store,
     row: StoredSource,
     visit: Visit,
@@ -90,14 +90,14 @@ def told_of(
     *,
     text_before: str | None = None,
 ) -> tuple[Event, ...]:
-    """What others are to be told of a visit, with what must be looked up in the store for it."""
+    """The events of a visit, with what must be looked up in the store for them."""
     results: list[StoredMember] = []
     memberships: list[StoredMember] = []
     if visit.outcome == "changed" and row.kind != "query":
         memberships = store.members.by_url(row.name)
     if visit.members is not None:
         results = store.members.list(row.name, left=True)
-    told = events_of(
+    events = events_of(
         row,
         visit,
         before,
@@ -107,12 +107,12 @@ def told_of(
         results=results,
         memberships=memberships,
     )
-    if all(event.topic != "recovered" for event in told):
-        return told
+    if all(event.topic != "recovered" for event in events):
+        return events
     if known_to_fail(store.outbox.list(source=row.name, limit=100)):
-        return told
+        return events
     # Failures of an outage count in the store, but nobody was told of them.
-    return tuple(event for event in told if event.topic != "recovered")
+    return tuple(event for event in events if event.topic != "recovered")
 
 
 def events_of(

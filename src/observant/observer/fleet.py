@@ -13,10 +13,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from observant.store import SHARDS
+from observant.times import DAY
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Offer", "Share", "divide"]
+    from observant.observer.shards import Shards
+    from observant.observer.spot_checks import SpotChecks
+    from observant.observer.watchlist import Watchlist
+
+__all__ = ["BudgetShare", "Offer", "Share", "divide"]
 
 _STEP = math.log(2.0)
 """What an observer spends at most doubles, or halves, from one exchange to the next."""
@@ -95,3 +102,48 @@ def divide(own: Offer, others: Iterable[Offer], budget: float, days: float) -> S
     # Our own sources know best what they are worth at another spending than the one we offered.
     reached = own.price * (spends / own.spends) ** (-1 / own.elasticity)
     return Share(max(granted, _LEAST * budget), spends, reached)
+
+
+class BudgetShare:
+    """The part of one observer in the budget that all observers of a store have together."""
+
+    def __init__(self, shards: Shards, watchlist: Watchlist, spot_checks: SpotChecks) -> None:
+        self._shards, self._watchlist, self._spot_checks = shards, watchlist, spot_checks
+        self._total = 0.0
+        """The budget of all, as we have taken it up."""
+        self.offer: Offer | None = None
+        """What we have said last."""
+        self.visits = 0.0
+        """Those that all observers have made together."""
+
+    def begin(self, held: int) -> None:
+        """Begin with the part of so many shards; `exchange` then finds one price for all.
+
+        A small share of the budget goes into spot checks.
+        """
+        config, schedule = self._watchlist.config, self._watchlist.schedule
+        checks = config.spot_checks_per_day
+        total = config.budget_per_day - checks
+        begins = self._shards.alone or not self._shards
+        part = held / SHARDS if begins else schedule.spends / self._total
+        self._total = total
+        schedule.set_budget(total * part)
+        self._spot_checks.set_rate(checks * held / SHARDS, self._watchlist.clock.time())
+
+    async def exchange(self, seconds: float) -> None:
+        """Find the price of a visit together with the other observers, and spend what is worth it
+        here, until we ask again after so many seconds.
+        """
+        if (self._shards.alone and self.offer is None) or not self._shards:
+            return
+        schedule = self._watchlist.schedule
+        own = self.offer = schedule.offer() if len(schedule) else None
+        others = await self._shards.exchange(own)
+        if own is None or schedule is not self._watchlist.schedule:
+            return
+        theirs = [offer for row in others if (offer := Offer.of(row.detail))]
+        self.visits = sum(offer.visits for offer in (own, *theirs))
+        days = seconds * self._watchlist.clock.speed / DAY
+        schedule.take(divide(own, theirs, self._total, days))
+        if self._shards.alone and not theirs:  # all of it is ours: nobody needs to know
+            self.offer = None

@@ -14,27 +14,29 @@ import math
 import os
 import socket
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from observant.errors import InputError, ObservantError
+from observant.errors import InputError
 from observant.observer.clock import SteadyClock
-from observant.observer.content import learned_noise
-from observant.observer.events import told_of
-from observant.observer.first_visits import FirstVisits
+from observant.observer.connections import Connections
+from observant.observer.fleet import BudgetShare
+from observant.observer.honesty import Audits
 from observant.observer.metrics import Status, Tally
 from observant.observer.multiplexer import Multiplexer
-from observant.observer.outage import NETWORK_ERRORS
-from observant.observer.query_members import follow_members, retire_orphans
+from observant.observer.outage import Outage
+from observant.observer.permission import Permission
+from observant.observer.prior import SharedPrior
+from observant.observer.query_members import retire_orphans
 from observant.observer.schedule import warm_up
-from observant.observer.shards import Watched, Watching, make_transport, touch
+from observant.observer.shards import Shards
+from observant.observer.signals import Listener
+from observant.observer.spot_checks import SpotChecks
 from observant.observer.visit_requests import OneAtATime, VisitDesk
-from observant.store import KEEP, SHARDS, Entry, GroupCommit, Posterior, Recorded, StoreAwayError
-from observant.store.groups import GroupRead
+from observant.observer.visitor import LONGEST_VISIT, Visitor
+from observant.observer.watchlist import Watchlist
+from observant.store import SHARDS, StoreAwayError
 from observant.store.patience import Patience
-from observant.store.visit import Comparison, Previous, Visit
 from observant.times import DAY
-from observant.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,11 +44,13 @@ if TYPE_CHECKING:
     from observant.estimation.belief import RateBelief
     from observant.observer.clock import Clock
     from observant.observer.config import Config
-    from observant.observer.events import Standing
+    from observant.observer.schedule import Schedule
     from observant.observer.transport import Transport
-    from observant.store import Event, Store
+    from observant.observer.watched import Watched
+    from observant.store import Store
+    from observant.store.visit import Visit
 
-__all__ = ["Observer", "make_transport", "touch"]
+__all__ = ["Observer"]
 
 log = logging.getLogger("observant.observer")
 
@@ -55,15 +59,11 @@ _SAVE = 30.0
 _SWEEP = 3600.0
 _STOPPING = 4.0
 """Seconds that visits under way are given to end when the observer stops."""
-_LONGEST_VISIT = 600.0
-_RECENT = 5.0
-_LONGEST_TEXT = 1 << 16
 _PATIENCE = 60.0
 """A visit waits so many seconds for its host; for longer rests it goes back into the schedule."""
-_STORE_FAILURES = 5
 
 
-class Observer(Watching):
+class Observer:
     """Watches the sources of a store.
 
     `functions` are callables by the names of their sources. Give a `transport` or a `clock` to
@@ -83,34 +83,75 @@ class Observer(Watching):
         lease: float | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(
-            store,
+        self.store, self.clock = store, clock or SteadyClock()
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}"
+        self.lease = config.lease_seconds if lease is None else lease
+        self._given, self._want, self._seed = config, want, seed
+        self.tally, self.audits, self.spot_checks = Tally(), Audits(seed), SpotChecks(seed)
+        self.permission = Permission(config, functions or {})
+        self.connections = Connections(
             config,
-            clock=clock or SteadyClock(),
+            self.clock,
             transport=transport,
             functions=functions or {},
-            name=name or f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}",
-            want=want,
-            lease=config.lease_seconds if lease is None else lease,
-            seed=seed,
+            permission=self.permission,
+            audits=self.audits,
         )
-        self.tally = Tally()
         self._multiplexer: Multiplexer[str] = Multiplexer(self._visit, most=config.downloaders)
-        self._reach_store()
-        self._wake = asyncio.Event()
-        self._stopping = False
-        self._probe_at = 0.0
-        self._broken: ObservantError | None = None
-        self._store_failures = 0
-        self._ends: deque[float] = deque(maxlen=10_000)
-        self._leaps_told = 0
-        self._learning = self._serving = None  # type: asyncio.Task[None] | None
         self._one_at_a_time: OneAtATime[Visit] = OneAtATime()
-        self._on_visit: Callable[[Visit], None] | None = None
+        self._wake = asyncio.Event()
+        self._leaps_noted = 0
+        self._learning = self._serving = None  # type: asyncio.Task[None] | None
         self._has_run = False
         self.ticks = time.monotonic  # of what is done now and then beside the visits
         self.problem = ""
         """Why it does not run at the moment, if an error ended it and somebody starts it again."""
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Make the pieces that hold what one run knows; all else is in the store."""
+        self._stopping = False
+        self.patience, self.outage = Patience(self.store), Outage()
+        self.watchlist = Watchlist(
+            self.store,
+            self._given,
+            patience=self.patience,
+            clock=self.clock,
+            permission=self.permission,
+            outage=self.outage,
+            seed=self._seed,
+        )
+        self.shards = Shards(
+            self.store,
+            self.patience,
+            self.clock,
+            name=self.name,
+            want=self._want,
+            lease=self.lease,
+        )
+        self.budget = BudgetShare(self.shards, self.watchlist, self.spot_checks)
+        self.prior = SharedPrior(self.shards, self.watchlist, self.budget)
+        self.listener = Listener(self.watchlist)
+        self.visitor = Visitor(
+            self.watchlist,
+            self.shards,
+            self.connections,
+            self.listener,
+            permission=self.permission,
+            outage=self.outage,
+            tally=self.tally,
+        )
+        self._desk = VisitDesk(self.store, self.patience, self.name, lambda: self.shards.store_now)
+
+    @property
+    def config(self) -> Config:
+        """The configuration that is in force."""
+        return self.watchlist.config
+
+    @property
+    def schedule(self) -> Schedule:
+        """When which source is due."""
+        return self.watchlist.schedule
 
     # -- running ------------------------------------------------------------------------------
 
@@ -130,10 +171,10 @@ class Observer(Watching):
         After an error it can be called again, and goes on from what the store holds.
         """
         if self._has_run:
-            self._start_over()
-        self._firsts_only = firsts_only
+            self._set_up()
         self._has_run = True
-        self._on_visit = on_visit
+        self.watchlist.firsts_only = firsts_only
+        self.visitor.on_visit = on_visit
         try:
             await self._begin()
             end = until if seconds is None else self.clock.time() + seconds
@@ -146,26 +187,9 @@ class Observer(Watching):
             if not self._stopping:
                 raise
             log.warning("ended while the store was away", extra={"reason": str(error)})
-        if self._broken is not None:
-            raise self._broken
+        if self.visitor.broken is not None:
+            raise self.visitor.broken
         return self.status()
-
-    def _start_over(self) -> None:
-        """Forget what the run before held in memory."""
-        self.config, self._seen_settings = self._given, None
-        self.schedule = self._new_schedule()
-        self._watched.clear()
-        self.firsts = FirstVisits(self.config.first_visits)
-        self._fences.clear()
-        self._under_way.clear()
-        self._reach_store()
-        self._stopping, self._broken, self._store_failures = False, None, 0
-
-    def _reach_store(self) -> None:
-        self.patience = Patience(self.store)
-        self._commits = GroupCommit(self.store, patience=self.patience)
-        self._reads = GroupRead(self.store, patience=self.patience)
-        self._desk = VisitDesk(self.store, self.patience, self.name, lambda: self._store_now)
 
     def stop(self) -> None:
         """Ask the observer to end: visits under way may end, then it commits and returns."""
@@ -179,25 +203,25 @@ class Observer(Watching):
         shard = (await self.patience.call(self.store.sources.get, name)).shard
 
         async def visit(fence: int) -> Visit:
-            rows = [row for row in await self._rows({shard}) if row.source.name == name]
+            rows = [row for row in await self.watchlist.rows({shard}) if row.source.name == name]
             if not rows:
                 raise InputError("this source is paused: observant resume", source=name)
             await self._restore()
-            await self._watch(rows)
-            return await self._visit_and_record(self._watched[name], fence)
+            await self.watchlist.take_up(rows)
+            return await self.visitor.visit(self.watchlist[name], fence)
 
         try:
             return await self._desk.ask(name, shard, visit)
         finally:
-            await self._commits.close()
-            await self._close_transport()
+            await self.visitor.close()
+            await self.connections.close()
 
     async def visit_now(self, name: str) -> Visit:
         """Visit a source of this running observer now, or get the visit that is under way."""
-        watched = self._watched.get(name)
-        if watched is None or watched.row.shard not in self._fences:
+        watched = self.watchlist.get(name)
+        if watched is None or watched.row.shard not in self.shards:
             raise InputError("this source is paused, or another observer watches it", source=name)
-        return await self._one_at_a_time.run(name, lambda: self._visit_held(watched))
+        return await self._one_at_a_time.run(name, lambda: self.visitor.visit_held(watched))
 
     # -- what it knows ------------------------------------------------------------------------
 
@@ -206,15 +230,13 @@ class Observer(Watching):
         now = self.clock.time()
         expected = self.schedule.expectation(now)
         late, latest = self.schedule.lateness(now)
-        horizon = time.monotonic() - _RECENT
-        recent = sum(1 for end in self._ends if end > horizon)
         return Status(
             at=now,
-            sources=len(self._watched),
+            sources=len(self.watchlist),
             visits=self.tally.visits,
             changes=self.tally.changes,
             failures=self.tally.outcomes["failed"],
-            visits_per_second=recent / _RECENT,
+            visits_per_second=self.visitor.per_second(),
             alpha=expected.alpha,
             alpha_low=expected.low,
             alpha_high=expected.high,
@@ -231,7 +253,7 @@ class Observer(Watching):
             outage=self.outage.on,
             store_away=self.patience.away_since is not None,
             lies=self.audits.lies,
-            unseen=len(self.firsts),
+            unseen=len(self.watchlist.firsts),
         )
 
     @property
@@ -246,28 +268,28 @@ class Observer(Watching):
 
     async def _begin(self) -> None:
         await self.patience.call(self._note, "start", {"budget": self.config.budget_per_day})
-        if not self._firsts_only:
+        if not self.watchlist.firsts_only:
             await asyncio.to_thread(warm_up)  # not in the loop, which may serve pages already
         await self._restore()
         await self.patience.call(retire_orphans, self.store)
         await self._hold_shards()
-        if not self._fences:
+        if not self.shards:
             log.info("other observers hold all sources; waiting for a share of them")
-        await self._learn_priors()
-        await self._tell_due_times()
+        await self.prior.learn()
+        await self.watchlist.write_due_times()
         self._serving = asyncio.create_task(
-            self._desk.serve(lambda asked: asked.source in self._watched, self.visit_now)
+            self._desk.serve(lambda asked: asked.source in self.watchlist, self.visit_now)
         )
 
     async def _loop(self, end: float | None, visits: int | None) -> None:
         leased = refreshed = saved = self.ticks()
         swept = -math.inf
-        while not self._stopping:
+        while not self._stopping and self.visitor.broken is None:
             now, tick = self.clock.time(), self.ticks()
             if (
                 (end is not None and now >= end)
                 or (visits is not None and self.tally.visits >= visits)
-                or (self._firsts_only and not self.firsts)
+                or (self.watchlist.firsts_only and not self.watchlist.firsts)
             ):
                 break
             if tick - leased > self.lease / 4:
@@ -276,18 +298,18 @@ class Observer(Watching):
             if tick - refreshed > _REFRESH:
                 refreshed = tick
                 await self._refresh()
-                await self._exchange(_REFRESH)
+                await self.budget.exchange(_REFRESH)
             if tick - saved > _SAVE:
                 saved = tick
-                await self.patience.call(self._save, self.schedule.signals.learned())
+                await self._save()
             if self.config.retention.limits() and tick - swept > _SWEEP:
                 swept = tick
                 await self.patience.call(self._sweep)
-            if self._wants_to_learn and (self._learning is None or self._learning.done()):
-                self._learning = asyncio.create_task(self._learn_priors())
+            if self.prior.is_old and (self._learning is None or self._learning.done()):
+                self._learning = asyncio.create_task(self.prior.learn())
             await self._note_trouble()
             self._look_first(now)
-            pause = 1.0 if self._firsts_only else self._dispatch(now)
+            pause = 1.0 if self.watchlist.firsts_only else self._dispatch(now)
             if end is not None:
                 pause = min(pause, end - now)
             await self._rest(pause)
@@ -295,12 +317,12 @@ class Observer(Watching):
     def _look_first(self, now: float) -> None:
         """Hand out first visits, which no budget pays for."""
         room = 2 * self.config.downloaders - self._multiplexer.backlog
-        for name in self.firsts.take(0 if self.outage.on else room):
-            watched = self._watched[name]
+        for name in self.watchlist.firsts.take(0 if self.outage.on else room):
+            watched = self.watchlist[name]
             if self._free_at(watched, now) > now:  # then it is for the schedule
-                self.firsts.done(name)
+                self.watchlist.firsts.done(name)
                 continue
-            self.schedule.rest(name, now + _LONGEST_VISIT, refund=False)
+            self.schedule.rest(name, now + LONGEST_VISIT, refund=False)
             self._multiplexer.submit(name, watched.row.host or name)
 
     def _dispatch(self, now: float) -> float:
@@ -309,18 +331,18 @@ class Observer(Watching):
             return self._probe()
         room = 2 * self.config.downloaders - self._multiplexer.backlog
         for name in self.schedule.due(now, min(room, 1000)) if room > 0 else ():
-            watched = self._watched.get(name)
+            watched = self.watchlist.get(name)
             if watched is None:
                 continue
             if (free := self._free_at(watched, now)) > now:
                 self.schedule.rest(name, free)
             else:
                 self._multiplexer.submit(name, watched.row.host or name)
-        if (picked := self.spot_checks.pick(now, self._watched)) is not None:
-            watched = self._watched[picked]
+        if (picked := self.spot_checks.pick(now, self.watchlist)) is not None:
+            watched = self.watchlist[picked]
             early = now - self.schedule.last_at(picked) < watched.settings.shortest * DAY
             if not early and self._free_at(watched, now) <= now:
-                watched.spot_check = self.spot_checks.expected(len(self._watched))
+                watched.spot_check = self.spot_checks.expected(len(self.watchlist))
                 self._multiplexer.submit(picked, watched.row.host or picked)
         soon = min(self.schedule.next_at(), self.spot_checks.next_at)
         return max(soon - self.clock.time(), 0.0)
@@ -329,26 +351,30 @@ class Observer(Watching):
         """When a source may be visited: now, or when its hours or its host allow it."""
         if watched.hours is not None and not watched.hours.allows(now):
             return watched.hours.next(now)
-        free = self._transport.hosts.free_at(watched.row.host) if self._transport else now
+        free = (
+            self.connections.transport.hosts.free_at(watched.row.host)
+            if self.connections.transport
+            else now
+        )
         # A host that wants a longer rest: 429, Retry-After, no answer.
         return free if free - now > _PATIENCE else now
 
     def _probe(self) -> float:
         """During an outage: one visit now and then, until somebody answers."""
         now = self.clock.time()
-        if now >= self._probe_at and self._multiplexer.busy == 0:
+        if now >= self.outage.probe_at and self._multiplexer.busy == 0:
             for name in self._multiplexer.forget_waiting():
                 self.schedule.put_back(name)
-            suspects = [name for name in self.outage.suspects() if name in self._watched]
+            suspects = [name for name in self.outage.suspects() if name in self.watchlist]
             if not suspects:
                 self.outage.on = False
                 return 0.0
             name = suspects[self.tally.visits % len(suspects)]
-            self._multiplexer.submit(name, self._watched[name].row.host or name)
-            self._probe_at = now + self.outage.pause(now)
-            if self._transport is not None:
-                self._transport.hosts.forgive()
-        return max(self._probe_at - now, 0.01)
+            self._multiplexer.submit(name, self.watchlist[name].row.host or name)
+            self.outage.probe_at = now + self.outage.pause(now)
+            if self.connections.transport is not None:
+                self.connections.transport.hosts.forgive()
+        return max(self.outage.probe_at - now, 0.01)
 
     async def _rest(self, seconds: float) -> None:
         """Sleep for so many seconds of the clock, or until something happens."""
@@ -372,18 +398,21 @@ class Observer(Watching):
         if not await self._multiplexer.join(_STOPPING):
             log.warning("visits were abandoned", extra={"number": self._multiplexer.busy})
         await self._multiplexer.close()
-        await self._commits.close()
-        await self._close_transport()
+        await self.visitor.close()
+        await self.connections.close()
         self.patience.give_up()
-        await self.patience.call(self._save, self.schedule.signals.learned())
+        await self._save()
         await self.patience.call(self.store.leases.release, self.name, None)
         await self.patience.call(self._note, "stop", {"visits": self.tally.visits})
 
-    # -- one visit ----------------------------------------------------------------------------
-
     async def _visit(self, name: str) -> None:
-        watched = self._watched.get(name)
-        if self._stopping or watched is None or watched.row.shard not in self._fences:
+        watched = self.watchlist.get(name)
+        if (
+            self._stopping
+            or self.visitor.broken
+            or watched is None
+            or watched.row.shard not in self.shards
+        ):
             return
         # A spot check and a visit that was due may meet: the second of them comes too early.
         last = self.schedule.last_at(name) if name in self.schedule else 0.0
@@ -391,210 +420,87 @@ class Observer(Watching):
         if self.clock.time() < free - 1e-6 and not self.outage.on:
             self.schedule.rest(name, free)
             return
-        host = self._transport.hosts[watched.row.host] if self._transport else None
+        host = (
+            self.connections.transport.hosts[watched.row.host]
+            if self.connections.transport
+            else None
+        )
         if host is not None:
-            host.hurried = name in self.firsts
+            host.hurried = name in self.watchlist.firsts
         try:
-            await self._one_at_a_time.run(name, lambda: self._visit_held(watched))
+            await self._one_at_a_time.run(name, lambda: self.visitor.visit_held(watched))
         except StoreAwayError:  # and nobody waits for it any more: the visit is made another time
             self.schedule.put_back(name)
         finally:
-            self.firsts.done(name)
+            self.watchlist.firsts.done(name)
             if host is not None:
                 host.hurried = False
             self._wake.set()
 
-    async def _visit_held(self, watched: Watched) -> Visit:
-        """Visit a source whose shard we hold; until it ends, the shard is not given away."""
-        shard = watched.row.shard
-        self._under_way[shard] += 1
-        try:
-            return await self._visit_and_record(watched, self._fences[shard])
-        finally:
-            self._under_way[shard] -= 1
+    # -- what it shares, takes up and keeps -----------------------------------------------------
 
-    async def _visit_and_record(self, watched: Watched, fence: int) -> Visit:
-        visit = await self._look(watched)
-        if self._transport is not None and watched.row.host in self._transport.hosts:
-            self.schedule.set_delay(watched.row.host, self._transport.hosts[watched.row.host].delay)
-        await self._record(watched, visit, fence)
-        return visit
+    async def _hold_shards(self) -> None:
+        """Hold a fair share of the shards; take up and drop their sources.
 
-    async def _look(self, watched: Watched) -> Visit:
-        """Visit a source; whatever happens, there is a visit to tell of."""
-        name = watched.row.name
-        started = self.clock.time()
-        previous, looked_back = None, False
-        try:
-            previous = await self._previous(watched)
-            looked_back = True
-            watched.noise = len(learned_noise(previous))
-            watched.selection = previous.selection_version if previous else ""
-            watched.text = previous.text if previous else None
-            if len(watched.text or "") > _LONGEST_TEXT:  # the worker that reads it takes the part
-                watched.text = None
-            self.permission.check(watched.row)
-            if watched.source is None:
-                watched.source = self._make(watched)
-            async with asyncio.timeout(_LONGEST_VISIT):
-                return await watched.source.visit(previous)
-        except TimeoutError:
-            message, error = f"the visit took longer than {_LONGEST_VISIT:g} s", "timeout"
-        except StoreAwayError:
-            raise
-        except ObservantError as problem:
-            message, error = str(problem), "content"
-        except Exception as problem:  # one bad source never stops the others
-            log.exception("a visit broke down", extra={"source": name})
-            message, error = f"{type(problem).__name__}: {problem}", "content"
-        # The memory of the comparer is kept as it was: nothing was learned.
-        found = Comparison(
-            outcome="failed",
-            error=error,  # type: ignore[arg-type]
-            reason=message,
-            memory=previous.memory if previous else {},
-            selection_version=previous.selection_version if previous else "",
-        )
-        return Visit(
-            source=name,
-            started_at=started,
-            ended_at=self.clock.time(),
-            outcome="failed",
-            status=0,
-            bytes=0,
-            error=found.error,
-            comparison=found if looked_back else None,
-        )
+        A shard that others are to have is given back when no visit to it is under way any more.
+        """
+        ours, others = await self.shards.renew(self.budget.offer)
+        self.watchlist.keep(ours)
+        new, before, held = set(ours) - set(self.shards), len(self.shards), len(ours)
+        if held != before and ours:
+            self.budget.begin(held)
+        await self.shards.hold(ours, others)
+        if new:
+            await self.watchlist.take_up(await self.watchlist.rows(new))
+        if before != held and {before, held} != {0, SHARDS}:  # we are not alone
+            shared = {"shards": f"{held}/{SHARDS}", "sources": len(self.watchlist)}
+            log.info("the observers share the work anew", extra=shared)
 
-    async def _previous(self, watched: Watched) -> Previous | None:
-        known = await self._reads.previous(watched.row.name)
-        if known.is_empty:
-            return None
-        self.schedule.adopt(watched.row.name, known.visited_at or 0.0, known.posterior)
-        return known
+    async def _refresh(self) -> None:
+        """Take up what somebody has changed by hand, and what signals have come."""
+        if await self._take_up_settings():
+            await self.watchlist.write_due_times()
+        await self.listener.hear()
+        await self.watchlist.refresh(self.shards)
 
-    async def _record(self, watched: Watched, visit: Visit, fence: int | None) -> None:
-        """Learn from a visit and commit it with all that follows from it."""
-        name = watched.row.name
-        self._learn(watched, visit)
-        blamed = not (self.outage.on and visit.error in NETWORK_ERRORS)
-        standing = watched.standing.after(visit, blamed=blamed)
-        belief = self.schedule.belief(name) if name in self.schedule else None
-        entry = Entry(
-            visit=visit,
-            posterior=KEEP
-            if belief is None
-            else Posterior(
-                data=self.schedule.likelihood(name),
-                rate=belief.rate,
-                rate_low=belief.low,
-                rate_high=belief.high,
-            ),
-            due_at=self.schedule.due_at(name) if belief else KEEP,
-            outbox=await self._told(watched, visit, standing),
-            anew=watched.begins_anew(visit),
-            fence=fence,
-            spot_check=watched.spot_check,
-        )
-        watched.spot_check = None
-        await self._announce(watched, visit)
-        watched.text = None  # it was read for this visit: it is not to stay in memory
-        try:
-            recorded = await self._commits.record(entry)
-        except StoreAwayError:
-            raise
-        except ObservantError as error:
-            self._store_failed(error)
-            return
-        self._store_failures = 0
-        if recorded in (Recorded.FENCED, Recorded.UNKNOWN):
-            self.tally.refused += 1
-            if recorded is Recorded.FENCED and watched.row.shard in self._fences:
-                # The lease ran out under the visit, and is ours again: what it learned is void.
-                self._forget(name)
-                await self._watch(await self._rows({watched.row.shard}))
-            else:
-                self._forget(name)
-            return
-        watched.standing = standing
-        if isinstance(entry.due_at, float):
-            watched.due_at = entry.due_at
-        self._count(visit)
-        if watched.row.kind == "query" and visit.outcome != "failed":
-            await self._follow_members(watched)
+    async def _take_up_settings(self) -> bool:
+        changed = await self.watchlist.take_up_settings(self.shards)
+        if changed:
+            self.budget.begin(len(self.shards) or SHARDS)
+        return changed
 
-    async def _told(self, watched: Watched, visit: Visit, standing: Standing) -> tuple[Event, ...]:
-        """What others are to be told of a visit; the store is asked in another thread."""
-        given = self.store, watched.row, visit, watched.standing, standing, self.config.notify
-        asks = visit.outcome != "same" or watched.standing.failed or watched.row.kind == "query"
-        if not asks:
-            return told_of(*given, text_before=watched.text)
-        return await self.patience.call(told_of, *given, text_before=watched.text)
+    async def _restore(self) -> None:
+        kept = await self.patience.call(self.store.settings.all, "observer.")
+        self.prior.restore(kept)
+        if "observer.audits" in kept:
+            self.audits.restore(kept["observer.audits"])
+        await self.listener.restore(kept)
+        await self.watchlist.begin()
+        await self._take_up_settings()
 
-    async def _follow_members(self, watched: Watched) -> None:
-        """Watch the members of a standing query that are its results now, and no others."""
-        try:
-            changed = await self.patience.call(
-                follow_members, self.store, self.config, watched.row, watched.settings
-            )
-            if changed:
-                await self.patience.call(touch, self.store)
-        except ObservantError as error:  # the next visit of the query tries again
-            log.warning("members could not be taken up", extra={"reason": str(error)})
+    async def _save(self) -> None:
+        await self.patience.call(self.prior.save)
+        await self.listener.save()
+        audits = self.audits.state()
+        await self.patience.call(self.store.settings.set, "observer.audits", audits)
 
-    def _learn(self, watched: Watched, visit: Visit) -> None:
-        name, host = watched.row.name, watched.row.host or watched.row.name
-        now, was_out = self.clock.time(), self.outage.on
-        begins = self.outage.note(host, name, visit.error, now)
-        if was_out and not self.outage.on and self._transport is not None:
-            self._transport.hosts.forgive()
-        if begins:
-            self.tally.outages += 1
-            suspects = self.outage.suspects()
-            log.error("the network seems to be out", extra={"hosts": len(suspects)})
-            for suspect in suspects:
-                self.schedule.put_back(suspect)
-            self._probe_at = now + self.outage.pause(now)
-            return
-        if self.outage.on and visit.error in NETWORK_ERRORS:
-            self.schedule.put_back(name)
-        elif visit.outcome == "unconfirmed":
-            pause = parse_duration(watched.settings.confirm_after) * DAY
-            self.schedule.rest(name, visit.ended_at + pause, refund=False)
-        elif visit.outcome == "failed":
-            self.schedule.visited(name, visit.started_at, "failed")
-        else:
-            if watched.begins_anew(visit):
-                self.schedule.forget(name)
-            self.schedule.visited(name, visit.started_at, visit.changed, visit.age)
+    def _sweep(self) -> None:
+        """Drop the versions that are not to be kept."""
+        limits = self.config.retention.limits()
+        gone = self.store.snapshots.retain(**limits, now=self.shards.store_now)
+        if gone.versions:
+            log.info("old versions dropped", extra={"versions": gone.versions})
 
-    def _count(self, visit: Visit) -> None:
-        self.tally.outcomes[visit.outcome] += 1
-        if visit.error:
-            self.tally.errors[visit.error] += 1
-        self.tally.bytes += visit.bytes or 0
-        self.tally.not_modified += visit.status == 304
-        self.tally.seconds += max(visit.ended_at - visit.started_at, 0.0) / self.clock.speed
-        self._ends.append(time.monotonic())
-        told = ("source", "outcome", "status", "error", "bytes")
-        log.debug("visited", extra={name: getattr(visit, name) for name in told})
-        if self._on_visit is not None:
-            self._on_visit(visit)
-
-    def _store_failed(self, error: ObservantError) -> None:
-        self._store_failures += 1
-        log.error("a visit could not be stored", extra={"reason": str(error)})
-        if self._store_failures >= _STORE_FAILURES:
-            self._broken = error
-            self.stop()
+    def _note(self, action: str, detail: Any) -> None:
+        self.store.journal.add(self.name, action, detail, now=self.clock.time())
 
     async def _note_trouble(self) -> None:
         while self.patience.absences:
             away = round(self.patience.absences.pop(), 1)
             await self.patience.call(self._note, "store-away", {"seconds": away})
         leaps = getattr(self.clock, "leaps", [])
-        for leap in leaps[self._leaps_told :]:
+        for leap in leaps[self._leaps_noted :]:
             self.tally.leaps += 1
             log.warning("the clock of this machine leapt", extra={"seconds": round(leap, 1)})
             await self.patience.call(self._note, "clock-leap", {"seconds": leap})
-        self._leaps_told = len(leaps)
+        self._leaps_noted = len(leaps)

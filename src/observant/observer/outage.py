@@ -40,6 +40,8 @@ class Outage:
         self.hosts = hosts
         """How many hosts there are. With fewer than four, nobody can tell an outage from a dead
         host."""
+        self.probe_at = 0.0
+        """When the next probe is made."""
         self._since = 0.0
         self._failed: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)
 

@@ -2,15 +2,73 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from observant.errors import BadURL
 from observant.observer.transport.urls import parse
 from observant.store.signals import Signal
-from observant.times import from_any, from_mail, is_date_only, seconds
+from observant.times import DAY, from_any, from_mail, is_date_only, seconds
 
-__all__ = ["LISTING", "announced", "members_of"]
+if TYPE_CHECKING:
+    from observant.observer.watched import Watched
+    from observant.observer.watchlist import Watchlist
+    from observant.store.visit import Visit
+
+__all__ = ["LISTING", "Listener", "announced", "members_of"]
 
 LISTING = frozenset({"sitemap", "feed"})
 """Kinds of sources that tell of others."""
+_SETTING = "observer.signals"
+_KEPT = 90.0
+"""Days after which a signal is dropped."""
+
+
+class Listener:
+    """Takes up the signals that come, from others and from what listings say."""
+
+    def __init__(self, watchlist: Watchlist) -> None:
+        self._watchlist = watchlist
+        self._store, self._patience = watchlist.store, watchlist.patience
+        self._heard, self._schedule = 0, watchlist.schedule
+        """The number of the last signal that was taken up, and who has heard it."""
+
+    async def hear(self) -> None:
+        """Take up the signals that have come."""
+        watchlist = self._watchlist
+        if self._schedule is not watchlist.schedule:
+            self._heard, self._schedule = 0, watchlist.schedule
+        while new := await self._patience.call(self._store.signals.after, self._heard):
+            self._heard = new[-1].id
+            here = [one for one in new if one.source in watchlist]
+            watchlist.schedule.hear(here, {s.source: watchlist[s.source].row.host for s in here})
+
+    async def announce(self, watched: Watched, visit: Visit) -> None:
+        """A sitemap or a feed was read: what it says of others is kept, and taken up."""
+        kind, name = watched.row.kind, watched.row.name
+        found, watchlist = visit.comparison, self._watchlist
+        if kind not in LISTING or found is None or found.text is None:
+            return
+        members = [one for one in members_of(kind, found.text) if one in watchlist]
+        watchlist.schedule.listen(members, kind, {m: watchlist[m].row.host for m in members})
+        before = watched.text
+        if before is None and visit.outcome == "changed":
+            kept = await self._patience.call(self._store.snapshots.at, name)
+            before = None if kept is None else kept.decode("utf-8", "replace")
+        if before is not None and visit.outcome == "changed":
+            said = announced(kind, before, found.text, visit.ended_at)
+            await self._patience.call(self._store.signals.add, said)
+
+    async def restore(self, settings: dict[str, Any]) -> None:
+        """Take up what was learned before, and drop signals that are old."""
+        self._watchlist.schedule.signals.restore(settings.get(_SETTING, {}))
+        old = self._watchlist.clock.time() - _KEPT * DAY
+        await self._patience.call(self._store.signals.drop, old)
+
+    async def save(self) -> None:
+        """Keep what was learned of the channels."""
+        learned = self._watchlist.schedule.signals.learned()  # here: the loop may change them
+        if learned["channels"]:
+            await self._patience.call(self._store.settings.set, _SETTING, learned)
 
 
 def members_of(kind: str, text: str) -> dict[str, str]:

@@ -11,11 +11,11 @@ from observant.errors import ObservantError
 from observant.estimation.priors import Prior
 from observant.observer.config import Config
 from observant.observer.content import Comparer, Rules
-from observant.observer.events import Standing, told_of
+from observant.observer.events import Standing, look_up_events
 from observant.observer.fetched import visit_of
 from observant.observer.schedule import Planned, Schedule
-from observant.observer.shards import own_settings
 from observant.observer.sources import host_of
+from observant.observer.watched import own_settings
 from observant.scrapy.ledger import Due, give_up_oldest
 from observant.store import Entry, Posterior, Source, open_store
 
@@ -85,7 +85,7 @@ class StoreLedger:
         belief, due_at = self._schedule.belief(source), self._schedule.due_at(source)
         row = self._store.sources.get(source)
         before = Standing.of(row)
-        told = told_of(
+        told = look_up_events(
             *(self._store, row, visit, before, before.after(visit), Config().notify),
             text_before=previous.text if previous else None,
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from observant.errors import InputError, ObservantError
 from observant.observer.settings import settings_of
-from observant.observer.shards import touch
+from observant.observer.watchlist import touch
 from observant.service.cache import Cache
 from observant.service.posteriors import read_beliefs
 

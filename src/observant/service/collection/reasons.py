@@ -8,7 +8,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.observer.permission import Permission
-from observant.observer.shards import own_settings
+from observant.observer.watched import own_settings
 from observant.service.studies import plan_study
 from observant.times import DAY
 from observant.units import format_duration

@@ -17,12 +17,13 @@ from observant.names import DIFFS
 from observant.observer.browser.need import BrowserNeed
 from observant.observer.browser.settings import missing
 from observant.observer.config import SourceSettings
+from observant.observer.connections import make_transport
 from observant.observer.content import Rules
 from observant.observer.fetched import Fetched
 from observant.observer.pool import pool
 from observant.observer.query_members import retire_members
-from observant.observer.shards import make_transport, own_settings
 from observant.observer.tasks import BodyTask, Read, show
+from observant.observer.watched import own_settings
 from observant.service.answers import (
     Added,
     BulkAnswer,
