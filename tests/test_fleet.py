@@ -233,12 +233,12 @@ def test_observers_of_one_store_share_price_budget_and_prior(tmp_path):
                 await asyncio.sleep(0.5)
             kept["two"] = [(len(o.watchlist), o.schedule.price) for o in observers]
             kept["budgets"] = budgets
-            kept["taught"] = len(observers[1]._taught_elsewhere()[0])
+            kept["taught"] = len(observers[1].prior._seen_elsewhere()[0])
             # As if its process was killed: it says no more, and gives nothing back.
             observers[0].patience.call = lambda *_: asyncio.sleep(1e9)
             tasks[0].cancel()
             await tasks[1]
-            kept["one"] = len(observers[1]._watched), observers[1].schedule.budget
+            kept["one"] = len(observers[1].watchlist), observers[1].schedule.budget
 
     in_simulated_time(main())
     (many, first), (few, second) = kept["two"]

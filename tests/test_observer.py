@@ -25,13 +25,12 @@ from observant.observer.honesty import Audits
 from observant.observer.loop import Observer
 from observant.observer.program import add_sources, describe, pages_of_sitemap, take_up_config
 from observant.observer.schedule import warm_up
-from observant.observer.settings import SettingsChanges, keep
+from observant.observer.settings import SettingsChanges, keep, touch
 from observant.observer.sources import Surroundings, make_source
 from observant.observer.sources.sitemap import read_sitemap
 from observant.observer.synthetic.trial import run_demo
 from observant.observer.synthetic.web import DemoWorld
 from observant.observer.transport import Limits
-from observant.observer.watchlist import touch
 from observant.service.measured import measured
 from observant.service.posteriors import read_beliefs
 from observant.store import open_store

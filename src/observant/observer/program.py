@@ -16,9 +16,9 @@ import msgspec
 
 from observant.errors import InputError
 from observant.observer.metrics import Metrics
+from observant.observer.settings import touch
 from observant.observer.sources import host_of, kinds
 from observant.observer.sources.base import ON_THE_WEB
-from observant.observer.watchlist import touch
 from observant.store import Source
 
 if TYPE_CHECKING:

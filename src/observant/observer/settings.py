@@ -4,6 +4,7 @@ configuration file and the environment, and running observers take them up.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from observant.store import Store
 
 __all__ = [
+    "CHANGED_BY_HAND",
     "KEPT",
     "InForce",
     "SettingsChanges",
@@ -26,9 +28,11 @@ __all__ = [
     "keep",
     "kept_settings",
     "settings_of",
+    "touch",
 ]
 
 KEPT = "observer.settings"
+CHANGED_BY_HAND = "sources.changed"
 _GOOD = "observer.settings.good"
 """The last ones that were found usable when they were kept."""
 
@@ -157,3 +161,8 @@ def _with(config: Config, name: str, value: Any) -> Config:
 
 
 _NAMES = SettingsChanges.__struct_fields__
+
+
+def touch(store: Store) -> None:
+    """Tell running observers that somebody has added, changed or removed sources."""
+    store.settings.set(CHANGED_BY_HAND, os.urandom(8).hex())

@@ -17,7 +17,7 @@ from observant.observer.content import learned_noise
 from observant.observer.events import look_up_events
 from observant.observer.outage import NETWORK_ERRORS
 from observant.observer.query_members import follow_members
-from observant.observer.watchlist import touch
+from observant.observer.settings import touch
 from observant.store import KEEP, Entry, GroupCommit, Posterior, Recorded, StoreAwayError
 from observant.store.groups import GroupRead
 from observant.store.visit import Comparison, Previous, Visit

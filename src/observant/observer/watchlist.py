@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +17,7 @@ from observant.observer.events import Standing
 from observant.observer.first_visits import FirstVisits
 from observant.observer.query_members import retire_orphans
 from observant.observer.schedule import Planned, Schedule
-from observant.observer.settings import settings_of
+from observant.observer.settings import CHANGED_BY_HAND, settings_of
 from observant.observer.sources import host_of
 from observant.observer.sources.base import origin_of
 from observant.observer.watched import Watched, own_settings
@@ -36,19 +35,13 @@ if TYPE_CHECKING:
     from observant.store import Scheduled, Store, StoredSource
     from observant.store.patience import Patience
 
-__all__ = ["Watchlist", "touch"]
+__all__ = ["Watchlist"]
 
 log = logging.getLogger("observant.observer")
 
-CHANGED_BY_HAND = "sources.changed"
 _AT_ONCE = 2000
 _MOVED = 60.0
 """Seconds by which a due time may differ from the one in the store, and nobody minds."""
-
-
-def touch(store: Store) -> None:
-    """Tell running observers that somebody has added, changed or removed sources."""
-    store.settings.set(CHANGED_BY_HAND, os.urandom(8).hex())
 
 
 class Watchlist:

@@ -6,8 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from observant.errors import InputError, ObservantError
-from observant.observer.settings import settings_of
-from observant.observer.watchlist import touch
+from observant.observer.settings import settings_of, touch
 from observant.service.cache import Cache
 from observant.service.posteriors import read_beliefs
 
