@@ -380,7 +380,7 @@ def test_no_visit_is_lost_or_doubled_while_the_browser_is_killed(site, tmp_path)
         def kill():
             """End the browser after every third visit, when it is at work on the next ones."""
             while not over.wait(0.1):
-                browser = browsers[0]._browser if browsers else None
+                browser = browsers[0].connections.browser if browsers else None
                 if browser and browser.tree and len(done) >= 3 * len(killed):
                     killed.extend(browser.tree.usage().pids[:1])
                     browser.tree.kill()

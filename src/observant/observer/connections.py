@@ -51,7 +51,8 @@ class Connections:
     ) -> None:
         self._config, self._clock = config, clock
         self.transport, self._owns_transport = transport, transport is None
-        self._browser: Browser | None = None
+        self.browser: Browser | None = None
+        """Open if a page has needed it."""
         self._functions, self._permission, self._audits = functions, permission, audits
 
     def source(self, watched: Watched) -> SourceKind:
@@ -81,15 +82,15 @@ class Connections:
         )
 
     def _get_browser(self) -> Browser:
-        if self._browser is None:
+        if self.browser is None:
             if self.transport is None:
                 raise RuntimeError("a browser needs a transport, and there is none")
-            self._browser = Browser(self.transport, self._config.browser)
-        return self._browser
+            self.browser = Browser(self.transport, self._config.browser)
+        return self.browser
 
     async def close(self) -> None:
         """Close what was opened here; it opens again if it is needed."""
-        browser, self._browser = self._browser, None
+        browser, self.browser = self.browser, None
         if browser is not None:
             await browser.close()
         if self._owns_transport and self.transport is not None:
