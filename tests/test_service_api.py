@@ -716,6 +716,7 @@ def test_a_store_of_before_gets_its_hours_counted(tmp_path):
         database.execute("ALTER TABLE leases DROP COLUMN holder")
         database.execute("DROP INDEX visits_spot_check")
         database.execute("ALTER TABLE visits DROP COLUMN spot_check")
+        database.execute("ALTER TABLE sources DROP COLUMN cost")
         database.execute("DELETE FROM migrations WHERE number >= 4")
         database.commit()
     with open_store(place) as store:

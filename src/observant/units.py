@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "counted",
+    "counts_cost",
     "duration_in_words",
     "format_duration",
     "format_rate",
@@ -68,6 +69,8 @@ _RATE_EXAMPLES = "write for example 0.3, 1/7d or 2/week"
 
 
 _EACH = ("/source", "/page", "/url")
+_COUNTED = re.compile(r"(?<=[\d.])\s*(visits?|cost)\s*(?=/|$)", re.IGNORECASE)
+"""What a budget counts."""
 
 
 def parse_duration(text: str | float) -> float:
@@ -122,12 +125,14 @@ def parse_rate(text: str | float) -> float:
 def parse_budget(text: str | float, sources: int | None = None) -> float:
     """Visits per day in a budget such as ``1000/day`` or ``2/s``; a bare number is per day.
 
-    With the number of sources known, a budget may be for each of them.
+    With the number of sources known, a budget may be for each of them. What it counts may be named:
+    visits, or their cost (see `counts_cost`).
 
-    >>> parse_budget("0.1/source/day", sources=3_000)
-    300.0
+    >>> parse_budget("0.1/source/day", sources=3_000), parse_budget("5 cost/h")
+    (300.0, 120.0)
     """
-    if isinstance(text, str):
+    if isinstance(text, str) and len(text) <= _LONGEST:
+        text = _COUNTED.sub("", text, count=1)
         squeezed = text.replace(" ", "").lower()
         each = next((unit for unit in _EACH if unit in squeezed), None)
         if each is not None:
@@ -143,6 +148,16 @@ def parse_budget(text: str | float, sources: int | None = None) -> float:
     if budget == 0:
         raise UnitError(f"a budget must be more than zero: {text!r}")
     return budget
+
+
+def counts_cost(text: str | float) -> bool:
+    """Whether a budget is one of cost, in which a plain visit counts 1 and others what they cost.
+
+    >>> counts_cost("500 cost/h"), counts_cost("500/h")
+    (True, False)
+    """
+    found = _COUNTED.search(text[:_LONGEST]) if isinstance(text, str) else None
+    return found is not None and found[1].lower() == "cost"
 
 
 def in_days(value: Any) -> Any:

@@ -114,7 +114,9 @@ def together(*options: Decorator) -> Decorator:
 def budget_option(default: str = "") -> Decorator:
     """Add --budget; `default` is what holds without one."""
     return click.option(
-        "--budget", type=BUDGET, help=_text("Visits to make: 1000/day, 2/s.", default)
+        "--budget",
+        type=BUDGET,
+        help=_text("Visits to make, 1000/day or 2/s; or their cost, 1000 cost/day.", default),
     )
 
 

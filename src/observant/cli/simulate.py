@@ -161,6 +161,7 @@ def simulate(
       time        when it was updated (or t, in seconds); empty: a source without updates
       group       host, folder, … (optional)
       importance  what it is worth (optional; all alike without it)
+      cost        of a visit (optional; the budget is then spent on that)
 
     \b
     Examples:

@@ -24,7 +24,7 @@ from observant.observer.browser.settings import BrowserSettings
 from observant.observer.hours import ActiveHours
 from observant.store.validation import checked_importance
 from observant.times import DAY
-from observant.units import parse_budget, parse_duration
+from observant.units import counts_cost, parse_budget, parse_duration
 
 __all__ = [
     "Config",
@@ -228,7 +228,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     store: str = "observant.db"
     budget: str | float = "auto"
-    """Visits of all sources together, as in ``5000/day``; auto grows with their number."""
+    """Visits of all sources together, as in ``5000/day``, or what they may cost, as in
+    ``5000 cost/day`` (a plain visit costs 1); auto grows with the number of sources."""
     first_visits: int = 1000
     """So many new sources are looked at at once, outside the budget; 0: none."""
     objective: str = "freshness"
@@ -304,6 +305,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def budget_per_day(self) -> float:
         """Visits a day; `settings_of` says what auto is for the sources of a store."""
         return usual_budget(0) if self.budget == "auto" else parse_budget(self.budget)
+
+    @property
+    def counts_cost(self) -> bool:
+        """Whether the budget is one of cost: a visit with a browser takes more of it."""
+        return counts_cost(self.budget)
 
     @property
     def grace_days(self) -> float:

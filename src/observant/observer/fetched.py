@@ -76,6 +76,7 @@ def visit_of(source: str, fetched: Fetched, comparison: Comparison, **more: Any)
         digest=comparison.digest_text,
         magnitude=comparison.magnitude,
         bytes=fetched.wire_bytes,
+        cpu=fetched.cpu,
         error=comparison.error or fetched.error,
         comparison=comparison,
         **more,

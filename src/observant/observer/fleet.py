@@ -128,7 +128,8 @@ class BudgetShare:
         part = held / SHARDS if begins else schedule.spends / self._total
         self._total = total
         schedule.set_budget(total * part)
-        self._spot_checks.set_rate(checks * held / SHARDS, self._watchlist.clock.time())
+        per_day = checks * held / SHARDS / self._watchlist.mean_cost()
+        self._spot_checks.set_rate(per_day, self._watchlist.clock.time())
 
     async def exchange(self, seconds: float) -> None:
         """Find the price of a visit together with the other observers, and spend what is worth it

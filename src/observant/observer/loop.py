@@ -474,6 +474,7 @@ class Observer:
         self.prior.restore(kept)
         if "observer.audits" in kept:
             self.audits.restore(kept["observer.audits"])
+        self.watchlist.costs.restore(kept.get("observer.costs", {}))
         await self.listener.restore(kept)
         await self.watchlist.begin()
         await self._take_up_settings()
@@ -483,6 +484,8 @@ class Observer:
         await self.listener.save()
         audits = self.audits.state()
         await self.patience.call(self.store.settings.set, "observer.audits", audits)
+        costs = self.watchlist.costs.state()
+        await self.patience.call(self.store.settings.set, "observer.costs", costs)
 
     def _sweep(self) -> None:
         """Drop the versions that are not to be kept."""

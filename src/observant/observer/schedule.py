@@ -51,6 +51,8 @@ class Planned:
     """Its last good visit."""
     likelihood: bytes | None = None
     """What `Schedule.likelihood` gave before."""
+    cost: float = 1.0
+    """What a visit takes of the budget."""
 
 
 class Expectation(NamedTuple):
@@ -63,7 +65,7 @@ class Expectation(NamedTuple):
 
 
 class Schedule:
-    """Who is due, for a budget of visits per day. `speed` is that of the clock.
+    """Who is due, for a budget of visits (or their cost) per day. `speed` is that of the clock.
 
     >>> schedule = Schedule(budget=24.0, start=0.0)
     >>> schedule.add([Planned("a", "a.example"), Planned("b", "b.example")])
@@ -212,6 +214,7 @@ class Schedule:
         self._scheduler.add(
             [s.name for s in many],
             importance=[s.importance for s in many],
+            cost=[s.cost for s in many],
             host=[s.host for s in many],
             group=[group_of(s.name, s.host) for s in many],
             min_period=[s.min_period for s in many],
@@ -229,6 +232,11 @@ class Schedule:
     def remove(self, name: str) -> None:
         if name in self._scheduler:
             self._scheduler.remove(name)
+
+    def set_cost(self, name: str, cost: float) -> None:
+        """What a visit to a source takes of the budget."""
+        if name in self._scheduler:
+            self._scheduler.reweight(name, cost=cost)
 
     def set_budget(self, budget: float) -> None:
         self._spends = budget

@@ -89,6 +89,7 @@ class Visitor:
     async def visit(self, watched: Watched, fence: int) -> Visit:
         """Visit a source and record it under a fence."""
         visit = await self._look(watched)
+        self._watchlist.pay(watched, visit)
         transport, host = self._connections.transport, watched.row.host
         if transport is not None and host in transport.hosts:
             self._schedule.set_delay(host, transport.hosts[host].delay)
@@ -183,6 +184,7 @@ class Visitor:
             anew=watched.begins_anew(visit),
             fence=fence,
             spot_check=watched.spot_check,
+            cost=watched.cost,
         )
         watched.spot_check = None
         await self._listener.announce(watched, visit)

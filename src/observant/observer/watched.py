@@ -56,6 +56,8 @@ class Watched:
 
     refused: InputError | None = None
     """Why its settings cannot be used: every visit fails with that until somebody mends them."""
+    cost: float | None = None
+    """What a visit costs, in plain visits; None before the first."""
     wish: float = math.inf
     """Days after which somebody wants it to be visited again."""
     spot_check: float | None = None

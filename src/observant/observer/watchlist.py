@@ -13,6 +13,7 @@ import msgspec
 
 from observant.errors import InputError
 from observant.observer.config import SourceSettings
+from observant.observer.costs import VisitCosts
 from observant.observer.events import Standing
 from observant.observer.first_visits import FirstVisits
 from observant.observer.query_members import retire_orphans
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from observant.observer.settings import InForce
     from observant.store import Scheduled, Store, StoredSource
     from observant.store.patience import Patience
+    from observant.store.visit import Visit
 
 __all__ = ["Watchlist"]
 
@@ -63,6 +65,7 @@ class Watchlist:
         """The configuration as given, and as it is in force."""
         self._permission, self._outage, self._seed = permission, outage, seed
         self.schedule = self._new_schedule()
+        self.costs = VisitCosts()
         self.firsts = FirstVisits(config.first_visits)
         self.firsts_only = False
         """Whether it ends after first visits: those need no schedule, which takes long to start."""
@@ -157,6 +160,7 @@ class Watchlist:
                 hours,
                 standing=Standing.of(row),
                 due_at=row.due_at,
+                cost=row.cost,
                 refused=refused.get(alike),
                 wish=wish,
             )
@@ -176,9 +180,29 @@ class Watchlist:
                     **limits,
                     last_at=None if row.good_at is None else min(row.good_at, now),
                     likelihood=scheduled.posterior,
+                    cost=self.cost(self._watched[row.name]),
                 )
             )
         return [p for p in planned if p.name not in self.schedule]
+
+    def cost(self, watched: Watched) -> float:
+        """What a visit to a source takes of the budget: itself, or its cost where that counts."""
+        if not self.config.counts_cost:
+            return 1.0
+        if watched.cost is not None:
+            return watched.cost
+        return self.costs.first(browser=watched.settings.render == "always")
+
+    def mean_cost(self) -> float:
+        """What a visit to a source takes of the budget, on average; 1 where there is none."""
+        costs = [*map(self.cost, self._watched.values())]
+        return sum(costs) / len(costs) if costs else 1.0
+
+    def pay(self, watched: Watched, visit: Visit) -> None:
+        """Learn from a visit what the next one costs."""
+        watched.cost = self.costs.after(watched.cost, watched.selection, visit)
+        if self.config.counts_cost:
+            self.schedule.set_cost(watched.row.name, self.cost(watched))
 
     def _wish(self, row: StoredSource) -> float:
         """Days after which somebody wants this source to be visited again."""
@@ -224,7 +248,8 @@ class Watchlist:
         for name, reason in found.refused.items():
             log.error("a kept setting cannot be used", extra={"setting": name, "reason": reason})
         before, after = self.config, found.config
-        another = (after.objective, after.grace_days) != (before.objective, before.grace_days)
+        measures = [(c.objective, c.grace_days, c.counts_cost) for c in (before, after)]
+        another = measures[0] != measures[1]
         rows = await self.rows(shards) if another else []
         self.config = after  # from here on nobody sees half of it
         if another:

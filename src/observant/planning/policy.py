@@ -118,6 +118,11 @@ class ObservantPolicy:
         """Visit a recorded world (`observant.simulation.World`), one source a slot."""
         from observant.planning.schedule import driving
 
+        n = world.sources
+        # Those that are equal go in the order in which they were added, so that is drawn.
+        order = world.rng(1).permutation(n)
+        cost = np.ones(n) if world.cost is None else world.cost[order]
+        slot = 1.0 if (cost == 1.0).all() else float(cost.min())
         scheduler = make_scheduler(
             world.budget,
             drift=self.drift,
@@ -125,12 +130,10 @@ class ObservantPolicy:
             max_period=self.max_period,
             objective=world.objective,
             grace=world.grace if world.objective == "currency" else 0.0,
+            burst=1.0 if (cost == 1.0).all() else 1.0 + slot,  # nothing of a slot is lost
             seed=world.seed,
             start=world.start,
         )
-        n = world.sources
-        # Those that are equal go in the order in which they were added, so that is drawn.
-        order = world.rng(1).permutation(n)
         seen = None
         if world.known:
             _, age = world.look(order, np.full(n, -np.inf), np.full(n, world.start))
@@ -142,6 +145,7 @@ class ObservantPolicy:
         scheduler.add(
             range(n),
             importance=world.importance[order],
+            cost=cost,
             last=world.start if world.known else None,
             group=groups,
             age=seen,
@@ -163,9 +167,9 @@ class ObservantPolicy:
         pointer = offsets[:-1] + (known_by_start if world.known else 0)
         who, when, failed = scheduler.drive(
             driving.drive,
-            world.slots,
+            int(world.slots / slot),
             (times, offsets, pointer, world.dated[order], heard.astype(np.int64), heard_at, about),
-            (world.start, world.budget, world.failure),
+            (world.start, world.budget / slot, world.failure),
         )
         return ReplayedVisits(order[who], when, failed)
 

@@ -131,6 +131,11 @@ class RenderingItem(Answer, frozen=True, kw_only=True):
     """Processor time of a visit with a browser, on average; None if there was none."""
     bytes: float | None
     """What such a visit takes on the wire, on average."""
+    plain_visits: float | None
+    """What a visit to the source costs, in plain visits."""
+    freshness_elsewhere: float | None
+    """How much freshness the others lose, since it costs more than a plain one; None for a budget
+    of visits, and while the plan is not known."""
     missing: str
     """What has to be installed before it can be rendered; empty if nothing has."""
 

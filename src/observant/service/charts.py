@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError, PendingError
 from observant.service import studies
-from observant.service.forms import budget_in, days_in, importance_in, whole_in
+from observant.service.forms import budget_in, cost_in, days_in, importance_in, whole_in
 from observant.times import DAY
 
 if TYPE_CHECKING:
@@ -300,6 +300,7 @@ def _changes(asked: Asked) -> list[Any]:
 def _wanted(params: Mapping[str, str]) -> dict[str, Any]:
     return {
         "budget": budget_in(params, "budget", None),
+        "cost": cost_in(params),
         "grace": days_in(params, "grace", None),
         "objective": params.get("objective") or None,
         "importance": importance_in(params),

@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from observant.errors import InputError
 from observant.service.access.identity import Access
 from observant.service.collection import Collection
-from observant.units import parse_budget, parse_duration
+from observant.units import counts_cost, parse_budget, parse_duration
 
 __all__ = [
     "Form",
@@ -21,6 +21,7 @@ __all__ = [
     "GivenPrefix",
     "Texts",
     "budget_in",
+    "cost_in",
     "days_in",
     "form_of",
     "importance_in",
@@ -81,6 +82,12 @@ def budget_in(params: Texts, key: str, default: T) -> float | T:
     if not 0 < found <= 1e9:
         raise InputError("a budget is more than 0 and at most a thousand million visits a day")
     return found
+
+
+def cost_in(params: Texts) -> bool | None:
+    """Whether the budget that was typed is one of cost; None where none was."""
+    text = (params.get("budget") or "").strip()
+    return counts_cost(text) if text else None
 
 
 def number_in(params: Texts, key: str, default: T) -> float | T:

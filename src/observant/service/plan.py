@@ -31,6 +31,8 @@ SOURCES = 1000
 """Sources a what-if is computed for; of more, an even sample with its share of the budget."""
 MOST_REPLAYED = 30_000
 """Visits that a replay makes, about; of a longer history every so-manieth source is taken."""
+PLAIN = 10.0
+"""A visit that costs more than so many plain ones is taken for one with a browser."""
 BUDGETS = (0.5, 0.75, 1.0, 1.25, 1.5)
 """Multiples of a budget that are tried beside it."""
 RIVALS = (
@@ -45,6 +47,10 @@ class PlanAnswer:
     """A plan for the collection as it is believed to be."""
 
     budget: float
+    counts_cost: bool
+    """Whether the budget is one of cost, in which a plain visit counts 1."""
+    paid_for_browsers: float
+    """How much α would be higher if every visit were a plain one."""
     grace: float
     """Of the collection; sources may have their own."""
     objective: str
@@ -66,6 +72,8 @@ class PlanAnswer:
     weight: NDArray[np.float64] = field(repr=False)
     starving: NDArray[np.bool_] = field(repr=False)
     """Visited never, or no more often than the longest period forces."""
+    cost: NDArray[np.float64] = field(repr=False)
+    """What a visit takes of the budget."""
     longest: NDArray[np.float64] = field(repr=False)
     own_grace: NDArray[np.float64] = field(repr=False)
     model: RateMixture = field(repr=False)
@@ -83,7 +91,7 @@ class PlanAnswer:
         """What other budgets would buy, planned and uniform; budgets of the whole collection."""
         share = self.sampled / max(self.sources, 1)
         wanted = [self.budget * share * m for m in multiples]
-        floor = float(np.sum(1.0 / self.longest))
+        floor = float(np.sum(self.cost / self.longest))
         wanted = [b for b in wanted if b >= floor * (1 + 1e-9)]
         found = self.plan.budget_curve(wanted)
         return [
@@ -96,11 +104,13 @@ def what_if(
     beliefs: ActiveSources,
     *,
     budget: float,
+    cost: bool = False,
     grace: float | None = None,
     objective: str = "freshness",
     importance: Mapping[str, float] | None = None,
 ) -> PlanAnswer:
-    """Plan for another budget (visits a day), grace (days), objective or importance of tags.
+    """Plan for another budget (visits a day, or their `cost`), grace (days), objective or
+    importance of tags.
 
     The grace is that of the collection: sources that have one of their own keep it. `importance`
     multiplies the importance of all sources with a tag.
@@ -117,7 +127,8 @@ def what_if(
         weight[having] *= factor
     share = len(rows) / max(beliefs.total, 1)
     longest = beliefs.max_period[rows]
-    least = float(np.sum(1.0 / longest))
+    costs = np.nan_to_num(beliefs.columns.cost[rows], nan=1.0) if cost else np.ones(len(rows))
+    least = float(np.sum(costs / longest))
     if budget * share < least:
         raise InputError(
             f"the longest periods of the sources alone need {least / share:,.4g} visits a day: "
@@ -125,19 +136,26 @@ def what_if(
         )
     model = RateMixture(known.rates, known.weights)
     own = beliefs.graces(grace, objective)[rows]
-    found = plan(
-        model,
-        budget=budget * share,
-        grace=own,
-        objective=objective,
-        importance=weight,
-        min_period=beliefs.min_period[rows],
-        max_period=longest,
-    )
+    given: dict[str, Any] = {
+        "budget": budget * share,
+        "grace": own,
+        "objective": objective,
+        "importance": weight,
+        "min_period": beliefs.min_period[rows],
+        "max_period": longest,
+    }
+    found = plan(model, cost=costs, **given)
+    dear = costs > PLAIN
+    paid = 0.0
+    if dear.any():
+        plain = plan(model, cost=np.where(dear, 1.0, costs), **given)
+        paid = plain.collection_alpha - found.collection_alpha
     period = found.period_days
     starved = ~np.isfinite(period) | (period >= longest * (1 - 1e-9))
     return PlanAnswer(
         budget=budget,
+        counts_cost=cost,
+        paid_for_browsers=paid,
         grace=beliefs.grace if grace is None else grace,
         objective=objective,
         importance=tuple(sorted((importance or {}).items())),
@@ -153,6 +171,7 @@ def what_if(
         period=period,
         weight=weight,
         starving=starved,
+        cost=costs,
         longest=longest,
         own_grace=own,
         model=model,

@@ -146,6 +146,7 @@ def plan_study(
     collection: Context,
     *,
     budget: float | None = None,
+    cost: bool | None = None,
     grace: float | None = None,
     objective: str | None = None,
     importance: Mapping[str, float] | None = None,
@@ -161,6 +162,7 @@ def plan_study(
     config = collection.config
     wanted: dict[str, Any] = {
         "budget": config.budget_per_day if budget is None else budget,
+        "cost": config.counts_cost if cost is None else cost,
         "grace": config.grace_days if grace is None else grace,
         "objective": config.objective if objective is None else objective,
         "importance": dict(importance or {}),
@@ -170,7 +172,7 @@ def plan_study(
         answer = what_if(collection.beliefs(), **wanted)
         return PlannedPeriods(answer, answer.curve())
 
-    key = ("plan", *list(wanted.values())[:3], tuple(sorted(wanted["importance"].items())))
+    key = ("plan", *list(wanted.values())[:4], tuple(sorted(wanted["importance"].items())))
     return collection.cache.get(key, make, max_age=600.0, wait=wait, heavy=True)
 
 

@@ -63,8 +63,9 @@ class BudgetView(Answer, frozen=True, kw_only=True):
     per_day: float
     spent_today: int
     """Visits of the last 24 hours."""
-    spent_share: float
-    """Of the budget of 24 hours."""
+    spent_share: float | None
+    """Of the budget of 24 hours; None where the budget is one of cost."""
+    counts_cost: bool
     spot_checks_per_day: float
     """Visits that are left to chance: what measuring costs."""
     options: list[BudgetOption]
@@ -149,6 +150,10 @@ class PlanView(Answer, frozen=True, kw_only=True):
     age_seconds: float
     error: str
     budget_per_day: float | None = None
+    counts_cost: bool | None = None
+    """Whether the budget is one of cost, in which a plain visit counts 1."""
+    paid_for_browsers: float | None = None
+    """How much α would be higher if every visit were a plain one; 0 for a budget of visits."""
     grace_days: float | None = None
     objective: str | None = None
     alpha: float | None = None

@@ -190,6 +190,7 @@ def simulate(
         what makes an object a policy. Uniform and clairvoyant always run.
     budget
         Visits a day for all sources together, or text such as ``"100/h"`` or ``"0.1/source/day"``.
+        Where the trace says what a visit costs, it is spent on that.
     objective
         What optimising policies optimise, and what `gap_closed` is measured by: one of `METRICS`.
     grace
@@ -365,6 +366,7 @@ def world_of(
         offsets=trace.updates.offsets,
         group=np.zeros(n, np.int64) if trace.group is None else trace.group,
         importance=np.ones(n) if trace.importance is None else trace.importance,
+        cost=trace.cost,
         dated=dated,
         budget=float(budget),
         start=begin,

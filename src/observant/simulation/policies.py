@@ -93,6 +93,8 @@ class Estimating:
     def replay(self, world: World) -> WorldVisits:
         from observant.simulation import kernels
 
+        if world.cost is not None:
+            raise InputError(f"{self.name} counts visits, and these differ in cost: leave it out")
         history = _History(world)
         every = max(world.mean_period, (world.end - world.start) / 12)
         every = every if self.every is None else self.every
@@ -136,6 +138,7 @@ def periods_for(rates: Any, allocation: str, world: World) -> Floats:
             objective=world.objective,
             grace=world.grace,
             importance=world.importance,
+            cost=world.cost,
         )
         visits = chosen.visits_per_day
     else:
@@ -143,7 +146,7 @@ def periods_for(rates: Any, allocation: str, world: World) -> Floats:
     if not visits.sum() > 0:
         return np.full(world.sources, world.mean_period)
     # What the optimum has no use for is spent all the same: every policy spends the same.
-    visits = visits * (world.budget / visits.sum())
+    visits = visits * (world.budget / np.sum(visits * (1.0 if world.cost is None else world.cost)))
     never = np.full(world.sources, np.inf)
     return np.asarray(np.divide(1.0, visits, out=never, where=visits > 0))
 

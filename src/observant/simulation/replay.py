@@ -85,6 +85,10 @@ def round_robin(world: World) -> WorldVisits:
     from observant.simulation import kernels
 
     rank = world.rng(_ORDER).permutation(world.sources)
+    if world.cost is not None:
+        rounds = int(world.slots / world.cost.sum()) + 1
+        which, when = world.in_turn(np.tile(np.argsort(rank), rounds))
+        return WorldVisits.from_flat(which, when, sources=world.sources)
     return WorldVisits(*kernels.carousel(rank, world.slots, world.start, world.budget))
 
 
@@ -111,9 +115,15 @@ def fixed_periods(periods: Any, world: World) -> WorldVisits:
     visited = np.flatnonzero(np.isfinite(period))
     some = period[visited] / period[visited].min()
     phase = some * world.rng(_PHASE).random(world.sources)[visited]
-    until = _time_of_count(phase, some, slots)
+    cost = np.ones(len(some)) if world.cost is None else world.cost[visited]
+    until = _time_of_count(phase, some, slots, cost)
     offsets, virtual = kernels.repeat_periods(phase, some, until)
     rank = kernels.ranks(virtual, until) if len(virtual) else np.empty(0, np.int64)
+    if world.cost is not None:
+        begins = np.empty(0, int) if world.known else world.rng(_ORDER).permutation(world.sources)
+        follows = np.repeat(visited, np.diff(offsets))[np.argsort(rank)]
+        which, when = world.in_turn(np.concatenate([begins, follows]))
+        return WorldVisits.from_flat(which, when, sources=world.sources)
     kept = rank < slots
     source = np.repeat(visited, np.diff(offsets))[kept]
     time = world.slot_time(first + rank[kept])
@@ -126,15 +136,15 @@ def fixed_periods(periods: Any, world: World) -> WorldVisits:
     return WorldVisits(np.concatenate([[0], np.cumsum(counts)]), time)
 
 
-def _time_of_count(phase: Floats, period: Floats, wanted: int) -> float:
-    """A time before which the periods give at least `wanted` visits, and hardly more."""
+def _time_of_count(phase: Floats, period: Floats, wanted: int, cost: Floats) -> float:
+    """A time before which visits with these periods cost as much as `wanted`, and hardly more."""
     if wanted <= 0:
         return 0.0
 
     def count(until: float) -> float:
-        return float(np.maximum(np.ceil((until - phase) / period), 0.0).sum())
+        return float((cost * np.maximum(np.ceil((until - phase) / period), 0.0)).sum())
 
-    high = (wanted + 1) / float((1.0 / period).sum())
+    high = (wanted + 1) / float((cost / period).sum())
     while count(high) < wanted:
         high *= 1.1
     low = 0.0
@@ -155,18 +165,18 @@ def run_policy(policy: Rule, world: World) -> WorldVisits:
     rule = _Driven(policy, world)
     n, slots = world.sources, world.slots
     size = max(n // _TICKS, 1)
-    sources, times, failed = np.empty(slots, np.int64), np.empty(slots), np.empty(slots, bool)
-    slot = 0
-    while slot < slots:
-        count = min(size, slots - slot, n)
-        at = world.slot_time(np.arange(slot, slot + count))
-        which = rule.most_due(count, float(at[0]))
-        here = slice(slot, slot + count)
-        sources[here], times[here], failed[here] = which, at, rule.visit(which, at)
-        slot += count
-    return WorldVisits.from_flat(
-        sources, times, failed if world.failure else None, sources=world.sources
-    )
+    cost = np.ones(n) if world.cost is None else world.cost
+    spent, pieces = 0.0, []
+    while spent < slots:
+        which = rule.most_due(min(size, n), world.start + (spent + 0.5) / world.budget)
+        paid = spent + np.cumsum(cost[which])
+        which = which[: np.searchsorted(paid, slots * (1 + 1e-12), side="right")]
+        if not which.size:
+            break
+        at = world.start + (paid[: len(which)] - 0.5 * cost[which]) / world.budget
+        pieces.append((which, at, rule.visit(which, at)))
+        spent = float(paid[len(which) - 1])
+    return _joined(pieces, world)
 
 
 def run_as_asked(policy: Rule, world: World) -> WorldVisits:
@@ -179,6 +189,11 @@ def run_as_asked(policy: Rule, world: World) -> WorldVisits:
         while (which := np.flatnonzero(rule.due <= now)).size:
             at = np.maximum(rule.due[which], world.start)
             pieces.append((which, at, rule.visit(which, at)))
+    return _joined(pieces, world)
+
+
+def _joined(pieces: list[tuple[Integers, Floats, Flags]], world: World) -> WorldVisits:
+    """Visits that were made some at a time: source, time, and whether each failed."""
     empty = (np.empty(0, np.int64), np.empty(0), np.empty(0, bool))
     source, time, failed = (np.concatenate(part) for part in zip(empty, *pieces, strict=True))
     return WorldVisits.from_flat(

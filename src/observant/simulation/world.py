@@ -40,7 +40,7 @@ class World:
     dated: Flags
     """Which sources tell when they were last updated."""
     budget: float
-    """Visits a day, for all sources together."""
+    """Visits a day, or what they cost a day, for all sources together."""
     start: float
     end: float
     objective: str = "freshness"
@@ -54,6 +54,8 @@ class World:
     """The names of the groups; a name with slashes is a path, and groups are part of groups."""
     signals: WorldSignals | None = None
     """What was said of changes, true or not."""
+    cost: Floats | None = None
+    """What a visit to each source takes of the budget; 1 unless given."""
     known: bool = True
     """Every source was visited at the start, as in a first crawl that is not counted. Otherwise
     nothing is there yet, and every source is visited once in the first round."""
@@ -67,13 +69,20 @@ class World:
         """How many visits the budget pays for."""
         return int(self.budget * (self.end - self.start) + 1e-6)
 
+    def in_turn(self, source: Integers) -> tuple[Integers, Floats]:
+        """Visits in this order, as many as the budget pays for, and the times when it does."""
+        cost = np.ones(len(source)) if self.cost is None else self.cost[source]
+        paid = np.cumsum(cost)
+        upto = int(np.searchsorted(paid, self.slots * (1 + 1e-12), side="right"))
+        return source[:upto], self.start + (paid - 0.5 * cost)[:upto] / self.budget
+
     def slot_time(self, slot: ArrayLike) -> Floats:
         return np.asarray(self.start + (np.asarray(slot) + 0.5) / self.budget)
 
     @property
     def mean_period(self) -> float:
         """Days between visits to a source if all are visited alike."""
-        return self.sources / self.budget
+        return (self.sources if self.cost is None else float(self.cost.sum())) / self.budget
 
     def rng(self, purpose: int = 0) -> np.random.Generator:
         """Random numbers of this seed, a stream for each purpose."""

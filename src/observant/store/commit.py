@@ -101,6 +101,7 @@ class Prepared:
             "rate": summary and _number(summary.rate),
             "rate_low": summary and _number(summary.rate_low),
             "rate_high": summary and _number(summary.rate_high),
+            "cost": _number(entry.cost),
             "state": entry.state,
         }
         self.members = member_columns(visit.members)

@@ -170,5 +170,5 @@ _SOURCE = Columns(
     StoredSource,
     "name kind url host title tags:words importance state due_at config:json id shard created_at "
     "updated_at visited_at good_at changed_at visits changes failures failed_in_row outcome status "
-    "error last_modified:at digest rate rate_low rate_high",
+    "error last_modified:at digest rate rate_low rate_high cost",
 )

@@ -274,9 +274,9 @@ class Sources:
             return total, session.all("summary_sources", step=step)
 
         total, rows = self._engine.read(work)
-        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * 15
+        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * 16
         id_, name, host, weight, tags, config, good, due, changed, *rest = columns
-        rate, low, high, visits, changes, data = rest
+        rate, low, high, cost, visits, changes, data = rest
 
         def instants(values: Sequence[int | None]) -> NDArray[np.float64]:
             return np.array([np.nan if v is None else v / 1e6 for v in values], np.float64)
@@ -298,6 +298,7 @@ class Sources:
             rate=numbers(rate),
             rate_low=numbers(low),
             rate_high=numbers(high),
+            cost=numbers(cost),
             visits=np.array(visits, np.int64),
             changes=np.array(changes, np.int64),
             posterior=[None if one is None else bytes(one) for one in data],

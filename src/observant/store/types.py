@@ -107,6 +107,8 @@ class StoredSource(Source, frozen=True, kw_only=True):
     rate: float | None = None
     rate_low: float | None = None
     rate_high: float | None = None
+    cost: float | None = None
+    """What a visit costs, in plain visits; None before the first."""
 
 
 class Scheduled(Value, frozen=True, kw_only=True):
@@ -235,6 +237,8 @@ class SourceColumns(NamedTuple):
     rate: NDArray[np.float64]
     rate_low: NDArray[np.float64]
     rate_high: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    """NaN where it is not known."""
     visits: NDArray[np.int64]
     changes: NDArray[np.int64]
     posterior: list[bytes | None]

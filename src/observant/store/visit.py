@@ -205,6 +205,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     magnitude: float | None = None
     bytes: int | None = None
     """What the visit cost on the wire."""
+    cpu: float | None = None
+    """Seconds of processor time of a browser, where one was used."""
     error: str | None = None
     comparison: Comparison | None = None
     """Its digests and record are kept when they are not None, its memory always."""
@@ -243,6 +245,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A new state of the source ("gone", "active"), if the visit decided one."""
     spot_check: float | None = None
     """The visit was left to chance: how many such visits a day its source could expect."""
+    cost: float | None = None
+    """What a visit to this source costs, in plain visits; None leaves it as it is."""
 
 
 class Recorded(enum.Enum):

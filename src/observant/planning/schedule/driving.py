@@ -1,6 +1,10 @@
 # mypy: ignore-errors
 # ruff: noqa: ANN001, ANN201
-"""The scheduler over recorded updates, one visit a slot. Compiled; the same kernels as live."""
+"""The scheduler over recorded updates. Compiled; the same kernels as live.
+
+Every slot pays for one visit. Where visits differ in cost a slot is as long as the cheapest takes,
+and a visit that costs more is followed by empty slots.
+"""
 
 import math
 
@@ -47,6 +51,8 @@ def drive(
     """
     paid = 0
     came = np.searchsorted(heard_at, start + (begin - 0.5) / budget, side="right") if begin else 0
+    clock = clocks[0]
+    even, slot_cost = (sources[: clock.slots].cost == 1.0).all(), clock.budget / budget
     for slot in range(begin, stop):
         now = start + (slot + 0.5) / budget
         more = came
@@ -56,8 +62,8 @@ def drive(
             new = slice(came, more)
             hear(sources, heaps, hosts, clocks, known, heard[new], heard_at[new], about[new])
             came = more
-        # Every slot pays for one visit.
-        clocks[0].savings = clocks[0].burst
+        clock.savings = clock.burst if even else min(clock.savings + slot_cost, clock.burst)
+        clock.time = max(clock.time, now)
         if due(sources, heaps, hosts, clocks, known, now, out) == 0:
             continue
         i = out[0]

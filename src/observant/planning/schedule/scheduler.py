@@ -129,8 +129,7 @@ class Scheduler:
         most = None if burst is None else float(check("burst", burst, 0, above=True))
         self._price = Price(self._state, burst=most, ready=ready, patient=patient)
         self._objective, self._adapting = objective, isinstance(prior, str)
-        self._seen = 0
-        self._next_look = _FIRST_LOOK
+        self._seen, self._next_look = 0, _FIRST_LOOK
         self._grace = float(check("grace", grace, 0))
         self._bounds = float(min_period), float(max_period)
         self._state.host_defaults = float(host_delay), float(host_cap)
@@ -208,17 +207,13 @@ class Scheduler:
         if refund and row["state"] == self._state.codes.AWAY:
             clock["savings"] += row["cost"]
             clock["spent"] -= row["cost"]
-        row["state"], row["why"], row["key"] = (
-            self._state.codes.WAITING,
-            self._state.codes.RETRY,
-            until,
-        )
+        codes = self._state.codes
+        row["state"], row["why"], row["key"] = codes.WAITING, codes.RETRY, until
         self._keys.place(*self._state.all, np.array([i]))
 
     def put_back(self, source: str | int) -> None:
         """Forget that a visit to this source was begun, or that the last ones failed."""
-        i = self._state.find(source)
-        row = self._state.sources[i]
+        row = self._state.sources[i := self._state.find(source)]
         if self._waits_for_host(row):
             return
         known = np.isfinite(row["last"])
@@ -507,10 +502,15 @@ class Scheduler:
         self._state.forget(source)
         self._price.changed(np.zeros(0, np.int64), touched=1)
 
-    def reweight(self, source: str | int, importance: float) -> None:
-        """Change the importance of a source, with effect at once."""
-        i = self._state.find(source)
-        self._state.sources["importance"][i] = check("importance", importance, 0)
+    def reweight(
+        self, source: str | int, importance: float | None = None, *, cost: float | None = None
+    ) -> None:
+        """Change the importance of a source, or the cost of a visit, with effect at once."""
+        i, rows = self._state.find(source), self._state.sources
+        if importance is not None:
+            rows["importance"][i] = check("importance", importance, 0)
+        if cost is not None:
+            rows["cost"][i] = check("cost", cost, 0, above=True)
         self._price.changed(np.array([i]))
 
     def set_rate(self, source: str | int, rate: float) -> None:

@@ -18,7 +18,7 @@ from observant.service.api.routes import Text, spec
 from observant.service.cache import Cached
 from observant.service.forms import GivenCollection
 from observant.service.summaries import PlanPoint, PlanView, PopulationView, RivalItem, RivalsView
-from observant.units import parse_budget, parse_duration
+from observant.units import counts_cost, parse_budget, parse_duration
 
 _PATIENCE = 10.0
 Rate = Annotated[str | None, QueryParameter(max_length=50, description="As in 5000/day or 2/s.")]
@@ -45,6 +45,7 @@ def plan(
     found = studies.plan_study(
         collection,
         budget=wanted,
+        cost=None if budget is None else counts_cost(budget),
         grace=None if grace is None else parse_duration(grace),
         objective=objective,
         importance={tag: factor} if tag and factor is not None else None,
@@ -57,6 +58,8 @@ def plan(
     return PlanView(
         **told,
         budget_per_day=answer.budget,
+        counts_cost=answer.counts_cost,
+        paid_for_browsers=finite(answer.paid_for_browsers),
         grace_days=answer.grace,
         objective=answer.objective,
         alpha=finite(answer.alpha),

@@ -94,7 +94,8 @@ class CollectionCurrency:
         return BudgetView(
             per_day=per_day,
             spent_today=spent,
-            spent_share=spent / per_day,
+            spent_share=None if config.counts_cost else spent / per_day,
+            counts_cost=config.counts_cost,
             spot_checks_per_day=config.spot_checks_per_day,
             options=self._options(grace, patience) if options else [],
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from observant.service.collection.context import Context
     from observant.store import StoredSource
 
-__all__ = ["price_of", "why"]
+__all__ = ["freshness_elsewhere", "price_of", "why"]
 
 _NOTHING = 1e-12
 """A price below which there is more budget than anybody can spend."""
@@ -66,6 +66,7 @@ def _by_price(
     model = objective(config.objective, RateMixture(known.rates, known.weights), grace)
     waited = max(now - (source.good_at or now), 0.0) / DAY
     index = settings.importance * float(model.index(np.array([waited]))[0])
+    index /= (source.cost or 1.0) if config.counts_cost else 1.0
     period = max((source.due_at or now) - (source.good_at or now), 0.0) / DAY
     wish = collection.store.subscriptions.wishes().period(source.name, source.tags, source.host)
     start = f"It changes {_often(source.rate)} and has importance {settings.importance:g}"
@@ -110,6 +111,22 @@ def price_of(collection: Context) -> float | None:
     patience = 1.0 if collection.loop else 10.0  # a page must not wait long, a command may
     plan = plan_study(collection, wait=patience).value
     return None if plan is None else plan.answer.price
+
+
+def freshness_elsewhere(collection: Context, source: StoredSource) -> float | None:
+    """What the others lose, since a visit to this source costs more than a plain one: the
+    budget that goes there, at the price Λ that it has everywhere, of all importance together.
+    """
+    config = collection.config
+    period = max((source.due_at or 0.0) - (source.good_at or 0.0), 0.0) / DAY
+    if not config.counts_cost or config.objective not in {"freshness", "currency"}:
+        return None
+    plan = plan_study(collection, wait=0.2).value
+    if plan is None or not period or source.cost is None or source.good_at is None:
+        return None
+    answer = plan.answer
+    whole = float(answer.weight.sum()) * answer.sources / answer.sampled
+    return answer.price * max(source.cost - 1.0, 0.0) / period / max(whole, 1e-300)
 
 
 def _often(rate: float | None) -> str:

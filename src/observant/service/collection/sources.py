@@ -53,7 +53,7 @@ from observant.service.collection.entries import (
     masked_settings,
     masked_url,
 )
-from observant.service.collection.reasons import why
+from observant.service.collection.reasons import freshness_elsewhere, why
 from observant.service.posteriors import beliefs_of
 from observant.store import SourceQuery
 from observant.times import DAY, utc
@@ -121,7 +121,7 @@ class CollectionSources:
             versions=len(store.snapshots.versions(found.name, limit=1000)),
             noise=previous.memory.get("noise"),
             last_modified=utc(found.last_modified),
-            rendering=_rendering(previous, self._in.config),
+            rendering=_rendering(self._in, found, previous),
         )
 
     def why(self, source: int | str) -> str:
@@ -453,10 +453,13 @@ def _visit(row: Visit) -> VisitItem:
     )
 
 
-def _rendering(previous: Previous, config: Config) -> RenderingItem:
-    need = BrowserNeed.of(previous)
+def _rendering(collection: Context, source: StoredSource, previous: Previous) -> RenderingItem:
+    need, config = BrowserNeed.of(previous), collection.config
+    rendered = need.is_rendered(previous)
     return RenderingItem(
-        rendered=need.is_rendered(previous),
+        rendered=rendered,
+        plain_visits=source.cost,
+        freshness_elsewhere=freshness_elsewhere(collection, source) if rendered else None,
         shell=need.shell,
         cpu_seconds=need.cpu if need.looks else None,
         bytes=need.bytes if need.looks else None,

@@ -20,6 +20,7 @@ from observant.service.forms import (
     GivenCollection,
     GivenForm,
     budget_in,
+    cost_in,
     days_in,
     importance_in,
 )
@@ -111,6 +112,7 @@ def _wanted(asked: Mapping[str, str]) -> dict[str, Any]:
         raise InputError(f"no objective {objective!r}; one of {', '.join(OBJECTIVES)}")
     found = {
         "budget": budget_in(asked, "budget", None),
+        "cost": cost_in(asked),
         "grace": days_in(asked, "grace", None),
         "objective": objective,
         "importance": importance_in(asked) or None,

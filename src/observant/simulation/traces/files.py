@@ -22,6 +22,7 @@ __all__ = ["read_trace", "write_trace"]
 
 _SOURCE, _TIME = ("source", "source_id"), ("time", "t")
 _OF_VISITS = ("changed", "digest")
+_NUMBERS = ("importance", "cost")
 
 
 def read_trace(
@@ -35,13 +36,13 @@ def read_trace(
     """Read a trace: the columns `source` (or `source_id`) and `time` (or `t`).
 
     Times are ISO 8601, timestamps, or numbers since 1970 in `time_unit`. A row with an empty time
-    declares a source without updates. The columns `group` and `importance` are taken where they
-    are. `group` is another column, ``prefix`` or ``host`` (see `Trace.grouped`), or ``auto``: the
-    column `group`, or the prefix of names with slashes.
+    declares a source without updates. The columns `group`, `importance` and `cost` are taken
+    where they are. `group` is another column, ``prefix`` or ``host`` (see `Trace.grouped`), or
+    ``auto``: the column `group`, or the prefix of names with slashes.
     """
     name = str(getattr(file, "name", file))
     extra = [group] if group else []
-    columns = (*_SOURCE, *_TIME, *_OF_VISITS, "group", "importance", *extra)
+    columns = (*_SOURCE, *_TIME, *_OF_VISITS, "group", *_NUMBERS, *extra)
     pieces: list[dict[str, Any]] = []
     rows, found = 0, {}
     for batch in read_batches(file, columns, format):
@@ -62,7 +63,7 @@ def read_trace(
             merged["source"],
             merged["time"],
             group=merged.get("group"),
-            importance=merged.get("importance"),
+            **{name: merged.get(name) for name in _NUMBERS},
         )
     except InputError as error:
         raise InputError(
@@ -120,12 +121,13 @@ def _typed(
     wanted = "group" if group == "auto" else group
     if wanted and wanted in batch.schema.names:
         typed["group"] = text_in(plain_column(batch[wanted]), wanted).cast(pa.string())
-    if "importance" in batch.schema.names:
-        typed["importance"] = _numbers(plain_column(batch["importance"]))
+    for name in _NUMBERS:
+        if name in batch.schema.names:
+            typed[name] = _numbers(plain_column(batch[name]), name)
     return typed
 
 
-def _numbers(column: pa.Array) -> Any:
+def _numbers(column: pa.Array, name: str) -> Any:
     """Numbers, of text too; an empty cell is not-a-number."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -136,7 +138,7 @@ def _numbers(column: pa.Array) -> Any:
     try:
         return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowException as error:
-        raise VisitLogError(f"this is not a number ({error})", column="importance") from error
+        raise VisitLogError(f"this is not a number ({error})", column=name) from error
 
 
 def _joined(parts: list[Any]) -> Any:

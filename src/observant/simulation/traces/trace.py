@@ -51,6 +51,8 @@ class Trace:
     """The group of each source, a number into `groups`."""
     groups: tuple[str, ...] | None = None
     importance: Floats | None = None
+    cost: Floats | None = None
+    """What a visit to each source takes of the budget; 1 where nothing is said."""
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -65,14 +67,15 @@ class Trace:
         *,
         group: Any = None,
         importance: ArrayLike | None = None,
+        cost: ArrayLike | None = None,
         start: float | None = None,
         end: float | None = None,
     ) -> Trace:
         """Build a trace from columns, a row an update, in any order; times are days since 1970.
 
         A row whose time is not-a-number declares a source without updates. Updates of one source
-        at one time count once. Group and importance are those of the source's first row that has
-        one.
+        at one time count once. Group, importance and cost are those of the source's first row
+        that has one.
         """
         codes, names = _encoded(source, "source")
         at = np.atleast_1d(np.asarray(time, float))
@@ -104,7 +107,8 @@ class Trace:
             end=last if end is None else float(end),
             group=code,
             groups=group_names,
-            importance=None if importance is None else _weights(codes, importance, names),
+            importance=None if importance is None else _numbers(codes, importance, names),
+            cost=None if cost is None else _numbers(codes, cost, names, "cost"),
             notes=tuple(notes),
         )
 
@@ -170,10 +174,11 @@ class Trace:
             updates=Updates.from_lists(chosen),
             group=None if self.group is None else self.group[some],
             importance=None if self.importance is None else self.importance[some],
+            cost=None if self.cost is None else self.cost[some],
         )
 
     def to_arrow(self) -> pa.Table:
-        """A row an update with the columns source and time, and group and importance if any.
+        """A row an update with the columns source and time, and group, importance and cost if any.
 
         A source without updates has one row without a time.
         """
@@ -190,8 +195,9 @@ class Trace:
         columns = {"source": pa.array(self.sources, pa.string()).take(which), "time": times}
         if self.group is not None:
             columns["group"] = pa.array(self.groups, pa.string()).take(self.group[which])
-        if self.importance is not None:
-            columns["importance"] = pa.array(self.importance[which])
+        for name in ("importance", "cost"):
+            if (values := getattr(self, name)) is not None:
+                columns[name] = pa.array(values[which])
         return pa.table(columns)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -284,22 +290,26 @@ def _groups(codes: Integers, group: Any, sources: int) -> tuple[Integers, tuple[
     return numbers, tuple(names)
 
 
-def _weights(codes: Integers, importance: ArrayLike, names: list[str]) -> Floats:
-    values = np.asarray(importance, float)
+def _numbers(
+    codes: Integers, given: ArrayLike, names: list[str], column: str = "importance"
+) -> Floats:
+    """A number for each source: importance, or cost, which is above 0."""
+    values = np.asarray(given, float)
     if values.shape != codes.shape:
-        raise InputError(f"{len(codes)} sources and {values.size} importances")
+        raise InputError(f"{len(codes)} sources and {values.size} numbers", column=column)
     rows = _first_rows(codes, ~np.isnan(values), len(names))
     weights = np.where(rows >= 0, values[rows], 1.0)
-    bad = ~((weights >= 0) & (weights < np.inf))
+    least, kind = (0.0, "not negative") if column == "importance" else (1e-6, "above 0")
+    bad = ~((weights >= least) & (weights < np.inf))
     if bad.any():
         at = int(np.argmax(bad))
         raise InputError(
-            f"must be a finite number, not negative, and is {weights[at]:g}",
-            column="importance",
+            f"must be a finite number, {kind}, and is {weights[at]:g}",
+            column=column,
             source=names[at],
         )
     if len(weights) and not weights.any():
-        raise InputError("is 0 for every source", column="importance")
+        raise InputError("is 0 for every source", column=column)
     return weights
 
 

@@ -58,7 +58,7 @@ SELECT
     s.id, s.shard, s.created_at, s.updated_at, s.visited_at, s.good_at, s.changed_at,
     s.visits, s.changes, s.failures, s.failed_in_row, s.outcome, s.status, s.error,
     s.last_modified, (SELECT d.digest FROM digests AS d WHERE d.id = s.digest),
-    s.rate, s.rate_low, s.rate_high
+    s.rate, s.rate_low, s.rate_high, s.cost
 FROM sources AS s
 
 -- name: names_containing
@@ -161,6 +161,7 @@ UPDATE sources SET
     rate = CASE WHEN :set_rate = 1 THEN :rate ELSE rate END,
     rate_low = CASE WHEN :set_rate = 1 THEN :rate_low ELSE rate_low END,
     rate_high = CASE WHEN :set_rate = 1 THEN :rate_high ELSE rate_high END,
+    cost = coalesce(:cost, cost),
     state = coalesce(:state, state)
 WHERE id = :source;
 
@@ -436,7 +437,7 @@ SELECT count(*) FROM sources WHERE state = 'active' AND visited_at IS NULL;
 
 -- name: summary_sources
 SELECT s.id, s.name, s.host, s.importance, s.tags, s.config, s.good_at, s.due_at, s.changed_at,
-    s.rate, s.rate_low, s.rate_high, s.visits, s.changes, p.data
+    s.rate, s.rate_low, s.rate_high, s.cost, s.visits, s.changes, p.data
 FROM sources AS s LEFT JOIN posteriors AS p ON p.source = s.id
 WHERE s.state = 'active' AND (s.id / :step) * :step = s.id ORDER BY s.id;
 
