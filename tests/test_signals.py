@@ -113,6 +113,41 @@ def test_a_liar_that_becomes_honest_is_believed_again():
     assert rows["liar"].verdict != "lies"
 
 
+@pytest.mark.parametrize("group", [None, ["docs.example/guide"] * 60])
+def test_who_is_announced_goes_before_others_until_it_is_visited(group):
+    """Many are overdue when twenty are announced: neither that they were due already nor what their
+    siblings are found to do, for days, puts them behind the others."""
+    scheduler = make_scheduler(3.0, seed=1, jitter=0)
+    scheduler.add(range(60), last=np.linspace(-20, 0, 60), group=group)
+    host(scheduler, range(60))
+    scheduler.due(8.0)
+    some = set(range(40, 60))
+    scheduler.signals.receive(sorted(some), [8.0] * 20, "sitemap", "a.example")
+    order = []
+    while len(order) < 24:
+        now = scheduler.next_time()
+        for i in scheduler.due(now):
+            order.append(i)
+            scheduler.visited(i, now, i in some)
+    assert len(some.intersection(order[:22])) >= 19
+
+
+def test_false_signals_of_quick_sources_do_not_pass_for_true_ones(trace, monkeypatch):
+    """They come as often as a source changes, but not when: no change is announced by them."""
+    kept, make = [], policy.make_scheduler
+
+    def making(*args, **options):
+        kept.append(make(*args, **options))
+        return kept[-1]
+
+    monkeypatch.setattr(policy, "make_scheduler", making)
+    for seed in (1, 2, 3):
+        world = world_of(trace, budget=20.0, seed=seed, signals="recall=0,precision=0.5")
+        replay(named("observant"), world)
+        (row,) = kept[-1].signals.reliability()
+        assert row.recall_low == 0
+
+
 def test_recall_and_precision_are_learned(trace, monkeypatch):
     """Half a year of visits that signals brought about; the truth lies in the intervals."""
     kept, make = [], policy.make_scheduler

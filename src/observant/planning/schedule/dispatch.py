@@ -16,6 +16,7 @@ Import only where it is used. Every decision costs O(log n). The rules, in the o
 import math
 
 import numba
+import numpy as np
 
 from observant.planning.schedule.beliefs import learn, listens
 from observant.planning.schedule.heaps import (
@@ -218,8 +219,12 @@ def hint(sources, heaps, hosts, clocks, known, i, time):
 
 @jit
 def hear(sources, heaps, hosts, clocks, known, which, when, about):
-    """Take in signals, in the order of time; `about` is when each says that its source changed."""
+    """Take in signals, in the order of time; `about` is when each says that its source changed.
+
+    Each source is keyed anew once, when all have come.
+    """
     clock, taken = clocks[0], 0
+    moved = np.empty(len(which), np.int64)
     for row in range(len(which)):
         i, time = which[row], when[row]
         source, heard = sources[i], known.heard[i]
@@ -240,14 +245,19 @@ def hear(sources, heaps, hosts, clocks, known, which, when, about):
         if time <= source.last or late:
             heard.owed = 0
             continue
+        moved[taken] = i
         taken += 1
         if heard.count == 0:
             heard.first = time
         heard.count += 1
         heard.owed = 0
-        if source.key <= time or source.state != WAITING or source.why > BOUND:
-            continue  # it is due already, or not to be moved
-        if channel.level > 0 or channel.blind:
+    moved[:taken].sort()
+    for row in range(taken):
+        i = moved[row]
+        source, channel = sources[i], known.channels[known.heard[i].channel - 1]
+        if row > 0 and moved[row - 1] == i or channel.level == 0 and channel.blind == 0:
+            continue
+        if source.state == WAITING and source.why <= BOUND:
             key_of(sources, hosts, clock, known, i)
             put(sources, heaps, clock, i)
     return taken

@@ -13,7 +13,8 @@ Only the first counts for that: sources change in bursts, and so do their signal
 that of a cycle that ends when P(fresh) has fallen so low (`signal_tables`), averaged over λ.
 
 What a visit finds teaches the channel: r by its likelihood on `LEVELS`, φ by its expected number
-of false signals (the E step), both drawn to those of the kind, both forgotten in time.
+of false signals (the E step), both drawn to those of the kind, both forgotten in time. φ may be the
+same for all sources or in proportion to λ; visits that found no change tell which.
 """
 
 import math
@@ -56,7 +57,9 @@ CHANNEL = np.dtype(
         ("told", "f8"),  # visits after a signal
         ("falses", "f8"),  # false signals, and in how many days of watching
         ("days", "f8"),
-        ("false", "f8"),  # φ, as it is used
+        ("false", "f8"),  # φ of a usual source, as it is used
+        ("expected", "f8"),  # changes in the days of watching, by what is believed of the rates
+        ("odds", "f8"),  # log odds that false signals are as frequent as changes
         ("compared", "f8"),  # visits, whether they found a change or not, and the days between them
         ("gaps", "f8"),
         ("delay", "f8"),  # sum and number of known delays
@@ -71,6 +74,7 @@ HEARD = np.dtype(
         ("falses", "f4"),
         ("days", "f4"),
         ("owed", "i4"),  # the last visit found a change that had not been announced
+        ("rate", "f4"),  # its mean rate when it was last judged
     ]
 )
 _KIND_STANDS_FOR = 10.0  # visits, or false signals, of a channel of its own
@@ -145,10 +149,29 @@ def _look_up(table, level, j, part, octaves):
 
 @jit
 def false_rate(known, i):
-    """φ of a source: what its visits found, drawn to that of its channel."""
+    """φ of a source: what its visits found, drawn to what is usual in its channel.
+
+    Usual is the same for all, or as much more as a source changes more often than others: as far
+    as one or the other has foretold the false signals better.
+    """
     heard = known.heard[i]
-    usual = max(known.channels[heard.channel - 1].false, 1e-9)
-    return (_CHANNEL_STANDS_FOR + heard.falses) / (_CHANNEL_STANDS_FOR / usual + heard.days)
+    own = known.channels[heard.channel - 1]
+    usual = own.false * ratio(own, heard) ** (1 / (1 + math.exp(-own.odds)))
+    return drawn_rate(heard, usual)
+
+
+@jit
+def drawn_rate(heard, usual):
+    stands = _CHANNEL_STANDS_FOR
+    return (stands + heard.falses) / (stands / max(usual, 1e-9) + heard.days)
+
+
+@jit
+def ratio(channel, heard):
+    """How much more often a source changes than others of its channel."""
+    if heard.rate <= 0 or channel.expected <= 0:
+        return 1.0
+    return min(max(heard.rate * channel.days / channel.expected, 1e-3), 1e3)
 
 
 @jit
@@ -275,12 +298,23 @@ def judge_channel(known, i, gap, first, changed):
             seen += part * (signal - phi * left)
     if seen > 0:
         false = weight / seen
+    mean = 0.0
+    for k in range(POINTS):
+        mean += known.weights[k] * RATES[base + offsets[k]]
+    heard.rate = mean
+    odds = 0.0
+    if not changed:  # only false signals could have come
+        usual = drawn_rate(heard, own.false)
+        scaled = drawn_rate(heard, own.false * ratio(own, heard))
+        odds = told * math.log(scaled / usual) - (scaled - usual) * first
     kept = math.exp(-gap / _LASTING)
     heard.falses = kept * heard.falses + false
     heard.days = kept * heard.days + first
     for channel in (own, kind):
         channel.falses = (1 - 1 / _MEMORY) * channel.falses + false
         channel.days = (1 - 1 / _MEMORY) * channel.days + first
+        channel.expected = (1 - 1 / _MEMORY) * channel.expected + first * mean
+        channel.odds = (1 - 1 / _MEMORY) * channel.odds + odds
         channel.told = (1 - 1 / _MEMORY) * channel.told + told
         channel.compared = (1 - 1 / _MEMORY) * channel.compared + 1
         channel.gaps = (1 - 1 / _MEMORY) * channel.gaps + gap

@@ -55,7 +55,7 @@ def key_of(sources, hosts, clock, known, i):
     source.period = period
     swing = 2 * chance(clock.seed, i, source.visits, 0) - 1
     begin = 0.0
-    if clock.learning and listens(clock, known, i) and known.heard[i].count > 0:
+    if announced(clock, known, i):
         begin = signals_at(source, known, i, max(clock.time, source.last))[3]
         if known.channels[known.heard[i].channel - 1].blind:  # before everybody else
             source.why, source.wait = BOUND, source.minimum
@@ -90,6 +90,12 @@ def key_of(sources, hosts, clock, known, i):
         index = index_now(source, clock, known, i, max(clock.time, known.heard[i].first))
         lead = clock.slots / clock.budget * (1 - source.priced / max(index, source.priced))
         source.key = known.heard[i].first - lead
+
+
+@jit
+def announced(clock, known, i):
+    """Whether there was a signal since the last visit."""
+    return clock.learning and listens(clock, known, i) and known.heard[i].count > 0
 
 
 @jit
@@ -200,7 +206,10 @@ def turn(sources, heaps, hosts, clocks, known, now):
             i = known.first_of[node]
             while i >= 0:
                 if sources[i].state == WAITING and sources[i].why == CROSSING:
-                    wake(sources[i], clock, known)
+                    if announced(clock, known, i):  # it keeps its place before others
+                        key_of(sources, hosts, clock, known, i)
+                    else:
+                        wake(sources[i], clock, known)
                     put(sources, heaps, clock, i)
                 i = sources[i].sibling
 
@@ -212,7 +221,8 @@ def move_all(sources, heaps, hosts, clock, known):
     for at in range(length):
         i = heap[at].source
         source = sources[i]
-        if abs(source.priced - own_price(source, hosts, clock)) > PRICE_SLACK * source.priced:
+        moved = abs(source.priced - own_price(source, hosts, clock))
+        if moved > PRICE_SLACK * source.priced or announced(clock, known, i):
             key_of(sources, hosts, clock, known, i)
         else:
             wake(source, clock, known)

@@ -549,7 +549,7 @@ class Scheduler:
 
     def set_hints(self, sources: Iterable[str | int], quality: HintQuality) -> None:
         """Say how far the hints about these sources can be trusted. Hints need freshness."""
-        slots = np.array([self._state.find(source) for source in sources], np.int64)
+        slots = self._state.places_of(sources)
         self._listen(slots, quality)
         self._price.changed(slots)
 

@@ -29,7 +29,7 @@ _ENOUGH = 10.0
 """Visits after a signal before a channel is called honest, or a liar."""
 _LEARNED = (
     *("signals", "exposure", "logs", "visits", "announced", "told", "falses", "days"),
-    *("compared", "gaps", "delay", "delays"),
+    *("expected", "odds", "compared", "gaps", "delay", "delays"),
 )
 """What of a channel outlives a restart."""
 _LIAR = 0.2
@@ -93,7 +93,7 @@ class Signals:
         """
         if not self._state.learning:
             raise InputError("signals are for a scheduler that learns rates; give it a prior")
-        slots = np.array([self._state.find(source) for source in sources], np.int64)
+        slots = self._state.places_of(sources)
         self._move(slots, self._channel(kind, group, blind))
 
     def receive(
@@ -109,7 +109,7 @@ class Signals:
         `about` is when each says that the change was, not-a-number where it does not; of one that
         is not later than the last visit nothing is taken. Sources that did not listen do from now.
         """
-        slots = np.array([self._state.find(source) for source in sources], np.int64)
+        slots = self._state.places_of(sources)
         when = np.ascontiguousarray(np.broadcast_to(np.asarray(times, float), slots.shape))
         said = np.full(len(slots), np.nan) if about is None else np.asarray(about, float)
         if not np.isfinite(when).all() or said.shape != slots.shape:

@@ -14,6 +14,8 @@ from observant.planning.schedule.admission import host_rest
 from observant.planning.schedule.groups import Groups, lengthen
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from collections.abc import Sequence
 
 __all__ = ["Glance", "Known", "State"]
@@ -117,6 +119,13 @@ class State:
             return self.slot[source]
         except KeyError:
             raise InputError("this source is not scheduled", source=str(source)) from None
+
+    def places_of(self, sources: Iterable[str | int]) -> NDArray[np.int64]:
+        """The places of many."""
+        try:
+            return np.fromiter(map(self.slot.__getitem__, sources), np.int64)
+        except KeyError as error:
+            raise InputError("this source is not scheduled", source=str(error.args[0])) from None
 
     def here(self) -> NDArray[np.int64]:
         """The places that sources have."""
