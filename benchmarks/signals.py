@@ -10,7 +10,8 @@ with a given recall and precision (`observant.simulation.signals`); how good the
 from what visits find. Compared are our policy, the same without signals, and the same with blind
 trust, all with the same visits. Staleness is relative to uniform visits; ± is its standard error
 over the seeds. The last column is ours less the better of the other two, seed by seed: where it
-is above zero by more than its error, ours is worse. `--sources` takes so many sources of each collection, evenly.
+is above zero by more than its error, ours is worse. `--sources` takes so many sources of each
+collection, evenly.
 
 `--liar` replays a host that stamps everything with now at each daily read of its sitemap, beside an
 honest one. `--speed` measures how many signals a second are taken in.

@@ -255,7 +255,7 @@ def hear(sources, heaps, hosts, clocks, known, which, when, about):
     for row in range(taken):
         i = moved[row]
         source, channel = sources[i], known.channels[known.heard[i].channel - 1]
-        if row > 0 and moved[row - 1] == i or channel.level == 0 and channel.blind == 0:
+        if (row > 0 and moved[row - 1] == i) or (channel.level == 0 and channel.blind == 0):
             continue
         if source.state == WAITING and source.why <= BOUND:
             key_of(sources, hosts, clock, known, i)

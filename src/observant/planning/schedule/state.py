@@ -14,9 +14,7 @@ from observant.planning.schedule.admission import host_rest
 from observant.planning.schedule.groups import Groups, lengthen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["Glance", "Known", "State"]
 
