@@ -293,6 +293,8 @@ def _walk(me, place):
 PAGES = [
     *(place.path for place in PLACES),
     "/sources/1",  # everything at once
+    "/sources/1/edit",
+    "/sources/14/edit",
     "/sources/8",  # it fails
     "/sources/14",  # its address is hostile
     "/subscriptions/1",

@@ -70,7 +70,8 @@ def test_from_add_to_restore(web, tmp_path):
     )
     assert "1 source added to observant.db" in out
     out, _ = observant("add", url, "--json", cwd=tmp_path)
-    assert json.loads(out) == {"added": 0, "known": 1, "sources": [url]}
+    same = {"added": 0, "known": 1, "changed": 0, "edited": [], "sources": [url]}
+    assert json.loads(out) == same
 
     # Nothing goes to a private address unless it is allowed.
     out, _ = observant("check", url, "--json", cwd=tmp_path)
@@ -102,10 +103,10 @@ def test_from_add_to_restore(web, tmp_path):
     assert [v["outcome"] for v in shown["last_visits"]] == ["changed", "first", "failed"]
     assert shown["settings"]["importance"] == 3.0
 
-    assert "1 source paused" in observant("pause", "--tag", "news", cwd=tmp_path)[0]
+    assert "active → paused" in observant("edit", "--tag", "news", "--pause", cwd=tmp_path)[0]
     _, err = observant("run", "--for", "1s", *local, cwd=tmp_path, code=2)
     assert "nothing to watch" in err
-    assert "1 source active" in observant("resume", url, cwd=tmp_path)[0]
+    assert "paused → active" in observant("edit", url, "--resume", cwd=tmp_path)[0]
 
     out, _ = observant(
         "run", "--budget", "5/s", "--for", "3s", *local, "--json", "--log", "json",

@@ -388,20 +388,29 @@ def test_a_source_tells_why_shows_its_difference_and_takes_settings(fresh):
         assert page.find(".//del") is not None
         charts = {f.get("data-chart").split("/")[-1] for f in page.xpath("//figure")}
         assert len(charts) == 7
-        kept = page.find(".//textarea[@name='settings']").text
+        form = look(client, "/sources/1/edit").find(".//form[@data-preview]")
+        kept = form.find(".//textarea[@name='headers']").text
         assert "top-secret" not in kept
         assert "•••" in kept
         fields = {
             "title": "Mine", "tags": "t", "importance": "3", "min_period": "1h",
-            "max_period": "9d", "settings": kept,
+            "max_period": "9d", "headers": kept, "language": "xpath", "selector": "//b",
+            "ignore": "a\n\nb", "robots": "no", "settings": '{"compare": {"keep": ["x"]}}',
         }  # fmt: skip
         assert "Saved" in send(client, "/sources/1", fields).text
         after = fresh.store.sources.get("https://a.example/")
         assert after.config["headers"]["Authorization"] == "Bearer top-secret"
         assert (after.config["min_period"], after.importance) == ("1h", 3.0)
+        rules = {"keep": ["x"], "xpath": "//b", "ignore": ["a", "b"]}
+        assert (after.config["compare"], after.config["robots"]) == (rules, False)
+        again = look(client, "/sources/1/edit").find(".//form[@data-preview]")
+        assert again.find(".//input[@name='selector']").get("value") == "//b"
+        assert again.find(".//textarea[@name='ignore']").text == "a\nb"
         for wrong in ({"settings": "{"}, {"settings": "[]"}, {"min_period": "soon"}):
-            reply = send(client, "/sources/1", fields | wrong)
-            assert reply.status_code == 422, wrong
+            for place in ("/sources/1", "/sources/1/edit"):
+                reply = send(client, place, fields | wrong)
+                assert reply.status_code == 422, wrong
+                assert "Mine" in reply.text  # what was entered is not lost
         assert "Saved" in send(client, "/sources/1/state", {"state": "paused"}).text
         assert fresh.store.sources.get("https://a.example/").state == "paused"
         assert send(client, "/sources/1/remove", {}).url.path == "/sources"

@@ -128,6 +128,7 @@ def account(world):
 
 COUNT = itertools.count(100)
 SOME = {"name": "x", "channel": "https://hook.example/y"}
+WRONG = {"patch": {"compare": {"x": "b"}}}
 
 
 class Deed:
@@ -203,6 +204,12 @@ DEEDS = [
         target=lambda world: (
             world.collection.sources.pause(sources(world)).id
         ),  # nothing is fetched
+    ),
+    Deed(
+        "preview_source",  # nothing is fetched, since there is no such language
+        lambda n: ("POST", "/api/v1/sources/preview", {"source": n, "changes": WRONG}),
+        lambda n: (f"/sources/{n}/edit", {"language": "x", "selector": "b"}),
+        target=sources,
     ),
     Deed(
         "remove_source",

@@ -26,8 +26,8 @@ SECTIONS = {
         "check": "Visit a source now.",
         "signal": "Say that sources may have changed.",
         "diff": "What changed between two versions of a source?",
-        "pause": "Stop visiting sources for a while.",
-        "resume": "Go on visiting them.",
+        "preview": "What would a page give under other settings?",
+        "edit": "Change the settings of sources, pause and resume them.",
         "remove": "Stop watching sources.",
         "query": "Standing queries: lists whose results are tracked.",
     },
@@ -76,8 +76,8 @@ _HOMES = {
     "list": "sources:list_",
     "show": "sources:show",
     "diff": "sources:diff",
-    "pause": "sources:pause",
-    "resume": "sources:resume",
+    "edit": "add:edit",
+    "preview": "add:preview",
     "remove": "sources:remove",
 }
 """Commands that are not the name of a module of their own name."""
@@ -85,6 +85,7 @@ _HOMES = {
 OLD = {
     **{name: f"study {name}" for name in STUDIES},
     **{name: f"store {name}" for name in ("export", "backup", "restore", "doctor")},
+    **{name: f"edit --{name}" for name in ("pause", "resume")},
     "subscribe": "notify add",
     **{f"subscriptions {name}": f"notify {name}" for name in ("list", "change", "remove", "test")},
     **{f"notifications {name}": f"notify {name}" for name in ("log", "retry")},

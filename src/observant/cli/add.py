@@ -1,11 +1,13 @@
-"""`observant add`: what is to be watched."""
+"""`observant add`, `edit` and `preview`: what is to be watched, and what of it."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from observant.cli.options import (
     allow_option,
@@ -13,20 +15,98 @@ from observant.cli.options import (
     max_period_option,
     min_period_option,
     robots_option,
+    together,
 )
-from observant.cli.store_options import opened, place, store_options
+from observant.cli.store_options import ago, chosen, collected, new_file, place, store_options
 from observant.cli.values import ZONE, Choice, Integer, Number
+from observant.errors import InputError
 from observant.names import CHANGES, RENDER_MODES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from observant.observer.config import Config
+    from observant.service.answers import EditedSource
     from observant.store import Source, Store
     from observant.store.visit import Visit
 
-__all__ = ["add", "budget_in_words"]
+__all__ = ["add", "budget_in_words", "edit", "preview"]
 
 _FAILED = 10
 """First visits that failed are named up to this number."""
+
+
+_selection_options = together(
+    click.option("--css", metavar="RULE", help="Watch only what this CSS selector finds."),
+    click.option("--xpath", metavar="RULE", help="Watch only what this XPath finds."),
+    click.option("--jmespath", metavar="RULE", help="Watch only what this JMESPath finds."),
+    click.option("--jsonpath", metavar="RULE", help="Watch only what this JSONPath finds."),
+    click.option("--regex", metavar="RULE", help="Watch only what this regular expression finds."),
+    click.option(
+        "--drop", multiple=True, metavar="CSS", help="Leave these parts out; may be given again."
+    ),
+    click.option(
+        "--ignore", multiple=True, metavar="REGEX", help="Leave this text out; may be given again."
+    ),
+    click.option(
+        "--change", type=Choice(CHANGES), help="What counts as a change.  [default: text]"
+    ),
+    click.option("--threshold", type=Number(0, 1), help="Least magnitude that counts."),
+    click.option(
+        "--when",
+        "conditions",
+        multiple=True,
+        metavar="CONDITION",
+        help="Tell when this comes true, such as 'below 50' or 'in stock'; may be given again.",
+    ),
+    click.option(
+        "--render",
+        type=Choice(RENDER_MODES),
+        help="Look at the page with a browser.  [default: auto]",
+    ),
+    click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        metavar="NAME:VALUE",
+        help="Send this along; may be given again.",
+    ),
+)
+_setting_options = together(
+    click.option(
+        "--importance", type=Number(0), help="Their weight.  [default: that of their tags, or 1]"
+    ),
+    click.option("--title", metavar="TEXT", default="", help="What people call it."),
+    min_period_option,
+    max_period_option,
+    grace_option(text=True, shown="that of their tags, or of the collection"),
+    click.option(
+        "--active",
+        multiple=True,
+        metavar="HOURS",
+        help="Visit only then: 'mon-fri 08:00-18:00'; may be given again.",
+    ),
+    click.option("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]"),
+    _selection_options,
+    click.option(
+        "--terms",
+        type=Choice(("words", "stems", "phrases")),
+        help="What the magnitude of a change counts.  [default: words]",
+    ),
+    click.option(
+        "--query-log",
+        metavar="FILE",
+        help="Weigh changed words by how often people ask for them: a query on each line.",
+    ),
+    click.option(
+        "--columns",
+        type=Integer(0),
+        help="Columns of a record that may differ before it counts; with --change columns.",
+    ),
+    click.option("--confirm", type=Integer(0, 10), help="Further visits that must see it too."),
+    robots_option,
+)
+"""Every setting of a source, for `add` and `edit`."""
 
 
 @click.command("add", short_help="Watch more sources.")
@@ -49,77 +129,10 @@ _FAILED = 10
 @click.option(
     "--tag", "tags", multiple=True, metavar="TAG", help="Tag what is added; may be given again."
 )
-@click.option(
-    "--importance",
-    type=Number(0),
-    help="Their weight.  [default: that of their tags, or 1]",
-)
 @click.option("--name", metavar="NAME", help="A name of your own, for one address.")
-@click.option("--title", metavar="TEXT", default="", help="What people call it.")
-@min_period_option
-@max_period_option
-@grace_option(text=True, shown="that of their tags, or of the collection")
-@click.option(
-    "--active",
-    multiple=True,
-    metavar="HOURS",
-    help="Visit only then: 'mon-fri 08:00-18:00'; may be given again.",
-)
-@click.option("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]")
-@click.option("--css", metavar="RULE", help="Watch only what this CSS selector finds.")
-@click.option("--xpath", metavar="RULE", help="Watch only what this XPath finds.")
-@click.option("--jmespath", metavar="RULE", help="Watch only what this JMESPath finds.")
-@click.option("--jsonpath", metavar="RULE", help="Watch only what this JSONPath finds.")
-@click.option("--regex", metavar="RULE", help="Watch only what this regular expression finds.")
-@click.option(
-    "--drop", multiple=True, metavar="CSS", help="Leave these parts out; may be given again."
-)
-@click.option(
-    "--ignore", multiple=True, metavar="REGEX", help="Leave this text out; may be given again."
-)
-@click.option(
-    "--change",
-    type=Choice(CHANGES),
-    help="What counts as a change.  [default: text]",
-)
-@click.option(
-    "--when",
-    "conditions",
-    multiple=True,
-    metavar="CONDITION",
-    help="Tell when this comes true, such as 'below 50' or 'in stock'; may be given again.",
-)
-@click.option(
-    "--render",
-    type=Choice(RENDER_MODES),
-    help="Look at the page with a browser.  [default: auto]",
-)
-@click.option(
-    "--terms",
-    type=Choice(("words", "stems", "phrases")),
-    help="What the magnitude of a change counts.  [default: words]",
-)
-@click.option(
-    "--query-log",
-    metavar="FILE",
-    help="Weigh changed words by how often people ask for them: a query on each line.",
-)
-@click.option("--threshold", type=Number(0, 1), help="Least magnitude that counts.")
-@click.option(
-    "--columns",
-    type=Integer(0),
-    help="Columns of a record that may differ before it counts; with --change columns.",
-)
-@click.option("--confirm", type=Integer(0, 10), help="Further visits that must see it too.")
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME:VALUE",
-    help="Send this along; may be given again.",
-)
-@robots_option
+@_setting_options
 @allow_option
+@click.option("--update", is_flag=True, help="Give these settings to what is watched already, too.")
 @click.option("--later", is_flag=True, help="Leave the first visits to `observant serve`.")
 @store_options
 def add(
@@ -129,10 +142,10 @@ def add(
     feed: str | None,
     kind: str,
     tags: tuple[str, ...],
-    importance: float | None,
     name: str | None,
     title: str,
     allow: tuple[str, ...],
+    update: bool,
     later: bool,
     store: str | None,
     config: str | None,
@@ -141,8 +154,9 @@ def add(
 ) -> None:
     """Watch more sources: pages, lists of them, feeds, the pages of a sitemap.
 
-    What is watched already stays as it is. New sources are looked at at once, politely and outside
-    the budget; what cannot be seen is said with what helps. Prints how many are new.
+    What is watched already stays as it is: what would change is said, and done with --update. New
+    sources are looked at at once, politely and outside the budget; what cannot be seen is said with
+    what helps. Prints how many are new.
 
     \b
     Examples:
@@ -153,14 +167,12 @@ def add(
     """
     from observant.cli.console import print_json
     from observant.observer.permission import Permission
-    from observant.observer.program import add_sources, describe
+    from observant.observer.program import describe
     from observant.units import counted
 
     if name and len(addresses) != 1:
         raise click.UsageError("--name goes with exactly one address")
     settings = _settings(options)
-    if importance is not None:
-        settings["importance"] = importance
     common: dict[str, Any] = {"importance": settings.get("importance", 1.0), "settings": settings}
     sources = [
         describe(address, kind=kind, name=name or "", title=title, tags=tags, **common)
@@ -172,7 +184,8 @@ def add(
         sources.append(describe(feed, kind="feed", title=title, tags=tags, **common))
     if not sources and not sitemap:
         raise click.UsageError("nothing to add: give addresses, --file, --sitemap or --feed")
-    with opened(store, config, create=True, allow=allow or None) as (found, loaded):
+    with collected(store, config, create=True, allow=allow or None) as collection:
+        found, loaded = collection.store, collection.given
         if sitemap:
             pages = asyncio.run(_pages(loaded, sitemap))
             sources += [describe(page, tags=tags, **common) for page in pages]
@@ -180,21 +193,172 @@ def add(
         permission = Permission(loaded)
         for source in sources:
             permission.check(source)
-        added = add_sources(found, loaded, sources)
-        visits = [] if later or not added else look_at_new(found, loaded)
+            loaded.settings_of(source.tags, source.config, source.name)
+        done = collection.sources.add_described(sources, update=update, trusted=True)
+        visits = [] if later or not done.added else look_at_new(found, loaded)
         pace = budget_in_words(found, loaded)
     if as_json:
-        known = len(sources) - added
-        print_json({"added": added, "known": known, "sources": [s.name for s in sources]})
+        edited = [to_builtins(one) for one in done.edited]
+        told = {"added": done.added, "known": done.known, "changed": done.changed}
+        print_json({**told, "edited": edited, "sources": [s.name for s in sources]})
         return
-    click.echo(f"{counted(added, 'source')} added to {place(loaded.store)}", nl=False)
-    known = len(sources) - added
-    click.echo(f", {known:,} watched already." if known else ".")
-    if added:
+    click.echo(f"{counted(done.added, 'source')} added to {place(loaded.store)}", nl=False)
+    click.echo(f", {done.known:,} watched already." if done.known else ".")
+    if done.edited:
+        click.echo("Changed:" if update else "Not changed; --update would change:", err=True)
+        tell_edits(done.edited, err=True)
+    if done.added:
         tell_first_visits(visits)
         click.echo("Next: observant serve")
         if pace:
             click.echo(pace, err=True)
+
+
+@click.command("edit", short_help="Change the settings of sources.")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@click.option("--tag", metavar="TAG", help="All sources with this tag.")
+@click.option("--add-tag", "add_tags", multiple=True, metavar="TAG", help="Tag them.")
+@click.option("--remove-tag", "remove_tags", multiple=True, metavar="TAG", help="Untag them.")
+@click.option(
+    "--pause/--resume", "paused", default=None, help="Stop visiting them for a while, or go on."
+)
+@_setting_options
+@click.option(
+    "--unset",
+    multiple=True,
+    metavar="SETTING",
+    help="Take a setting away: css, ignore, headers, min-period, …; may be given again.",
+)
+@click.option("--dry-run", is_flag=True, help="Read everything, write nothing, report.")
+@store_options
+def edit(
+    sources: tuple[str, ...],
+    tag: str | None,
+    add_tags: tuple[str, ...],
+    remove_tags: tuple[str, ...],
+    paused: bool | None,
+    title: str,
+    unset: tuple[str, ...],
+    dry_run: bool,
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Change the settings of sources, and say what is another now.
+
+    SOURCE is its name, or a part of the name that only it has. What is given takes the place of
+    what was there; everything else stays. `observant preview` tries it first.
+
+    \b
+    Examples:
+      observant edit example.org/price --css '#price' --when 'below 50'
+      observant edit --tag news --max-period 1d --add-tag daily
+      observant edit example.org/price --unset css
+      observant edit --tag news --pause
+    """
+    from observant.cli.console import print_json
+    from observant.service.collection import SourceChanges
+    from observant.units import counted
+
+    given: dict[str, Any] = {"patch": _settings(options) | _taken_away(unset)}
+    if "importance" in given["patch"]:
+        given["importance"] = given["patch"]["importance"] or 1.0
+    if title:
+        given["title"] = title
+    if paused is not None:
+        given["state"] = "paused" if paused else "active"
+    changes = SourceChanges(add_tags=add_tags, remove_tags=remove_tags, **given)
+    with collected(store, config) as collection:
+        if changes == SourceChanges(patch={}):
+            raise click.UsageError("say what to change, such as --css or --max-period")
+        rows = chosen(collection.store, sources, tag)
+        edited = collection.sources.edit(rows, changes, dry_run=dry_run, trusted=True)
+    if as_json:
+        print_json({"sources": len(rows), "edited": [to_builtins(one) for one in edited]})
+        return
+    done = "would be changed" if dry_run else "changed"
+    left = len(rows) - len(edited)
+    same = f", {left:,} as {'it was' if left == 1 else 'they were'}" if left else ""
+    click.echo(f"{counted(len(edited), 'source')} {done}{same}.")
+    tell_edits(edited)
+
+
+@click.command("preview", short_help="What would a page give under other settings?")
+@click.argument("source")
+@click.option(
+    "--kind", metavar="NAME", default="http", show_default=True, help="What a new address is."
+)
+@_selection_options
+@allow_option
+@store_options
+def preview(
+    source: str,
+    kind: str,
+    allow: tuple[str, ...],
+    store: str | None,
+    config: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Fetch a page now and show what these settings take of it; nothing is kept.
+
+    SOURCE is a source that is watched, or an address. Of what is watched the other settings hold,
+    and versions that are kept are tried too: which of them would have been a change?
+
+    \b
+    Examples:
+      observant preview https://example.org/price --css '#price'
+      observant preview example.org/news --ignore 'Updated .*'
+    """
+    from observant.cli.console import print_json
+    from observant.errors import UnknownSourceError
+    from observant.service.collection.entries import PreviewRequest, SourceChanges
+
+    unused = {"min_period": None, "max_period": None, "grace": None, "active": (), "terms": None}
+    unused |= {"timezone": None, "query_log": None, "columns": None, "confirm": None}
+    patch = _settings(options | unused | {"no_robots": False, "importance": None})
+    place = ":memory:" if new_file(store, config) else store
+    with collected(place, config, create=True, allow=allow or None) as collection:
+        try:
+            row = collection.store.sources.find(source)
+            asked = PreviewRequest(source=row.id, changes=SourceChanges(patch=patch))
+        except UnknownSourceError:
+            asked = PreviewRequest(url=source, kind=kind, changes=SourceChanges(patch=patch))
+        seen = collection.sources.preview(asked, trusted=True)
+    if as_json:
+        print_json(to_builtins(seen))
+        return
+    click.echo(f"{seen.title or seen.source}", err=True)
+    for change in seen.changes:
+        click.echo(f"  {change}", err=True)
+    for condition, met in seen.conditions.items():
+        click.echo(f"  {condition}: {'yes, now' if met else 'not now'}", err=True)
+    for version in seen.versions:
+        verdict = "a change" if version.changed else "no change"
+        at = ago(version.at.timestamp(), time.time())
+        click.echo(f"  {at:>14}  {verdict}: {version.reason}", err=True)
+    if seen.note:
+        click.echo(f"  {seen.note}", err=True)
+    if seen.problem:
+        raise InputError(f"nothing would be taken: {seen.problem}", source=seen.source)
+    click.echo(seen.text)
+
+
+def tell_edits(edited: Sequence[EditedSource], *, err: bool = False) -> None:
+    """Say what is another now of each source; of alike ones once."""
+    from observant.cli.console import wide_enough
+
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for one in edited:
+        groups.setdefault(tuple(map(str, one.changes)), []).append(one.source)
+    for changes, names in list(groups.items())[:_FAILED]:
+        more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+        click.echo(f"  {wide_enough(names[0], 60)}{more}", err=err)
+        for change in changes:
+            click.echo(f"    {change}", err=err)
+    if len(groups) > _FAILED:
+        click.echo(f"  … and {len(groups) - _FAILED:,} more", err=err)
 
 
 def look_at_new(store: Store, config: Config) -> list[Visit]:
@@ -259,7 +423,6 @@ def budget_in_words(store: Store, config: Config) -> str:
 def _listed(file: str, kind: str, tags: tuple[str, ...], common: dict[str, Any]) -> list[Source]:
     """Sources of a list: an address a line, then tags; # begins a comment."""
     from observant.cli.console import text_of
-    from observant.errors import InputError
     from observant.observer.program import describe
 
     sources = []
@@ -282,15 +445,38 @@ async def _pages(config: Config, sitemap: str) -> list[str]:
         return await pages_of_sitemap(transport, sitemap)
 
 
+def _taken_away(names: tuple[str, ...]) -> dict[str, Any]:
+    """A patch without these settings.
+
+    >>> _taken_away(("css", "max-period"))
+    {'compare': {'css': None}, 'max_period': None}
+    """
+    from observant.observer.config import SourceSettings
+    from observant.observer.content import Rules
+
+    alike = {"when": "conditions", "header": "headers", "no_robots": "robots"}
+    patch: dict[str, Any] = {}
+    for name in names:
+        key = name.lstrip("-").replace("-", "_")
+        key = alike.get(key, key)
+        if key in Rules.__struct_fields__ and key != "query":
+            patch.setdefault("compare", {})[key] = None
+        elif key in SourceSettings.__struct_fields__:
+            patch[key] = None
+        else:
+            raise InputError(f"there is no setting {name!r} to take away")
+    return patch
+
+
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
     """What was given, in the form of the configuration file."""
-    from observant.errors import InputError
-
     rules = ("css", "xpath", "jmespath", "jsonpath", "regex", "drop", "ignore", "change", "terms")
     more = ("conditions", "threshold", "columns", "confirm")
     compare = {key: options[key] for key in (*rules, *more) if options[key]}
     plain = ("render", "min_period", "max_period", "grace", "active", "timezone")
     settings = {key: options[key] for key in plain if options[key]}
+    if options["importance"] is not None:
+        settings["importance"] = options["importance"]
     if options["query_log"]:
         from observant.cli.console import text_of
         from observant.observer.content.record import query_weights
@@ -308,12 +494,8 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
         settings["compare"] = compare
     if options["no_robots"]:
         settings["robots"] = False
-    headers = {}
-    for header in options["headers"]:
-        key, colon, value = header.partition(":")
-        if not colon or not key.strip():
-            raise InputError(f"a header is NAME:VALUE, not {header!r}")
-        headers[key.strip()] = value.strip()
-    if headers:
-        settings["headers"] = headers
+    if options["headers"]:
+        from observant.observer.transport.headers import header_lines
+
+        settings["headers"] = header_lines(options["headers"])
     return settings

@@ -1,4 +1,4 @@
-"""Commands about the sources of a store: list, show, diff, pause, resume, remove."""
+"""Commands about the sources of a store: list, show, diff, remove."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.options import limit_option
-from observant.cli.store_options import ago, collected, due, opened, source_json, store_options
+from observant.cli.store_options import (
+    ago,
+    chosen,
+    collected,
+    due,
+    opened,
+    source_json,
+    store_options,
+)
 from observant.cli.values import Choice, Integer
 from observant.names import DIFFS, SORTS, STATES
 from observant.times import iso
 
 if TYPE_CHECKING:
-    from observant.store import Store, StoredSource
+    from observant.store import StoredSource
 
-__all__ = ["diff", "list_", "pause", "remove", "resume", "show"]
+__all__ = ["diff", "list_", "remove", "show"]
 
 _tag_option = click.option("--tag", metavar="TAG", help="Only sources with this tag.")
-_all_option = click.option("--tag", metavar="TAG", help="All sources with this tag.")
 
 
 @click.command("list", short_help="Which sources are watched?")
@@ -241,65 +248,9 @@ def diff(
     click.echo(difference.text)
 
 
-def _change_state(
-    sources: tuple[str, ...],
-    tag: str | None,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
-    state: str,
-) -> None:
-    from observant.cli.console import print_json
-    from observant.service.collection import BulkChange
-    from observant.units import counted
-
-    action: Any = "pause" if state == "paused" else "resume"
-    with collected(store, config) as collection:
-        chosen = _chosen(collection.store, sources, tag)
-        collection.sources.bulk(BulkChange(action=action, ids=tuple(chosen)))
-    names = list(chosen.values())
-    if as_json:
-        print_json({"state": state, "sources": names})
-    else:
-        click.echo(f"{counted(len(names), 'source')} {state}.")
-
-
-@click.command("pause", short_help="Stop visiting sources for a while.")
-@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
-@_all_option
-@store_options
-def pause(
-    sources: tuple[str, ...], tag: str | None, store: str | None, config: str | None, as_json: bool
-) -> None:
-    """Stop visiting sources for a while. What is known of them stays.
-
-    \b
-    Examples:
-      observant pause example.org/news
-      observant pause --tag news
-    """
-    _change_state(sources, tag, store, config, as_json, "paused")
-
-
-@click.command("resume", short_help="Go on visiting sources.")
-@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
-@_all_option
-@store_options
-def resume(
-    sources: tuple[str, ...], tag: str | None, store: str | None, config: str | None, as_json: bool
-) -> None:
-    """Go on visiting sources that were paused.
-
-    \b
-    Examples:
-      observant resume --tag news
-    """
-    _change_state(sources, tag, store, config, as_json, "active")
-
-
 @click.command("remove", short_help="Stop watching sources.")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
-@_all_option
+@click.option("--tag", metavar="TAG", help="All sources with this tag.")
 @click.option("--forget", is_flag=True, help="Delete their visits and versions as well.")
 @store_options
 def remove(
@@ -322,29 +273,14 @@ def remove(
     from observant.units import counted
 
     with collected(store, config) as collection:
-        chosen = _chosen(collection.store, sources, tag)
-        collection.sources.bulk(BulkChange(action="remove", ids=tuple(chosen)), forget=forget)
-    names = list(chosen.values())
+        rows = chosen(collection.store, sources, tag)
+        gone = BulkChange(action="remove", ids=tuple(row.id for row in rows))
+        collection.sources.bulk(gone, forget=forget)
+    names = [row.name for row in rows]
     if as_json:
         print_json({"removed": names})
     else:
         click.echo(f"{counted(len(names), 'source')} removed.")
-
-
-def _chosen(store: Store, sources: tuple[str, ...], tag: str | None) -> dict[int, str]:
-    """Numbers and names of the sources that are meant."""
-    from observant.errors import InputError
-
-    rows = [store.sources.find(source) for source in sources]
-    if tag:
-        rows += store.sources.each(tag=tag)
-    if not rows:
-        raise InputError(
-            f"there is no source with the tag {tag!r}"
-            if tag
-            else "say which sources: their names, or --tag"
-        )
-    return {row.id: row.name for row in rows}
 
 
 def _state(row: StoredSource, now: float) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ago",
+    "chosen",
     "collected",
     "due",
     "new_file",
@@ -85,17 +86,33 @@ def tell_disabled(store: Store, config: Config) -> list[dict[str, str]]:
 
 @contextmanager
 def collected(
-    store: str | None, config: str | None, *, create: bool = False
+    store: str | None, config: str | None, *, create: bool = False, **flags: Any
 ) -> Iterator[Collection]:
     """The collection that these options name, for commands that change it as pages and API do."""
     from observant.service.collection import Collection
 
-    with opened(store, config, create=create) as (found, loaded):
+    with opened(store, config, create=create, **flags) as (found, loaded):
         collection = Collection(found, loaded)
         try:
             yield collection
         finally:
             collection.cache.close()
+
+
+def chosen(store: Store, sources: tuple[str, ...], tag: str | None) -> list[StoredSource]:
+    """The sources that are meant: by name or a part of it, or by tag."""
+    from observant.errors import InputError
+
+    rows = [store.sources.find(source) for source in sources]
+    if tag:
+        rows += store.sources.each(tag=tag)
+    if not rows:
+        raise InputError(
+            f"there is no source with the tag {tag!r}"
+            if tag
+            else "say which sources: their names, or --tag"
+        )
+    return list({row.id: row for row in rows}.values())
 
 
 def ago(at: float | None, now: float) -> str:

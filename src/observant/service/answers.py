@@ -19,9 +19,9 @@ from observant.times import utc
 
 __all__ = [
     "AccountItem", "Added", "Answer", "BulkAnswer", "CheckAnswer", "DeliveryItem", "DeliveryPage",
-    "DiffAnswer", "DiffPart", "EventItem", "EventPage", "Health", "Imported", "MemberItem",
-    "NewSubscription", "NewToken", "ObserverItem", "Refused", "RenderingItem", "Retried",
-    "SessionView",
+    "DiffAnswer", "DiffPart", "EditedSource", "EventItem", "EventPage", "FieldChange", "Health",
+    "Imported", "MemberItem", "NewSubscription", "NewToken", "ObserverItem", "PreviewAnswer",
+    "PreviewVersion", "Refused", "RenderingItem", "Retried", "SessionView",
     "SettingsView", "SourceDetail", "SourcePage", "SourceRow", "SubscriptionItem", "TagItem",
     "TokenItem", "VersionItem", "VisitItem", "VisitPage", "finite", "plain",
 ]  # fmt: skip
@@ -72,6 +72,21 @@ def _dated(kind: type[Answer]) -> frozenset[str]:
     """Fields that are instants."""
     fields = msgspec.structs.fields(kind)
     return frozenset(field.name for field in fields if "datetime" in str(field.type))
+
+
+def _value(value: Any) -> str:
+    """A setting in a sentence.
+
+    >>> _value(None), _value(["a", "b"]), _value("#price"), _value(True)
+    ('none', 'a, b', '#price', 'yes')
+    """
+    if value is None or value in ("", [], ()):
+        return "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # -- sources, their visits and versions -----------------------------------------------------------
@@ -229,12 +244,32 @@ class Refused(Answer, frozen=True, kw_only=True):
     reason: str
 
 
+class FieldChange(Answer, frozen=True, kw_only=True):
+    """A setting of a source before and after; None where there is none."""
+
+    field: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.field}: {_value(self.before)} → {_value(self.after)}"
+
+
+class EditedSource(Answer, frozen=True, kw_only=True):
+    """What an edit changes of a source."""
+
+    source: str
+    changes: list[FieldChange]
+
+
 class Added(Answer, frozen=True, kw_only=True):
     """What became of a source to be added."""
 
     source: SourceRow
     new: bool
-    """False if it was there already; then it keeps all it has."""
+    """False if it was there already."""
+    changes: list[FieldChange] = []
+    """How a source that was there differs from what was entered; changed only on request."""
 
 
 class Imported(Answer, frozen=True, kw_only=True):
@@ -244,12 +279,46 @@ class Imported(Answer, frozen=True, kw_only=True):
     changed: int
     known: int
     refused: list[Refused]
+    edited: list[EditedSource] = []
+    """Sources that were there and differ from what was entered; changed only on request."""
 
 
 class BulkAnswer(Answer, frozen=True, kw_only=True):
     """How many sources an action was done to."""
 
     sources: int
+    edited: list[EditedSource] = []
+    """What was edited, or would be: the first thousand."""
+
+
+class PreviewVersion(Answer, frozen=True, kw_only=True):
+    """A kept version under the settings that are tried."""
+
+    at: dt.datetime
+    changed: bool
+    """Whether it would have been a change from the version before."""
+    reason: str
+
+
+class PreviewAnswer(Answer, frozen=True, kw_only=True):
+    """What a page would give under other settings."""
+
+    source: str
+    title: str
+    """As the page says it."""
+    text: str
+    """What would be taken of the page as it is now."""
+    before: str | None
+    """What is taken of it as the source is set up; None if it is not watched."""
+    problem: str
+    """Why nothing would be taken."""
+    conditions: dict[str, bool]
+    """Which conditions the page meets now."""
+    changes: list[FieldChange]
+    versions: list[PreviewVersion]
+    """Newest first."""
+    note: str
+    """Why kept versions cannot tell more."""
 
 
 class Signalled(Answer, frozen=True, kw_only=True):

@@ -134,22 +134,31 @@ class Client:
             if after is None:
                 return
 
-    add_source = _op("POST /sources", a.Added, body="url",
+    add_source = _op("POST /sources", a.Added, body="url", query="update",
         doc="Watch a source: kind, name, title, tags, importance, state, settings.")
 
     def import_sources(
-        self, sources: Iterable[str | Mapping[str, Any]], *, idempotency_key: str | None = None
+        self,
+        sources: Iterable[str | Mapping[str, Any]],
+        *,
+        update: bool = False,
+        idempotency_key: str | None = None,
     ) -> a.Imported:
         """Watch many sources, given by address or as `add_source` takes them."""
         entries = [{"url": one} if isinstance(one, str) else dict(one) for one in sources]
-        return self.call("POST", "/sources/import", a.Imported, body=entries, key=idempotency_key)
+        asked = {"update": update or None}
+        return self.call(
+            "POST", "/sources/import", a.Imported, query=asked, body=entries, key=idempotency_key
+        )
 
     change_sources = _op("POST /sources/bulk", a.BulkAnswer, body="action",
-        doc="Pause, resume, tag, untag, weigh (importance) or remove many: by ids, filters, all.")
+        doc="Pause, resume, tag, untag, weigh, edit or remove many: by ids, filters, all.")
+    preview_source = _op("POST /sources/preview", a.PreviewAnswer, body="",
+        doc="What a page would give: source or url, and a patch of its settings.")
     source = _op("GET /sources/{source}", a.SourceDetail,
         doc="Everything about one source but its visits.")
     update_source = _op("PATCH /sources/{source}", a.SourceRow, body="",
-        doc="Change url, title, tags, importance, state or settings.")
+        doc="Change url, title, tags, importance, state, settings, or a patch of them.")
     remove_source = _op("DELETE /sources/{source}", _NOTHING, query="forget",
         doc="Stop watching a source; `forget` deletes its visits as well.")
     pause_source = _op("POST /sources/{source}/pause", a.SourceRow,

@@ -74,6 +74,17 @@ class Sources:
 
         return self._engine.write(work)
 
+    def known(self, names: Iterable[str]) -> list[str]:
+        """Those of the names that are sources already, in their order."""
+        wanted = list(dict.fromkeys(names))
+
+        def work(session: Session) -> set[str]:
+            rows = (session.all("sources_by_name", names=list(some)) for some in chunks(wanted))
+            return {name for some in rows for name, _, state in some if state != "removed"}
+
+        there = self._engine.read(work)
+        return [name for name in wanted if name in there]
+
     def update(self, name: str, *, now: float | None = None, **changes: Any) -> StoredSource:
         """Change fields of `Source` (not the name): ``update(name, state="paused")``.
 

@@ -46,8 +46,8 @@ class HttpSource(Compared):
 
     form: Form = "page"
 
-    async def fetch(self, previous: Previous | None) -> Fetched:
-        return await self._get(self._validators(previous))
+    async def fetch(self, previous: Previous | None, browser: Browser | None = None) -> Fetched:
+        return await self._get(self._validators(previous), browser)
 
     @cached_property
     def _version(self) -> str:

@@ -18,6 +18,7 @@ __all__ = [
     "checked_headers",
     "checked_value",
     "head_of",
+    "header_lines",
     "last_modified_of",
     "media_type",
     "retry_after",
@@ -35,6 +36,21 @@ HARMLESS = frozenset(["accept", "accept-language", "cache-control", "pragma", "d
 """All other headers of a source may be secrets: they are not shown to another origin."""
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A name of a header, or a method."""
+
+
+def header_lines(lines: Iterable[str]) -> dict[str, str]:
+    """Headers as people write them.
+
+    >>> header_lines(["Accept-Language: de", "X-Key:a:b"])
+    {'Accept-Language': 'de', 'X-Key': 'a:b'}
+    """
+    headers = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not name.strip():
+            raise InputError(f"a header is NAME:VALUE, not {line!r}")
+        headers[name.strip()] = value.strip()
+    return headers
 
 
 def checked_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -27,7 +27,8 @@ _OPERATIONS = {
     """,
     "write": """
         add_source import_sources change_sources update_source remove_source pause_source
-        resume_source check_source signal subscribe update_subscription unsubscribe retry_deliveries
+        resume_source check_source preview_source signal
+        subscribe update_subscription unsubscribe retry_deliveries
         change_settings import_document
     """,
     "admin": """

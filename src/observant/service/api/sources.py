@@ -16,6 +16,7 @@ from observant.service.answers import (
     CheckAnswer,
     DiffAnswer,
     Imported,
+    PreviewAnswer,
     SignalItem,
     Signalled,
     SourceDetail,
@@ -40,7 +41,12 @@ from observant.service.collection import (
     SourceChanges,
     SourceQuery,
 )
-from observant.service.collection.entries import MOST_SIGNALS, MOST_SOURCES, NewSignal
+from observant.service.collection.entries import (
+    MOST_SIGNALS,
+    MOST_SOURCES,
+    NewSignal,
+    PreviewRequest,
+)
 from observant.service.forms import GivenCollection
 
 Sort = Literal[
@@ -103,9 +109,14 @@ def list_sources(
 
 
 @post("/sources", **spec("add_source", topic="sources"))
-def add_source(collection: GivenCollection, data: JSONBody[NewSource]) -> Response[Added]:
-    """Watch a source: 201 if it is new, 200 if it was there already and keeps all it has."""
-    added = collection.sources.add(data)
+def add_source(
+    collection: GivenCollection, data: JSONBody[NewSource], update: FromQuery[bool] = False
+) -> Response[Added]:
+    """Watch a source: 201 if it is new, 200 if it was there already.
+
+    Then `changes` are what was entered differently, and they are made if it is to `update`.
+    """
+    added = collection.sources.add(data, update=update)
     return Response(added, status_code=201 if added.new else 200)
 
 
@@ -118,19 +129,29 @@ def import_sources(
     request: Request[Any, Any, Any],
     collection: GivenCollection,
     data: Annotated[list[NewSource], Body(max_items=MOST_SOURCES)],
+    update: FromQuery[bool] = False,
     idempotency_key: IdempotencyKey = None,
 ) -> Imported:
-    """Watch many sources. Bad ones are refused one by one; known ones keep all they have."""
-    who = identity_of(request)
-    return once(
-        collection, who, idempotency_key, data, lambda: collection.sources.add_many(data), Imported
-    )
+    """Watch many sources. Bad ones are refused one by one; known ones keep all they have, unless
+    they are to `update`.
+    """
+
+    def work() -> Imported:
+        return collection.sources.add_many(data, update=update)
+
+    return once(collection, identity_of(request), idempotency_key, data, work, Imported)
 
 
 @post("/sources/bulk", **spec("change_sources", topic="sources", status_code=200))
 def change_sources(collection: GivenCollection, data: JSONBody[BulkChange]) -> BulkAnswer:
-    """Pause, resume, tag, untag, weigh or remove many sources at once."""
+    """Pause, resume, tag, untag, weigh, edit or remove many sources at once."""
     return collection.sources.bulk(data)
+
+
+@post("/sources/preview", **spec("preview_source", topic="sources", status_code=200))
+def preview_source(collection: GivenCollection, data: JSONBody[PreviewRequest]) -> PreviewAnswer:
+    """What a page would give under other settings: now, and at the versions that are kept."""
+    return collection.sources.preview(data)
 
 
 @get("/sources/{source_id:int}", **spec("source", topic="sources"))

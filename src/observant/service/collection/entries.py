@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from observant.errors import InputError
+from observant.observer.content.rules import SELECTORS
 from observant.observer.program import describe
 from observant.observer.sources.base import origin_of
 from observant.store.types import STATES
@@ -29,11 +30,13 @@ __all__ = [
     "WEB_KINDS",
     "BulkChange",
     "NewSource",
+    "PreviewRequest",
     "SourceChanges",
     "checked",
     "checked_changes",
     "masked_settings",
     "masked_url",
+    "patched",
     "unmasked_settings",
     "unmasked_url",
     "web_address",
@@ -131,6 +134,33 @@ class SourceChanges(Entered, frozen=True, kw_only=True):
     state: Literal["active", "paused"] | UnsetType = UNSET
     settings: dict[str, Any] | UnsetType = UNSET
     """Replaces all of its own settings."""
+    patch: dict[str, Any] | UnsetType = UNSET
+    """Merged into its own settings (RFC 7396): what is null is taken away."""
+    add_tags: Annotated[tuple[Tag, ...], Meta(max_length=100)] = ()
+    remove_tags: Annotated[tuple[Tag, ...], Meta(max_length=100)] = ()
+
+    @classmethod
+    def of(cls, source: Source) -> SourceChanges:
+        """What a description says of a source that is there already: more tags, other settings."""
+        importance = source.importance if source.importance != 1.0 else UNSET
+        return cls(
+            title=source.title or UNSET,
+            importance=source.config.get("importance", importance),
+            patch=source.config or UNSET,
+            add_tags=source.tags,
+        )
+
+
+class PreviewRequest(Entered, frozen=True, kw_only=True):
+    """Settings to be tried on a source that is watched, or on an address."""
+
+    source: int | None = None
+    """The number of a source ..."""
+    url: Annotated[str, Meta(max_length=8192)] = ""
+    """... or an address."""
+    kind: Annotated[str, Meta(max_length=100)] = "http"
+    changes: SourceChanges = SourceChanges()
+    """What is tried."""
 
 
 class NewSignal(Entered, frozen=True, kw_only=True):
@@ -146,7 +176,7 @@ class NewSignal(Entered, frozen=True, kw_only=True):
 class BulkChange(Entered, frozen=True, kw_only=True):
     """One change to many sources: those of these ids, or all that the filters let through."""
 
-    action: Literal["pause", "resume", "tag", "untag", "importance", "remove"]
+    action: Literal["pause", "resume", "tag", "untag", "importance", "edit", "remove"]
     ids: Annotated[tuple[int, ...], Meta(max_length=10_000)] = ()
     search: str | None = None
     tag: str | None = None
@@ -157,6 +187,26 @@ class BulkChange(Entered, frozen=True, kw_only=True):
     """Must be said to change every source there is."""
     value: Tag | Importance | None = None
     """The tag, or the importance."""
+    changes: SourceChanges = SourceChanges()
+    """What to edit."""
+    dry_run: bool = False
+    """Only say what would be edited."""
+
+    def as_changes(self) -> SourceChanges:
+        """What is to be changed of each source."""
+        if self.action in {"tag", "untag"}:
+            if not isinstance(self.value, str):
+                raise InputError(f"to {self.action} sources, give the tag as value")
+            tags = (self.value,)
+            added = self.action == "tag"
+            return SourceChanges(add_tags=tags) if added else SourceChanges(remove_tags=tags)
+        if self.action == "importance":
+            if not isinstance(self.value, int | float):
+                raise InputError("to set the importance, give a number as value")
+            return SourceChanges(importance=float(self.value))
+        if self.action == "edit":
+            return self.changes
+        return SourceChanges(state="paused" if self.action == "pause" else "active")
 
 
 def web_address(url: str) -> str:
@@ -226,9 +276,19 @@ def checked_changes(
         for name, value in ((n, getattr(changes, n)) for n in changes.__struct_fields__)
         if value is not UNSET
     }
-    settings = before.config
+    settings, patch = before.config, found.pop("patch", {})
     if "settings" in found:
-        settings = found["config"] = unmasked_settings(found.pop("settings"), before.config)
+        settings = found.pop("settings")
+    if "importance" in found and "importance" in settings:
+        patch = {"importance": found["importance"]} | patch
+    if patch:
+        settings = patched(settings, patch)
+    if settings is not before.config:
+        settings = found["config"] = unmasked_settings(settings, before.config)
+    added, removed = found.pop("add_tags"), {*found.pop("remove_tags")}
+    if added or removed:
+        both = (*found.get("tags", before.tags), *added)
+        found["tags"] = tuple(dict.fromkeys(tag for tag in both if tag not in removed))
     if "url" in found:
         address = unmasked_url(found["url"], before.url)
         entry = NewSource(url=address, kind=before.kind, settings=settings)
@@ -249,10 +309,31 @@ def checked_changes(
                     source=before.name,
                 )
     tags = found.get("tags", before.tags)
-    _check_settings(settings, tags, config, before.name, trusted=trusted)
+    if "config" in found or "url" in found or ({*tags} ^ {*before.tags}) & config.tags.keys():
+        _check_settings(settings, tags, config, before.name, trusted=trusted)
     if "state" in found and found["state"] not in STATES:
         raise InputError(f"no state {found['state']!r}")
     return found
+
+
+def patched(settings: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """Settings after a merge patch (RFC 7396); a new selector takes the place of another.
+
+    >>> patched({"compare": {"css": "p", "confirm": 1}}, {"compare": {"xpath": "//b"}})
+    {'compare': {'confirm': 1, 'xpath': '//b'}}
+    >>> patched({"headers": {"A": "b"}, "render": "never"}, {"headers": None})
+    {'render': 'never'}
+    """
+    if any(patch.get(name) for name in SELECTORS[:4]):
+        settings = {k: v for k, v in settings.items() if k not in SELECTORS[:4]}
+    merged = dict(settings)
+    for key, value in patch.items():
+        before = merged.pop(key, None)
+        inner = before if isinstance(before, dict) else {}
+        after = patched(inner, value) or None if isinstance(value, dict) else value
+        if after is not None:
+            merged[key] = after
+    return merged
 
 
 def _check_settings(

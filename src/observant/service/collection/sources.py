@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import numpy as np
 
-from observant.errors import BusyError, InputError, MissingError, ObservantError
+from observant.errors import InputError, MissingError, ObservantError
 from observant.formats.accesses import Accesses
 from observant.names import DIFFS
 from observant.observer.browser.need import BrowserNeed
@@ -30,8 +29,10 @@ from observant.service.answers import (
     CheckAnswer,
     DiffAnswer,
     DiffPart,
+    EditedSource,
     Imported,
     MemberItem,
+    PreviewAnswer,
     Refused,
     RenderingItem,
     SourceDetail,
@@ -43,13 +44,14 @@ from observant.service.answers import (
     VisitPage,
 )
 from observant.service.collection.context import some
+from observant.service.collection.edits import asked_for, edit, preview
 from observant.service.collection.entries import (
     MOST_SOURCES,
     BulkChange,
     NewSource,
+    PreviewRequest,
     SourceChanges,
     checked,
-    checked_changes,
     masked_settings,
     masked_url,
 )
@@ -80,8 +82,7 @@ _PICTURES: dict[Hashable, tuple[float, PagePicture]] = {}
 """The last pictures of pages: one is asked for again at each click on it."""
 _MOST_PICTURES = 8
 _PICTURE_SECONDS = 300.0
-_CHECKS = threading.BoundedSemaphore(4)
-"""Visits that people have asked for, at once."""
+_MOST_EDITED = 1000
 
 
 def searchable(text: str | None, what: str) -> str | None:
@@ -209,14 +210,38 @@ class CollectionSources:
 
     # -- changing -----------------------------------------------------------------------------
 
-    def add(self, entry: NewSource, *, trusted: bool = False) -> Added:
-        """Watch a source; one that is there already keeps all it has."""
+    def add(self, entry: NewSource, *, update: bool = False, trusted: bool = False) -> Added:
+        """Watch a source; one that is there already keeps all it has, unless it is to `update`."""
         source = checked(entry, self._in.config, trusted=trusted)
-        new = self._in.store.sources.add([source], now=self._in.now()) > 0
-        self._in.changed()
-        return Added(source=self.row(source.name), new=new)
+        found = self.add_described([source], update=update, trusted=trusted)
+        changes = found.edited[0].changes if found.edited else []
+        return Added(source=self.row(source.name), new=found.added > 0, changes=changes)
 
-    def add_many(self, entries: Sequence[NewSource], *, trusted: bool = False) -> Imported:
+    def add_described(
+        self, sources: Sequence[Source], *, update: bool = False, trusted: bool = False
+    ) -> Imported:
+        """Watch sources that were checked. Those that are there are said to differ from what was
+        entered, and changed if they are to `update`.
+        """
+        store = self._in.store.sources
+        entered = {source.name: source for source in sources}
+        known = {name: SourceChanges.of(entered[name]) for name in store.known(entered)}
+        rows = [store.get(name) for name, said in known.items() if said != SourceChanges()]
+        added = store.add(sources, now=self._in.now())
+        edited = edit(self._in, rows, known, dry_run=not update, trusted=trusted)
+        if added:
+            self._in.changed()
+        return Imported(
+            added=added,
+            changed=len(edited) if update else 0,
+            known=len(known),
+            refused=[],
+            edited=edited[:_MOST_EDITED],
+        )
+
+    def add_many(
+        self, entries: Sequence[NewSource], *, update: bool = False, trusted: bool = False
+    ) -> Imported:
         """Watch many sources; bad ones are refused one by one, with the reason."""
         if len(entries) > MOST_SOURCES:
             raise InputError(f"at most {MOST_SOURCES:,} sources at a time")
@@ -227,20 +252,27 @@ class CollectionSources:
                 good.append(checked(entry, config, trusted=trusted))
             except InputError as error:
                 refused.append(Refused(row=row, what=entry.url[:200], reason=error.message))
-        added = self._in.store.sources.add(good, now=self._in.now())
-        self._in.changed()
-        return Imported(added=added, changed=0, known=len(good) - added, refused=refused)
+        found = self.add_described(good, update=update, trusted=trusted)
+        return msgspec.structs.replace(found, refused=refused)
 
     def update(
         self, source: int | str, changes: SourceChanges, *, trusted: bool = False
     ) -> SourceRow:
         """Change what somebody entered of a source."""
         before = self._in.find(source)
-        fields = checked_changes(before, changes, self._in.config, trusted=trusted)
-        if fields:
-            self._in.store.sources.update(before.name, now=self._in.now(), **fields)
-            self._in.changed()
+        edit(self._in, [before], changes, trusted=trusted)
         return self.row(before.name)
+
+    def edit(
+        self,
+        sources: Iterable[StoredSource],
+        changes: SourceChanges,
+        *,
+        dry_run: bool = False,
+        trusted: bool = False,
+    ) -> list[EditedSource]:
+        """Change sources alike; returns what is another now, or would be."""
+        return edit(self._in, sources, changes, dry_run=dry_run, trusted=trusted)
 
     def remove(self, source: int | str, *, forget: bool = False) -> int:
         """Stop watching a source; `forget` deletes its visits and versions as well.
@@ -265,23 +297,13 @@ class CollectionSources:
 
     def bulk(self, change: BulkChange, *, forget: bool = False) -> BulkAnswer:
         """Do one thing to many sources; removed ones lose their visits too if `forget`."""
-        if change.action in {"tag", "untag"} and not isinstance(change.value, str):
-            raise InputError(f"to {change.action} sources, give the tag as value")
-        if change.action == "importance" and not isinstance(change.value, int | float):
-            raise InputError("to set the importance, give a number as value")
-        # All are known before any is changed.
-        config, chosen = self._in.config, {}
-        for source in self._chosen(change):
-            chosen[source.name] = source
-            if change.action in {"tag", "untag"} and change.value in config.tags:
-                after = _fields(change, source.tags)["tags"]
-                config.settings_of(after, source.config, source.name)
-        if change.action == "remove":
-            for source in chosen.values():
-                self._remove(source, forget)
-        else:
-            fields = {name: _fields(change, source.tags) for name, source in chosen.items()}
-            self._in.store.sources.update_many(fields, now=self._in.now())
+        changes = change.as_changes()
+        chosen = {source.name: source for source in self._chosen(change)}
+        if change.action != "remove":
+            edited = edit(self._in, chosen.values(), changes, dry_run=change.dry_run)
+            return BulkAnswer(sources=len(chosen), edited=edited[:_MOST_EDITED])
+        for source in chosen.values():
+            self._remove(source, forget)
         if chosen:
             self._in.changed()
         return BulkAnswer(sources=len(chosen))
@@ -313,14 +335,11 @@ class CollectionSources:
         found = self._in.find(source)
         if found.state != "active":
             raise InputError("this source is paused: resume it first", source=found.name)
-        if not _CHECKS.acquire(blocking=False):
-            raise BusyError("many visits are asked for at once: try again soon")
         try:
-            self._look(found.name)
+            with asked_for():
+                self._look(found.name)
         except TimeoutError:
             raise ObservantError("the visit takes long: look again later") from None
-        finally:
-            _CHECKS.release()
         (last,) = self._in.store.visits.list(found.name, limit=1, details=True)
         return CheckAnswer(visit=_visit(last))
 
@@ -336,18 +355,18 @@ class CollectionSources:
         kept = _PICTURES.get(key)
         if kept is not None and time.monotonic() - kept[0] < _PICTURE_SECONDS:
             return kept[1]
-        if not _CHECKS.acquire(blocking=False):
-            raise BusyError("many visits are asked for at once: try again soon")
-        try:
+        with asked_for():
             taken = asyncio.run(_picture(self._in.config, found))
-        finally:
-            _CHECKS.release()
         while len(_PICTURES) >= _MOST_PICTURES:
             _PICTURES.pop(next(iter(_PICTURES)), None)
         _PICTURES[key] = time.monotonic(), taken
         return taken
 
-    def preview(self, source: int | str, css: str) -> str:
+    def preview(self, asked: PreviewRequest, *, trusted: bool = False) -> PreviewAnswer:
+        """What a page gives under other settings: now, and at the versions that are kept."""
+        return preview(self._in, asked, trusted=trusted)
+
+    def chosen_text(self, source: int | str, css: str) -> str:
         """The text that a selector finds on the picture of a source."""
         page = Fetched(
             url="x:", status=200, body=self.picture(source).html, content_type="text/html"
@@ -425,16 +444,6 @@ class CollectionSources:
 
 _MOVED = 0.05
 """By which share an importance must have moved to be written down."""
-
-
-def _fields(change: BulkChange, tags: tuple[str, ...]) -> dict[str, Any]:
-    if change.action == "tag":
-        return {"tags": tuple(dict.fromkeys((*tags, str(change.value))))}
-    if change.action == "untag":
-        return {"tags": tuple(tag for tag in tags if tag != change.value)}
-    if change.action == "importance":
-        return {"importance": float(change.value or 0.0)}
-    return {"state": "paused" if change.action == "pause" else "active"}
 
 
 def _period(source: StoredSource) -> float | None:

@@ -12,13 +12,15 @@ from litestar import Response, get, post
 from litestar.params import PathParameter
 
 from observant.errors import InputError, ObservantError
+from observant.names import CHANGES, RENDER_MODES
 from observant.observer.browser.chooser import nearest
 from observant.observer.content.rules import SELECTORS
 from observant.observer.failures import failure, remedy
+from observant.observer.transport.headers import header_lines
 from observant.service import studies
-from observant.service.answers import DiffAnswer, DiffPart, SourceDetail
+from observant.service.answers import DiffAnswer, DiffPart, PreviewAnswer, SourceDetail
 from observant.service.collection import Collection
-from observant.service.collection.entries import SourceChanges
+from observant.service.collection.entries import PreviewRequest, SourceChanges
 from observant.service.forms import Form, GivenCollection, GivenForm, number_in, tags_in, whole_in
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
@@ -31,7 +33,6 @@ _VISITS = 25
 _PARTS = 20
 _PREVIEW = 5000
 """Characters of text that are shown of what was chosen."""
-_OWN = ("min_period", "max_period", "grace")
 
 
 @get("/sources/{number:int}", **reading("source"))
@@ -49,8 +50,65 @@ def update(
     try:
         collection.sources.update(number, _changes(form))
     except CANNOT as error:
-        return _page(request, collection, number, problem=str(error))
+        return _edit(request, collection, number, form, problem=str(error))
     return back_to(request, f"/sources/{number}", "saved")
+
+
+@get("/sources/{number:int}/edit", **reading("preview_source"))
+def edit(request: Asked, collection: GivenCollection, number: Number) -> Response[str]:
+    """Every setting of a source."""
+    return _edit(request, collection, number)
+
+
+@post("/sources/{number:int}/edit", **changing("preview_source"))
+def preview(
+    request: Asked, collection: GivenCollection, form: GivenForm, number: Number
+) -> Response[str]:
+    """What the settings of the form would give, beside the form; nothing is saved."""
+    collection.find(number)
+    seen, problem = None, ""
+    try:
+        seen = collection.sources.preview(PreviewRequest(source=number, changes=_changes(form)))
+        problem = f"Nothing would be taken: {seen.problem}" if seen.problem else ""
+    except (*CANNOT, ObservantError) as error:
+        problem = str(error)
+    return _edit(request, collection, number, form, seen=seen, problem=problem)
+
+
+def _edit(
+    request: Asked,
+    collection: Collection,
+    number: int,
+    form: Form | None = None,
+    *,
+    seen: PreviewAnswer | None = None,
+    problem: str = "",
+) -> Response[str]:
+    detail = collection.sources.get(number)
+    row = detail.source
+    own = _own(detail) | {
+        "title": row.title,
+        "tags": ", ".join(row.tags),
+        "importance": f"{row.importance:g}",
+        "url": row.url,
+    }
+    if form is not None:
+        own = {name: form["settings" if name == "rest" else name] for name in own}
+    usual = detail.in_force | detail.in_force.get("compare", {})
+    return page(
+        request,
+        "edit.html",
+        status=422 if problem else 200,
+        detail=detail,
+        row=row,
+        own=own,
+        usual={field.name: usual.get(field.name) for field in _ALL},
+        groups=FIELDS,
+        languages=SELECTORS[:4],
+        preview=seen,
+        problem=problem,
+        text=seen.text[:_PREVIEW] if seen else "",
+    )
 
 
 @post("/sources/{number:int}/visit", **changing("check_source"))
@@ -96,7 +154,7 @@ def choose(request: Asked, collection: GivenCollection, number: Number) -> Respo
     try:
         seen = collection.sources.picture(number)
         if chosen or before:
-            text = collection.sources.preview(number, ", ".join(chosen) or before)
+            text = collection.sources.chosen_text(number, ", ".join(chosen) or before)
     except ObservantError as error:
         problem = str(error)
         if seen is not None and before and not chosen:
@@ -191,7 +249,6 @@ def _page(
         parts=_shortened(difference),
         by=by,
         verdict=_verdict(collection, number),
-        own=_own(detail),
         problem=problem,
     )
 
@@ -235,11 +292,63 @@ def _part(part: DiffPart) -> ShownPart:
     return ShownPart(part.kind, part.old, part.new, part.path)
 
 
+class SettingField(NamedTuple):
+    """A setting in the form."""
+
+    name: str
+    label: str
+    hint: str = ""
+    lines: bool = False
+    """Several, one on each line."""
+    choices: tuple[str, ...] = ()
+
+
+FIELDS = {
+    "What is watched": (
+        SettingField("regex", "Regular expression", "keeps what it matches, after the selector"),
+        SettingField("drop", "Leave out, by CSS selector", "one on each line", lines=True),
+        SettingField(
+            "ignore", "Ignore text, by regular expression", "one on each line", lines=True
+        ),
+        SettingField("render", "Browser", choices=RENDER_MODES),
+    ),
+    "What counts, and what is told": (
+        SettingField("change", "What counts as a change", choices=CHANGES),
+        SettingField("threshold", "Least magnitude", "from 0 to 1"),
+        SettingField("confirm", "Further visits that must see it"),
+        SettingField("conditions", "Tell when", "such as: below 50; one on each line", lines=True),
+    ),
+    "When it is visited": (
+        SettingField("min_period", "Shortest period"),
+        SettingField("max_period", "Longest period"),
+        SettingField("grace", "Grace β"),
+        SettingField(
+            "active", "Hours", "such as: mon-fri 08:00-18:00; one on each line", lines=True
+        ),
+        SettingField("timezone", "Time zone of these hours"),
+    ),
+}
+"""The settings that have a field of their own; the others are JSON."""
+_COMPARED = frozenset({"regex", "drop", "ignore", "change", "threshold", "confirm", "conditions"})
+_NUMBERS = {"threshold": float, "confirm": int}
+_ALL = tuple(field for group in FIELDS.values() for field in group)
+
+
 def _own(detail: SourceDetail) -> dict[str, str]:
     """Its own settings as the form shows them."""
-    rest = {key: value for key, value in detail.settings.items() if key not in _OWN}
-    texts = {key: str(detail.settings.get(key, "")) for key in _OWN}
-    return {**texts, "rest": json.dumps(rest, indent=2, ensure_ascii=False) if rest else ""}
+    rest = dict(detail.settings)
+    compare = dict(rest.pop("compare", {}))
+    texts = {}
+    for field in _ALL:
+        value = (compare if field.name in _COMPARED else rest).pop(field.name, "")
+        texts[field.name] = "\n".join(map(str, value)) if field.lines else str(value)
+    language = next((name for name in SELECTORS[:4] if compare.get(name)), "css")
+    texts |= {"language": language, "selector": str(compare.pop(language, "") or "")}
+    headers = rest.pop("headers", {})
+    texts["headers"] = "\n".join(f"{name}: {value}" for name, value in headers.items())
+    texts["robots"] = "" if rest.pop("robots", True) else "no"
+    rest |= {"compare": compare} if compare else {}
+    return texts | {"rest": json.dumps(rest, indent=2, ensure_ascii=False) if rest else ""}
 
 
 def _changes(form: Form) -> SourceChanges:
@@ -249,13 +358,27 @@ def _changes(form: Form) -> SourceChanges:
         raise InputError(f"the other settings are not JSON: {error}") from None
     if not isinstance(settings, dict):
         raise InputError("the other settings are one JSON object, such as {}")
-    settings |= {key: form[key] for key in _OWN if form[key]}
-    return msgspec.convert(
-        {
-            "title": form["title"],
-            "tags": tags_in(form["tags"]),
-            "importance": number_in(form, "importance", 1.0),
-            "settings": settings,
-        },
-        SourceChanges,
-    )
+    compare = settings.get("compare") or {}
+    if not isinstance(compare, dict):
+        raise InputError("compare is a JSON object")
+    for field in _ALL:
+        lines = [line.strip() for line in form[field.name].splitlines() if line.strip()]
+        if lines:
+            value: Any = lines if field.lines else lines[0]
+            if field.name in _NUMBERS:
+                value = _NUMBERS[field.name](number_in(form, field.name, 0.0))
+            (compare if field.name in _COMPARED else settings)[field.name] = value
+    if form["selector"]:
+        compare[form.get("language", "css")] = form["selector"]
+    settings |= {"compare": compare} if compare else {}
+    if form["robots"]:
+        settings["robots"] = False
+    if form["headers"]:
+        settings["headers"] = header_lines(form["headers"].splitlines())
+    given = {
+        "title": form["title"],
+        "tags": tags_in(form["tags"]),
+        "importance": number_in(form, "importance", 1.0),
+        "settings": settings,
+    }
+    return msgspec.convert(given | ({"url": form["url"]} if form["url"] else {}), SourceChanges)

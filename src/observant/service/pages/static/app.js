@@ -184,6 +184,20 @@
     if (text && !window.confirm(text)) event.preventDefault();
   });
 
+  // -- a preview that follows what is typed ------------------------------------------------------
+
+  const tried = document.querySelector("form[data-preview]");
+  if (tried) {
+    let waits = 0, asked = 0;
+    const look = async () => {
+      const mine = asked += 1;
+      const answer = await fetch(tried.dataset.preview, { method: "POST", body: new FormData(tried) });
+      const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("preview");
+      if (found && mine === asked) document.getElementById("preview").replaceChildren(...found.childNodes);
+    };
+    tried.addEventListener("input", () => { clearTimeout(waits); waits = setTimeout(look, 600); });
+  }
+
   // -- answers that were not ready --------------------------------------------------------------
 
   // Exact times in the zone of whoever looks; the page itself has UTC.
