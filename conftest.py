@@ -66,7 +66,10 @@ _LONG = ("test_spark.py", "test_browser.py", "test_journeys.py")
 _LIVE = frozenset(
     {
         *_LONG,
-        *(f"test_{name}.py" for name in ("cli_observer", "distribution", "documentation")),
+        *(
+            f"test_{name}.py"
+            for name in ("cli_observer", "distribution", "documentation", "notebooks")
+        ),
         *(f"test_{name}.py" for name in ("observer", "observer_proofs", "outages", "pictures")),
         *(f"test_{name}.py" for name in ("rendering", "scale", "scrapy_addon", "service_client")),
         *(f"test_{name}.py" for name in ("store_crash", "transport_hostile", "vulnerabilities")),

@@ -96,7 +96,7 @@ class PolicyResult:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PolicyComparison(Table):
     """The results of all policies, in the order asked for."""
 
@@ -137,6 +137,10 @@ class PolicyComparison(Table):
         import pyarrow as pa
 
         return pa.Table.from_pylist(self.rows())
+
+    def __repr__(self) -> str:
+        policies = ", ".join(result.policy for result in self.results)
+        return f"<PolicyComparison: {policies}, {self.budget:g} visits a day>"
 
     def __str__(self) -> str:
         width = max([6, *(len(result.policy) for result in self.results)])
