@@ -156,7 +156,7 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
         "visits": f"{row.visits:,}, {row.changes:,} changes, {row.failures:,} failed",
         "last visit": ago(row.visited_at, now),
         "last change": ago(row.changed_at, now),
-        "next visit": "paused" if row.state == "paused" else due(row.due_at, now),
+        "next visit": _next_visit(row, now),
         "versions kept": f"{len(versions):,}",
     }
     for label, text in lines.items():
@@ -283,6 +283,13 @@ def remove(
         click.echo(f"{counted(len(names), 'source')} removed.")
 
 
+def _next_visit(row: StoredSource, now: float) -> str:
+    if row.state == "paused":
+        return "paused"
+    is_planned = row.good_at is None or (row.due_at or 0.0) > row.good_at
+    return due(row.due_at, now) if is_planned else "not planned"
+
+
 def _state(row: StoredSource, now: float) -> str:
     from observant.observer.failures import state_in_words
 
@@ -308,7 +315,7 @@ def _print_table(rows: list[StoredSource]) -> None:
                 f"{row.visits:,}",
                 f"{row.changes:,}",
                 ago(row.changed_at, now),
-                "paused" if row.state == "paused" else due(row.due_at, now),
+                _next_visit(row, now),
                 _state(row, now),
             )
         )

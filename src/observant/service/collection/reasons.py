@@ -48,6 +48,11 @@ def why(collection: Context, source: StoredSource) -> str:
         )
     if source.good_at is None or source.due_at is None:
         return "It was never seen, so it is visited as soon as the budget and its host allow."
+    if source.due_at <= source.good_at:  # by a command that does not plan
+        return (
+            "When it is visited next is planned as soon as an observer runs: observant serve, or "
+            "observant run."
+        )
     return _by_price(collection, source, settings, now)
 
 
