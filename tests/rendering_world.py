@@ -3,10 +3,19 @@
 import asyncio
 import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pytest
+
 from observant.observer.browser import Browser, BrowserSettings
+from observant.observer.config import SourceSettings
+from observant.observer.content import Comparer, Rules
+from observant.observer.sources import Surroundings, make_source
 from observant.observer.transport import Guard, Politeness, Transport
+from observant.store.visit import Previous
+
+from .observer_world import Site
 
 PRIVATE = "127.0.0.9"
 """Where the private server is: the guard of the tests allows 127.0.0.1 and nothing else."""
@@ -146,3 +155,54 @@ class RenderingWorld:
         self.run(self.browser.close())
         self.run(self.transport.close())
         self._runner.close()
+
+
+@pytest.fixture(scope="session")
+def pages():
+    """A site on loopback, of which every name under .example is."""
+    made = Site()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def rendering(pages):
+    """One browser for all tests that do no harm to it."""
+    made = RenderingWorld(pages)
+    yield made
+    made.close()
+
+
+def visits_of(world, url, number, before=None, *, secrets=None, seal=None, **settings):
+    """Visit a source again and again, as an observer does."""
+    rules = settings.pop("rules", None) or Rules()
+    around = Surroundings(
+        world.transport,
+        time=time.time,
+        browser=lambda: world.browser,
+        secrets=secrets,
+        seal=seal,
+    )
+    made = make_source("http", url, url, SourceSettings(**settings), Comparer(rules), around)
+    seen = []
+    for _ in range(number):
+        visit = world.run(made.visit(before))
+        before = previous_after(before, visit)
+        seen.append(visit)
+    return seen, before
+
+
+def previous_after(before, visit):
+    """What the store would give the next visit."""
+    found, old = visit.comparison, before or Previous()
+    moved = found.digest_text is not None
+    return Previous(
+        digest_raw=found.digest_raw or old.digest_raw,
+        digest_text=found.digest_text or old.digest_text,
+        text=old.text if found.text is None else found.text,
+        record=found.record or old.record,
+        memory=found.memory,
+        validators=visit.validators,
+        selection_version=found.selection_version if moved else old.selection_version,
+        visited_at=visit.started_at,
+    )

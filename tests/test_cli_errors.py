@@ -173,6 +173,7 @@ def test_every_option_is_explained(words):
 
 # Options of one name that mean different things to different commands, and why that is right.
 MEANINGS = {
+    "--step": "between points of a curve; on a page before it is read",
     "--source": "one source for a distribution; several for a trend or a subscription",
     "--format": "of a table; of another tool's file",
     "--group": "of visits; of updates, where folders are groups too",

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import threading
-import time
 
 import pytest
 
@@ -14,18 +13,23 @@ from observant.observer import Config, Observer
 from observant.observer.browser.chooser import nearest, take
 from observant.observer.browser.need import BrowserNeed
 from observant.observer.browser.settings import BrowserSettings, missing, unsandboxed
-from observant.observer.config import SourceSettings, load_config
-from observant.observer.content import Comparer, Rules
+from observant.observer.config import load_config
+from observant.observer.content import Rules
 from observant.observer.content.selection import select
-from observant.observer.sources import Surroundings, make_source
 from observant.observer.transport import Guard, Limits
 from observant.store import Source, open_store
-from observant.store.visit import Previous
 
 from .browser_world import chromium
-from .observer_world import Site, transport_to
+from .observer_world import transport_to
 from .patience import until
-from .rendering_world import PRIVATE, WAYS_OUT, PrivateServer, RenderingWorld, attack_page
+from .rendering_world import (
+    PRIVATE,
+    WAYS_OUT,
+    PrivateServer,
+    RenderingWorld,
+    attack_page,
+    visits_of,
+)
 from .service_world import World
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no Chromium on this machine")
@@ -37,18 +41,14 @@ def shell(text, more=""):
     return f"<html><body><div id=app></div>{more}<script>{words}</script></body></html>"
 
 
-@pytest.fixture(scope="module")
-def site():
-    made = Site()
-    yield made
-    made.close()
+@pytest.fixture
+def site(pages):
+    return pages
 
 
-@pytest.fixture(scope="module")
-def world(site):
-    made = RenderingWorld(site)
-    yield made
-    made.close()
+@pytest.fixture
+def world(rendering):
+    return rendering
 
 
 # -- what is read ---------------------------------------------------------------------------------
@@ -200,35 +200,6 @@ def plain(k, more=""):
     clock = "document.getElementById('t').textContent = new Date().toISOString()"
     script = f"<span id=t></span><script>{clock}</script>" if k % 2 else ""
     return f"<html><body><main>{words} {more}</main>{script}</body></html>"
-
-
-def visits_of(world, url, number, before=None, **settings):
-    """Visit a source again and again, as an observer does; every second version is another."""
-    rules = settings.pop("rules", None) or Rules()
-    around = Surroundings(world.transport, time=time.time, browser=lambda: world.browser)
-    made = make_source("http", url, url, SourceSettings(**settings), Comparer(rules), around)
-    seen = []
-    for _ in range(number):
-        visit = world.run(made.visit(before))
-        before = previous_after(before, visit)
-        seen.append(visit)
-    return seen, before
-
-
-def previous_after(before, visit):
-    """What the store would give the next visit."""
-    found, old = visit.comparison, before or Previous()
-    moved = found.digest_text is not None
-    return Previous(
-        digest_raw=found.digest_raw or old.digest_raw,
-        digest_text=found.digest_text or old.digest_text,
-        text=old.text if found.text is None else found.text,
-        record=found.record or old.record,
-        memory=found.memory,
-        validators=visit.validators,
-        selection_version=found.selection_version if moved else old.selection_version,
-        visited_at=visit.started_at,
-    )
 
 
 def test_auto_renders_what_needs_it_and_nothing_else(site, world):

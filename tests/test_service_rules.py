@@ -191,6 +191,13 @@ DEEDS = [
         done=lambda world, n: "compare" in world.store.sources.numbered(n).config,
     ),
     Deed(
+        "update_source",
+        lambda n: ("PATCH", f"/api/v1/sources/{n}", {"settings": {"steps": ["dismiss"]}}),
+        lambda n: (f"/sources/{n}/steps", {"steps": "dismiss"}),
+        target=sources,
+        done=lambda world, n: "steps" in world.store.sources.numbered(n).config,
+    ),
+    Deed(
         "pause_source",
         lambda n: ("POST", f"/api/v1/sources/{n}/pause", None),
         lambda n: (f"/sources/{n}/state", {"state": "paused"}),

@@ -34,6 +34,7 @@ EXTRAS = {
     "lxml": "watch",
     "markupsafe": "watch",
     "playwright": "browser",
+    "cryptography": "browser",
     "prometheus_client": "watch",
     "protego": "watch",
     "psycopg": "postgres",

@@ -89,6 +89,13 @@ _setting_options = together(
     click.option("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]"),
     _selection_options,
     click.option(
+        "--step",
+        "steps",
+        multiple=True,
+        metavar="STEP",
+        help="Do this on the page first, such as 'dismiss' or 'click #more'; may be given again.",
+    ),
+    click.option(
         "--terms",
         type=Choice(("words", "stems", "phrases")),
         help="What the magnitude of a change counts.  [default: words]",
@@ -473,7 +480,7 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
     rules = ("css", "xpath", "jmespath", "jsonpath", "regex", "drop", "ignore", "change", "terms")
     more = ("conditions", "threshold", "columns", "confirm")
     compare = {key: options[key] for key in (*rules, *more) if options[key]}
-    plain = ("render", "min_period", "max_period", "grace", "active", "timezone")
+    plain = ("render", "steps", "min_period", "max_period", "grace", "active", "timezone")
     settings = {key: options[key] for key in plain if options[key]}
     if options["importance"] is not None:
         settings["importance"] = options["importance"]
@@ -488,8 +495,8 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
     for key in ("drop", "ignore", "conditions"):
         if key in compare:
             compare[key] = list(compare[key])
-    if "active" in settings:
-        settings["active"] = list(settings["active"])
+    for key in {"active", "steps"} & {*settings}:
+        settings[key] = list(settings[key])
     if compare:
         settings["compare"] = compare
     if options["no_robots"]:

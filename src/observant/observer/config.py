@@ -21,6 +21,7 @@ from observant.errors import InputError
 from observant.names import OBJECTIVES, RENDER_MODES, SAMPLINGS
 from observant.observer import bounds
 from observant.observer.browser.settings import BrowserSettings
+from observant.observer.browser.steps import Secret, check_steps
 from observant.observer.hours import ActiveHours
 from observant.store.validation import checked_importance
 from observant.times import DAY
@@ -96,6 +97,11 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     render: str = "auto"
     """auto, never or always: whether the page is looked at with a browser. auto tries both ways
     and keeps to the cheaper one while it shows the same text."""
+    steps: tuple[str, ...] = ()
+    """What is done on the page before it is read, such as "dismiss", "click #more" or "scroll 3";
+    it is looked at with a browser then."""
+    sign_in: tuple[str, ...] = ()
+    """Steps that sign in, taken when the field of the first of them is there."""
     confirm_after: str | float = "1min"
     """How soon the second visit comes that `compare.confirm` asks for."""
     compare: dict[str, Any] = {}
@@ -109,6 +115,8 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         checked_importance(self.importance)
         if self.render not in RENDER_MODES:
             raise InputError(f"render must be {', '.join(RENDER_MODES)}, not {self.render!r}")
+        check_steps("steps", self.steps)
+        check_steps("sign_in", self.sign_in)
         bounds.duration("confirm_after", self.confirm_after)
         shortest = bounds.duration("min_period", self.min_period)
         if shortest > bounds.duration("max_period", self.max_period, above=True):
@@ -123,6 +131,11 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         for origin in self.origins:
             if not _origin(origin):
                 raise InputError(f"origins: {origin!r} is none; write https://example.org")
+
+    @property
+    def needs_browser(self) -> bool:
+        """Whether it is looked at with a browser whatever visits show."""
+        return self.render == "always" or bool(self.steps or self.sign_in)
 
     @property
     def shortest(self) -> float:
@@ -264,6 +277,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     notify: Notify = Notify()
     browser: BrowserSettings = BrowserSettings()
     """The browser for pages that need one."""
+    secrets: dict[str, Secret] = {}
+    """What steps fill in and nobody is to see, by name."""
     defaults: dict[str, Any] = {}
     tags: dict[str, dict[str, Any]] = {}
     sources: tuple[SourceEntry, ...] = ()

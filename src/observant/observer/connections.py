@@ -11,6 +11,7 @@ import msgspec
 
 from observant.errors import InputError
 from observant.observer.browser.engine import Browser
+from observant.observer.browser.seal import Seal, key_file
 from observant.observer.browser.settings import available
 from observant.observer.content import Comparer, Rules
 from observant.observer.sources import Surroundings, make_source
@@ -53,6 +54,7 @@ class Connections:
         self.transport, self._owns_transport = transport, transport is None
         self.browser: Browser | None = None
         """Open if a page has needed it."""
+        self._seal = Seal(key_file(config.store, config.browser.key))
         self._functions, self._permission, self._audits = functions, permission, audits
 
     def source(self, watched: Watched) -> SourceKind:
@@ -79,6 +81,8 @@ class Connections:
             trusted=not reason,
             reason=reason,
             browser=self._get_browser if available(self._config.browser) else None,
+            secrets=self._config.secrets,
+            seal=self._seal,
         )
 
     def _get_browser(self) -> Browser:

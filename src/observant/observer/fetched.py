@@ -38,6 +38,8 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     wire_bytes: int = 0
     cpu: float | None = None
     """Seconds of processor time that a browser took; None without one."""
+    shot: bytes | None = None
+    """A picture of the page that a browser took."""
     redirects: tuple[str, ...] = ()
     error: Error | None = None
     message: str = ""
@@ -77,6 +79,7 @@ def visit_of(source: str, fetched: Fetched, comparison: Comparison, **more: Any)
         magnitude=comparison.magnitude,
         bytes=fetched.wire_bytes,
         cpu=fetched.cpu,
+        shot=fetched.shot,
         error=comparison.error or fetched.error,
         comparison=comparison,
         **more,

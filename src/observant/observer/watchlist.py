@@ -191,7 +191,7 @@ class Watchlist:
             return 1.0
         if watched.cost is not None:
             return watched.cost
-        return self.costs.first(browser=watched.settings.render == "always")
+        return self.costs.first(browser=watched.settings.needs_browser)
 
     def mean_cost(self) -> float:
         """What a visit to a source takes of the budget, on average; 1 where there is none."""

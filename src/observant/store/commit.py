@@ -137,10 +137,12 @@ class Prepared:
         snapshot: Any = self.entry.snapshot
         if snapshot is KEEP:
             snapshot = visit.comparison and visit.comparison.text
-        if snapshot is None:
-            return
         if isinstance(snapshot, bytes | str):
             snapshot = {"text": snapshot}
+        if visit.shot is not None and visit.outcome not in {"same", "unconfirmed"}:
+            snapshot = {**(snapshot or {}), "screenshot": visit.shot}
+        if snapshot is None:
+            return
         self.contents = {
             checked_name(kind, "kind", 50): packed(content) for kind, content in snapshot.items()
         }

@@ -202,6 +202,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     last_modified: float | None = None
     digest: bytes | None = None
     """Of the normalised text (`Comparison.digest_text`)."""
+    shot: bytes | None = None
+    """A picture of the page, which is kept with a new version and with a failed visit."""
     magnitude: float | None = None
     bytes: int | None = None
     """What the visit cost on the wire."""

@@ -80,15 +80,21 @@ class Browser:
         return await self.look(request, self._document)
 
     async def look(
-        self, request: Request, look: Callable[[RenderedPage, Request], Awaitable[bytes]]
+        self,
+        request: Request,
+        look: Callable[[RenderedPage, Request], Awaitable[bytes]],
+        state: Any = None,
     ) -> Reply:
-        """The same with another way of looking at the page that has been opened."""
+        """The same with another way of looking at the page that has been opened.
+
+        `state` are cookies and storage to begin with, as Playwright gives them.
+        """
         async with self._room:
             message = ""
             for _ in range(_LIVES):
                 running = await self._ready()
                 try:
-                    return await self._visit(running, request, look)
+                    return await self._visit(running, request, look, state)
                 except BrowserDied as death:
                     message = str(death)
                     await self._replace(running, message)
@@ -133,6 +139,7 @@ class Browser:
         running: _Running,
         request: Request,
         look: Callable[[RenderedPage, Request], Awaitable[bytes]],
+        state: Any,
     ) -> Reply:
         from playwright.async_api import Error as BrowserError
 
@@ -148,7 +155,7 @@ class Browser:
         async with FilteringProxy(
             self._transport.connect, most_bytes=bounds.bytes, listen=bounds.listen
         ) as proxy:
-            context = await running.context(proxy.address, verify=request.verify)
+            context = await running.context(proxy.address, verify=request.verify, state=state)
             own = [line for line in request.headers if not _NOT_OURS.match(line)]
             try:
                 async with asyncio.timeout(seconds):
@@ -183,6 +190,7 @@ class Browser:
             places=_onward(page, request.url),
             cpu=await asyncio.to_thread(running.meter.stop, key),
             latency=page.latency() if page else 0.0,
+            shot=page.shot if page else None,
         )
 
     async def _document(self, page: RenderedPage, request: Request) -> bytes:
@@ -239,7 +247,7 @@ class _Running:
     def alive(self) -> bool:
         return not self.reason and self._browser.is_connected()
 
-    async def context(self, proxy: str, *, verify: bool) -> Any:
+    async def context(self, proxy: str, *, verify: bool, state: Any = None) -> Any:
         """A context of its own, whose only way out is this proxy."""
         from playwright.async_api import Error as BrowserError
 
@@ -253,6 +261,7 @@ class _Running:
                     accept_downloads=False,
                     ignore_https_errors=not verify,
                     reduced_motion="reduce",
+                    storage_state=state,
                 )
                 await context.grant_permissions([])  # all others are denied
                 await context.add_init_script(_NO_WEBRTC)

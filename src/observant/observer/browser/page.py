@@ -47,6 +47,10 @@ class RenderedPage:
         self.requests = 0
         self.crashed = False
         self.response: Response | None = None
+        self.shot: bytes | None = None
+        """A picture of the page, for who looks at the visit."""
+        self.masked: list[str] = []
+        """What no picture may show."""
         page.context.on("request", self._requested)
         page.context.on("page", self._popup)
         page.on("crash", self._crash)
@@ -77,13 +81,23 @@ class RenderedPage:
         except BrowserTimeout:
             raise Unreachable("timeout", f"not read within {seconds:g} seconds") from None
         except BrowserError as error:
-            if not self.page.context.browser or not self.page.context.browser.is_connected():
+            if not self.is_open:
                 raise
             if "ERR_HTTP_RESPONSE_CODE_FAILURE" not in error.message:  # an error without a page
                 raise _unanswered(error) from None
+        await self.rest(settle)
+
+    async def rest(self, seconds: float) -> None:
+        """Wait until the page loads nothing any more, or long enough."""
         with contextlib.suppress(BrowserTimeout):
-            await self.page.wait_for_load_state("networkidle", timeout=1000 * settle)
+            await self.page.wait_for_load_state("networkidle", timeout=1000 * seconds)
         self.check()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the browser still has it."""
+        browser = self.page.context.browser
+        return browser is not None and browser.is_connected()
 
     def check(self) -> None:
         """Refuse a page that has gone beyond its bounds, or whose process has ended."""
@@ -121,7 +135,12 @@ class RenderedPage:
         """The page from its top, as a JPEG."""
         clip: Any = {"x": 0, "y": 0, "width": width, "height": height}
         return await self.page.screenshot(
-            type="jpeg", quality=75, full_page=True, clip=clip, animations="disabled"
+            type="jpeg",
+            quality=75,
+            full_page=True,
+            clip=clip,
+            animations="disabled",
+            mask=[self.page.locator(css) for css in self.masked],
         )
 
     def latency(self) -> float:

@@ -12,9 +12,11 @@ from observant.observer.tasks import read
 from observant.store.visit import Previous, Visit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from observant.observer.browser import Browser
+    from observant.observer.browser.seal import Seal
+    from observant.observer.browser.steps import Secret
     from observant.observer.config import SourceSettings
     from observant.observer.content import Comparer
     from observant.observer.honesty import Audits
@@ -56,9 +58,15 @@ class Surroundings:
         trusted: bool = False,
         reason: str = "",
         browser: Callable[[], Browser] | None = None,
+        secrets: Mapping[str, Secret] | None = None,
+        seal: Seal | None = None,
     ) -> None:
         self._transport, self.time, self.audits = transport, time, audits
         self._browser = browser
+        self.secrets = secrets or {}
+        """What steps fill in, by name."""
+        self.seal = seal
+        """For what a browser keeps of somebody who has signed in."""
         self.trusted = trusted
         """Whether the configuration may name commands and callables, since only we can write it."""
         self.reason = reason

@@ -19,6 +19,8 @@ import msgspec
 
 from observant.errors import InputError
 from observant.observer.browser.need import RENDERED, BrowserNeed, has_scripts
+from observant.observer.browser.steps import SteppingBrowser
+from observant.observer.content.document import short_digest
 from observant.observer.content.second_look import LOOKS, SecondLook, judge_looks
 from observant.observer.fetched import visit_of
 from observant.observer.honesty import Dates
@@ -29,14 +31,16 @@ from observant.observer.transport.limits import Limits
 from observant.store.visit import Previous
 
 if TYPE_CHECKING:
-    from observant.observer.browser import Browser
     from observant.observer.fetched import Fetched
+    from observant.observer.transport.transfer import RequestEngine
     from observant.store.visit import Comparison, Validators, Visit
 
 __all__ = ["HttpSource"]
 
 log = logging.getLogger("observant.observer")
 
+_SIGNED_IN = "signed_in"
+"""Where the comparer's memory holds what a browser keeps of who has signed in, encrypted."""
 _RENDERED_FORMS = frozenset({"page", "product"})
 """What a browser can show more of than there is; feeds and sitemaps have no scripts."""
 
@@ -46,7 +50,9 @@ class HttpSource(Compared):
 
     form: Form = "page"
 
-    async def fetch(self, previous: Previous | None, browser: Browser | None = None) -> Fetched:
+    async def fetch(
+        self, previous: Previous | None, browser: RequestEngine | None = None
+    ) -> Fetched:
         return await self._get(self._validators(previous), browser)
 
     @cached_property
@@ -57,6 +63,8 @@ class HttpSource(Compared):
     async def visit(self, previous: Previous | None) -> Visit:
         """Look without a browser, with one, or both ways to see whether that makes a difference."""
         need = BrowserNeed.of(previous)
+        if self.settings.steps or self.settings.sign_in:
+            return await self._visit_with_steps(previous, need)
         way = need.way(self.settings.render, possible=self._can_render)
         if way == "browser":
             rendered = await self._get(None, self.around.browser)
@@ -64,6 +72,24 @@ class HttpSource(Compared):
         if way == "both":
             return await self._visit_both_ways(previous, need, await self._get(None))
         return await self._visit_plainly(previous, need)
+
+    async def _visit_with_steps(self, previous: Previous | None, need: BrowserNeed) -> Visit:
+        """Take steps before the page is read; go on with the state of who has signed in before."""
+        seal, kept = self.around.seal, previous.memory.get(_SIGNED_IN) if previous else None
+        before = seal.open(kept) if seal and kept else None
+        own = self.settings
+        stepping = SteppingBrowser(
+            *(self.around.browser, own.steps, own.sign_in),
+            secrets=self.around.secrets,
+            state=before,
+        )
+        rendered = await self._get(None, stepping)
+        visit = await self._visit_rendered(previous, need.looked(rendered), rendered)
+        if seal and stepping.state is not before and visit.comparison is not None:
+            memory = visit.comparison.memory | {_SIGNED_IN: seal.close(stepping.state)}
+            found = msgspec.structs.replace(visit.comparison, memory=memory)
+            visit = msgspec.structs.replace(visit, comparison=found)
+        return visit
 
     async def _visit_both_ways(
         self, previous: Previous | None, need: BrowserNeed, plain: Fetched
@@ -88,10 +114,14 @@ class HttpSource(Compared):
     async def _visit_rendered(
         self, previous: Previous | None, need: BrowserNeed, rendered: Fetched
     ) -> Visit:
-        self.comparer.selection_version = self._version + RENDERED
+        steps = [*self.settings.sign_in, *self.settings.steps]
+        taken = short_digest("\n".join(steps)) if steps else ""
+        shot, rendered = rendered.shot, msgspec.structs.replace(rendered, shot=None)
+        self.comparer.selection_version = self._version + taken + RENDERED
         found = await self.read(previous, rendered)
         comparison = need.kept(found.comparison)
-        return visit_of(self.name, _seen(rendered, found), comparison, validators=None)
+        seen = msgspec.structs.replace(_seen(rendered, found), shot=shot)
+        return visit_of(self.name, seen, comparison, validators=None)
 
     @property
     def _can_render(self) -> bool:
@@ -184,7 +214,9 @@ class HttpSource(Compared):
         """Read the body and compare it; kinds that make something else of it say its form."""
         return await read(self.comparer, previous, fetched, form=self.form)
 
-    async def _get(self, validators: Validators | None, browser: Browser | None = None) -> Fetched:
+    async def _get(
+        self, validators: Validators | None, browser: RequestEngine | None = None
+    ) -> Fetched:
         return await self.around.transport.fetch(
             self.url,
             headers=tuple(self.settings.headers.items()),

@@ -60,6 +60,8 @@ class Reply(msgspec.Struct, kw_only=True):
     """Seconds of processor time, where that was measured."""
     latency: float | None = None
     """Seconds that the server took, where that is not all of the time."""
+    shot: bytes | None = None
+    """A picture of the page, where a browser took one."""
 
 
 class RequestEngine(Protocol):

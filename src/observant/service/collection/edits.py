@@ -154,7 +154,7 @@ def preview(context: Context, asked: PreviewRequest, *, trusted: bool = False) -
         raise InputError("only pages, feeds and sitemaps can be previewed", source=source.name)
     url = source.url or source.name
     after = config.settings_of(source.tags, own, source.name, url)
-    rendered = after.render == "always"
+    rendered = after.needs_browser
     before = None
     if row is not None:
         before = config.settings_of(row.tags, own_settings(row), row.name, url)
@@ -251,7 +251,7 @@ def _page(
     context: Context, source: Source, settings: SourceSettings, rendered: bool
 ) -> tuple[Fetched, Any]:
     """The page as it is now, or was some minutes ago."""
-    sent = tuple(settings.headers.items())
+    sent = (*settings.headers.items(), settings.steps, settings.sign_in)
     key = (id(context.store), source.url, source.kind, sent, rendered, settings.robots)
     kept = _PAGES.get(key)
     if kept is not None and time.monotonic() - kept[0] < _PAGE_SECONDS:
@@ -269,14 +269,19 @@ async def _fetch(
     config: Config, source: Source, settings: SourceSettings, rendered: bool
 ) -> tuple[Fetched, Any]:
     from observant.observer.browser.engine import Browser
+    from observant.observer.browser.steps import SteppingBrowser
 
     async with make_transport(config) as transport:
         around = Surroundings(transport, time=time.time)
         url = source.url or source.name
         made: Any = make_source(source.kind, source.name, url, settings, Comparer(), around)
         browser = Browser(transport, config.browser) if rendered else None
+        looks: Any = browser
+        if browser is not None and (settings.steps or settings.sign_in):
+            own = settings.steps, settings.sign_in
+            looks = SteppingBrowser(browser, *own, secrets=config.secrets)
         try:
-            found = await made.fetch(None, browser)
+            found = await made.fetch(None, looks)
         finally:
             if browser is not None:
                 await browser.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -15,6 +16,7 @@ from observant.formats.accesses import Accesses
 from observant.names import DIFFS
 from observant.observer.browser.need import BrowserNeed
 from observant.observer.browser.settings import missing
+from observant.observer.browser.steps import check_steps
 from observant.observer.config import SourceSettings
 from observant.observer.connections import make_transport
 from observant.observer.content import Rules
@@ -62,10 +64,13 @@ from observant.times import DAY, utc
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
 
     from observant.observer.browser.chooser import PagePicture
+    from observant.observer.browser.engine import Browser
+    from observant.observer.browser.steps import StepPicture
     from observant.observer.config import Config
+    from observant.observer.transport import Transport
     from observant.service.collection.context import Context
     from observant.store import Source, StoredSource, Version, Visit
     from observant.store.visit import Previous
@@ -362,6 +367,29 @@ class CollectionSources:
         _PICTURES[key] = time.monotonic(), taken
         return taken
 
+    def try_steps(
+        self, source: int | str, steps: Sequence[str], sign_in: Sequence[str] = ()
+    ) -> tuple[list[StepPicture], str]:
+        """Take steps on the page of a source now: pictures of it after each, and why it failed."""
+        found = self._in.find(source)
+        if problem := missing(self._in.config.browser):
+            raise InputError(f"steps need a browser: {problem}")
+        check_steps("steps", steps)
+        check_steps("sign_in", sign_in)
+        with asked_for():
+            return asyncio.run(_try_steps(self._in.config, found, steps, sign_in))
+
+    def shot(self, source: int | str, digest: str) -> bytes:
+        """A picture of a page that is kept with a version or a failed visit."""
+        if not any(version.digest.hex() == digest for version in self.shots(source, 1000)):
+            raise MissingError("this picture is not kept")
+        return self._in.store.snapshots.get(bytes.fromhex(digest))
+
+    def shots(self, source: int | str, limit: int = 50) -> list[Version]:
+        """Which pictures of a page are kept, newest first."""
+        name = self._in.find(source).name
+        return self._in.store.snapshots.versions(name, kind="screenshot", limit=limit)
+
     def preview(self, asked: PreviewRequest, *, trusted: bool = False) -> PreviewAnswer:
         """What a page gives under other settings: now, and at the versions that are kept."""
         return preview(self._in, asked, trusted=trusted)
@@ -476,8 +504,11 @@ def _rendering(collection: Context, source: StoredSource, previous: Previous) ->
     )
 
 
-async def _picture(config: Config, source: StoredSource) -> PagePicture:
-    from observant.observer.browser.chooser import take
+@asynccontextmanager
+async def _browser(
+    config: Config, source: StoredSource
+) -> AsyncIterator[tuple[Transport, Browser, str, SourceSettings]]:
+    """A browser of its own, for one look at the page of a source."""
     from observant.observer.browser.engine import Browser
 
     url = source.url or source.name
@@ -485,6 +516,27 @@ async def _picture(config: Config, source: StoredSource) -> PagePicture:
     async with make_transport(config) as transport:
         browser = Browser(transport, config.browser)
         try:
-            return await take(transport, browser, url, robots=settings.robots)
+            yield transport, browser, url, settings
         finally:
             await browser.close()
+
+
+async def _picture(config: Config, source: StoredSource) -> PagePicture:
+    from observant.observer.browser.chooser import take
+
+    async with _browser(config, source) as (transport, browser, url, settings):
+        return await take(transport, browser, url, robots=settings.robots)
+
+
+async def _try_steps(
+    config: Config, source: StoredSource, steps: Sequence[str], sign_in: Sequence[str]
+) -> tuple[list[StepPicture], str]:
+    from observant.observer.browser.steps import SteppingBrowser
+
+    async with _browser(config, source) as (transport, browser, url, settings):
+        stepping = SteppingBrowser(browser, steps, sign_in, secrets=config.secrets, pictures=True)
+        given = tuple(settings.headers.items())
+        found = await transport.fetch(
+            url, headers=given, robots=settings.robots, verify=settings.verify, through=stepping
+        )
+        return stepping.pictures or [], found.message if found.error else ""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -24,8 +25,10 @@ from observant.service.collection.entries import PreviewRequest, SourceChanges
 from observant.service.forms import Form, GivenCollection, GivenForm, number_in, tags_in, whole_in
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
+from observant.times import utc
 
 Number = Annotated[int, PathParameter(ge=1, le=2**53)]
+Digest = Annotated[str, PathParameter(max_length=64)]
 _AROUND = 200
 """Characters of equal text that are shown around a difference."""
 _VERSIONS = 50
@@ -33,6 +36,7 @@ _VISITS = 25
 _PARTS = 20
 _PREVIEW = 5000
 """Characters of text that are shown of what was chosen."""
+_STEPS = ("steps", "sign_in")
 
 
 @get("/sources/{number:int}", **reading("source"))
@@ -191,6 +195,57 @@ def choose_it(
     return back_to(request, f"/sources/{number}", "saved")
 
 
+@get("/sources/{number:int}/steps", **reading("check_source"))
+def steps(request: Asked, collection: GivenCollection, number: Number) -> Response[str]:
+    """Steps that are taken on a page before it is read, with a trial."""
+    own = collection.find(number).config
+    asked = {name: request.query_params.get(name) for name in _STEPS}
+    given = {name: _lines(text or "") for name, text in asked.items()}
+    if all(text is None for text in asked.values()):
+        given = {name: [*map(str, own.get(name, ()))] for name in _STEPS}
+    taken, problem = list[Any](), ""
+    if "try" in request.query_params:
+        try:
+            taken, problem = collection.sources.try_steps(number, given["steps"], given["sign_in"])
+        except ObservantError as error:
+            problem = str(error)
+    pictures = [(one.step, b64encode(one.image).decode(), one.problem) for one in taken]
+    return page(
+        request,
+        "steps.html",
+        row=collection.sources.row(number),
+        given={name: "\n".join(lines) for name, lines in given.items()},
+        pictures=pictures,
+        tried="try" in request.query_params,
+        problem=problem,
+    )
+
+
+@post("/sources/{number:int}/steps", **changing("update_source"))
+def save_steps(
+    request: Asked, collection: GivenCollection, form: GivenForm, number: Number
+) -> Response[Any]:
+    """Take these steps from now on."""
+    own = collection.sources.get(number).settings
+    rest = {name: value for name, value in own.items() if name not in _STEPS}
+    wanted = {name: lines for name in _STEPS if (lines := _lines(form[name]))}
+    try:
+        collection.sources.update(number, SourceChanges(settings=rest | wanted))
+    except CANNOT as error:
+        return _page(request, collection, number, problem=str(error))
+    return back_to(request, f"/sources/{number}", "saved")
+
+
+@get("/sources/{number:int}/shots/{digest:str}", **reading("source"))
+def shot(collection: GivenCollection, number: Number, digest: Digest) -> Response[bytes]:
+    """A picture of the page, as a version or a failed visit was seen."""
+    return Response(collection.sources.shot(number, digest), media_type="image/jpeg")
+
+
+def _lines(text: str) -> list[str]:
+    return [line for one in text.splitlines() if (line := one.strip())]
+
+
 def _toggled(chosen: list[str], css: str) -> str:
     """The question that takes a part, or drops it if it was taken."""
     after = [one for one in chosen if one != css] if css in chosen else [*chosen, css]
@@ -236,12 +291,16 @@ def _page(
             )
         except InputError as error:
             problem = problem or str(error)
+    shots = collection.sources.shots(number)
+    row = detail.source
+    failed = bool(row.failed_in_row and shots and row.visited_at == utc(shots[0].at))
     return page(
         request,
         "source.html",
         status=422 if problem else 200,
         detail=detail,
-        row=detail.source,
+        row=row,
+        failed_shot=shots[0].digest.hex() if failed else "",
         visits=collection.sources.visits(number, limit=_VISITS, after=before or None),
         before=before,
         versions=versions,
