@@ -65,6 +65,13 @@ _selection_options = together(
         help="Look at the page with a browser.  [default: auto]",
     ),
     click.option(
+        "--step",
+        "steps",
+        multiple=True,
+        metavar="STEP",
+        help="Do this on the page first, such as 'dismiss' or 'click #more'; may be given again.",
+    ),
+    click.option(
         "--header",
         "headers",
         multiple=True,
@@ -88,13 +95,6 @@ _setting_options = together(
     ),
     click.option("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]"),
     _selection_options,
-    click.option(
-        "--step",
-        "steps",
-        multiple=True,
-        metavar="STEP",
-        help="Do this on the page first, such as 'dismiss' or 'click #more'; may be given again.",
-    ),
     click.option(
         "--terms",
         type=Choice(("words", "stems", "phrases")),

@@ -158,7 +158,7 @@ def preview(context: Context, asked: PreviewRequest, *, trusted: bool = False) -
     before = None
     if row is not None:
         before = config.settings_of(row.tags, own_settings(row), row.name, url)
-        if after.render == "auto":
+        if after.render == "auto" and not rendered:
             rendered = BrowserNeed.is_rendered(context.store.sources.previous(row.name, text=False))
     fetched, form = _page(context, source, after, rendered and not missing(config.browser))
     found = _taken(fetched, form, after)
