@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from observant.errors import InputError, ObservantError, UnitError, Unreachable
-from observant.observer.transport.urls import parse
 from observant.times import DAY
 from observant.units import parse_duration
 
@@ -240,6 +239,8 @@ class SteppingBrowser:
                 await button.click(timeout=soon)
 
     async def _fill_secret(self, page: RenderedPage, step: Step) -> None:
+        from observant.observer.transport.urls import parse
+
         secret = self._secrets.get(step.value)
         if secret is None:
             message = f"there is no secret {step.value}: write [secrets.{step.value}] into the file"
