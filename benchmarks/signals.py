@@ -87,6 +87,8 @@ def liar(members=200, reads=30, rate=0.02, budget=0.1, seed=1):
         new = rng.random(2 * members) < -np.expm1(-rate)
         changed[new] = read - rng.random(new.sum())
         said = honest[new[honest] & (rng.random(members) < 0.9)]
+        for host in ("honest", "lying"):
+            scheduler.signals.read("sitemap", host, float(read))
         scheduler.signals.receive(
             said.tolist(), np.full(len(said), float(read)), "sitemap", "honest"
         )

@@ -8,6 +8,7 @@ import pytest
 
 from observant.errors import InputError
 from observant.formats.signals import read_signals
+from observant.observer.schedule import Planned, Schedule
 from observant.planning import policy
 from observant.planning.policy import make_scheduler
 from observant.planning.schedule import Scheduler, heard
@@ -17,6 +18,8 @@ from observant.simulation import replay, simulate, world_of
 from observant.simulation.policies import named
 from observant.simulation.signals import DrawnSignals
 from observant.simulation.traces import Trace
+from observant.store.signals import Signal
+from observant.times import DAY
 
 GOOD = "recall=0.9,precision=0.9,delay=1h"
 
@@ -198,6 +201,76 @@ def test_signals_need_learned_rates_and_times():
         learned.signals.receive(["a"], [np.inf], "sitemap")
     with pytest.raises(InputError, match="not scheduled"):
         learned.signals.receive(["b"], [1.0], "sitemap")
+
+
+# -- listings that have to be read ----------------------------------------------------------------
+
+
+def watch_listing(weighed, seed, honest=True, pages=60, rate=0.03, days=120):
+    """Pages of one host and their sitemap, a visit for all. Share of stale pages, and reads."""
+    rng = np.random.default_rng(seed)
+    plan = Schedule(budget=6.0, start=0.0, seed=seed)
+    names = [f"https://a.example/{i}" for i in range(pages)]
+    plan.add([Planned(name, "a.example") for name in ["map", *names]])
+    hosts = dict.fromkeys(names, "a.example")
+    changes = [np.cumsum(rng.exponential(1 / rate, 40)) for _ in names]
+    seen, read, stale, reads = np.zeros(pages), 0.0, 0.0, 0
+    while (now := plan.next_at() / DAY) < days:
+        for name in plan.due(now * DAY):
+            if name == "map":
+                new = [
+                    n
+                    for n, at in zip(names, changes, strict=True)
+                    if not honest or ((at > read) & (at <= now)).any()
+                ]
+                plan.visited("map", now * DAY, bool(new))
+                told = {"importance": 1.0, "kind": "sitemap", "hosts": hosts}
+                plan.read_listing("map" if weighed else "", now * DAY, **told)
+                said = [Signal(source=n, kind="sitemap", received_at=now * DAY) for n in new]
+                plan.hear(said, hosts)
+                read, reads = now, reads + 1
+                continue
+            i = names.index(name)
+            missed = changes[i][(changes[i] > seen[i]) & (changes[i] <= now)]
+            plan.visited(name, now * DAY, len(missed) > 0)
+            if len(missed) and now > days / 2:
+                stale += now - max(missed[0], days / 2)
+            seen[i] = now
+    return stale / pages / (days / 2), reads
+
+
+def test_a_sitemap_is_read_as_often_as_it_is_worth():
+    """Its reads cost visits as those of pages do, and still less is stale."""
+    seeds = (1, 2, 3)
+    weighed, plain, lying = (
+        np.array([watch_listing(w, seed, honest) for seed in seeds])
+        for w, honest in ((True, True), (False, True), (True, False))
+    )
+    assert (weighed[:, 1] > plain[:, 1]).all()
+    assert weighed[:, 0].mean() < 0.6 * plain[:, 0].mean()
+    assert (lying[:, 1] < 0.2 * weighed[:, 1]).all()
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_what_was_not_read_yet_is_not_held_against_a_list(said):
+    """All changes stand in a list that is read every five days; pages are visited every four."""
+    rng = np.random.default_rng(3)
+    scheduler = make_scheduler(10.0, seed=3)
+    scheduler.add(range(40), last=-4 * rng.random(40))
+    host(scheduler, range(40))
+    changes = [np.cumsum(rng.exponential(12.0, 60)) for _ in range(40)]
+    for day in range(5, 250, 5):
+        if said:
+            scheduler.signals.read("sitemap", "a.example", float(day))
+        new = [i for i, at in enumerate(changes) if ((at > day - 5) & (at <= day)).any()]
+        scheduler.signals.receive(new, [float(day)] * len(new), "sitemap", "a.example")
+        while (now := scheduler.next_time()) < day + 5:
+            for i in scheduler.due(now):
+                last = scheduler.last_visit(i)
+                found = ((changes[i] > last) & (changes[i] <= now)).any()
+                scheduler.visited(i, now, bool(found))
+    (row,) = scheduler.signals.reliability()
+    assert (row.recall > 0.8) == said
 
 
 # -- replays --------------------------------------------------------------------------------------

@@ -165,6 +165,27 @@ class Schedule:
         for host, some in groups.items():
             self._scheduler.signals.listen(some, kind, host)
 
+    def read_listing(
+        self,
+        name: str,
+        at: float,
+        *,
+        importance: float,
+        kind: str,
+        hosts: Mapping[str, str],
+    ) -> None:
+        """A sitemap or feed was read that lists these pages, each of its host.
+
+        From now on they listen to it; and it is read as often as that is worth for them.
+        """
+        members = [one for one in hosts if one in self._scheduler]
+        self.listen(members, kind, hosts)
+        for host in {hosts[one] for one in members}:
+            self._scheduler.signals.read(kind, host, at / DAY)
+        if name in self._scheduler and members:
+            self._scheduler.signals.weigh(name, members, kind)
+            self._scheduler.reweight(name, importance)
+
     def hear(self, signals: Sequence[Signal], hosts: Mapping[str, str]) -> None:
         """Take in signals about these sources, in the order in which they came."""
         groups: dict[tuple[str, str], list[Signal]] = {}

@@ -49,7 +49,13 @@ class Listener:
         if kind not in LISTING or found is None or found.text is None:
             return
         members = [one for one in members_of(kind, found.text) if one in watchlist]
-        watchlist.schedule.listen(members, kind, {m: watchlist[m].row.host for m in members})
+        watchlist.schedule.read_listing(
+            name,
+            visit.ended_at,
+            importance=watched.settings.importance,
+            kind=kind,
+            hosts={m: watchlist[m].row.host for m in members},
+        )
         before = watched.text
         if before is None and visit.outcome == "changed":
             kept = await self._patience.call(self._store.snapshots.at, name)

@@ -16,6 +16,7 @@ from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS
 from observant.planning.schedule.heard import (
     LEVELS,
     changed_by,
+    covered,
     false_rate,
     judge_channel,
     state_of_signals,
@@ -46,13 +47,15 @@ def learn(source, clock, known, i, time, outcome, age):
     if clock.learning == 0 or outcome < 0 or not 0 < gap < math.inf:
         return
     dated = outcome == 1 and 0 <= age < gap
-    recall, false, told = 0.0, 0.0, math.inf
+    recall, false, told, share = 0.0, 0.0, math.inf, 1.0
     if listens(clock, known, i):
         heard = known.heard[i]
-        recall = LEVELS[known.channels[heard.channel - 1].level]
-        false = false_rate(known, i)
+        channel = known.channels[heard.channel - 1]
+        recall, false = LEVELS[channel.level], false_rate(known, i)
         if heard.count > 0:
             told = max(heard.first - source.last, 0.0)
+        else:
+            share = covered(channel, source.last, time)
     if source.node >= 0:
         chance = judge(source, clock, known, i, time, outcome == 1)
         attribute(
@@ -71,7 +74,7 @@ def learn(source, clock, known, i, time, outcome, age):
         )
     if listens(clock, known, i):
         believe(source, clock, known, i)
-        judge_channel(known, i, gap, told, outcome == 1)
+        judge_channel(known, i, gap, told, share, outcome == 1)
     known_age = age if dated else math.nan
     learn_rate(
         known.values[i],
@@ -81,7 +84,7 @@ def learn(source, clock, known, i, time, outcome, age):
         known_age,
         clock.drift,
         known.weights,
-        recall,
+        recall * share,
         false,
         told,
     )

@@ -59,6 +59,8 @@ CHANNEL = np.dtype(
         ("days", "f8"),
         ("false", "f8"),  # φ of a usual source, as it is used
         ("expected", "f8"),  # changes in the days of watching, by what is believed of the rates
+        ("read", "f8"),  # when a list was read that says all, and the mean
+        ("lag", "f8"),  # time since then at any moment; 0 where signals come by themselves
         ("odds", "f8"),  # log odds that false signals are as frequent as changes
         ("compared", "f8"),  # visits, whether they found a change or not, and the days between them
         ("gaps", "f8"),
@@ -75,6 +77,8 @@ HEARD = np.dtype(
         ("days", "f4"),
         ("owed", "i4"),  # the last visit found a change that had not been announced
         ("rate", "f4"),  # its mean rate when it was last judged
+        ("lists", "f4"),  # importance of all that it announces itself, and how often one of these
+        ("pace", "f4"),  # has a change that it announces
     ]
 )
 _KIND_STANDS_FOR = 10.0  # visits, or false signals, of a channel of its own
@@ -176,7 +180,7 @@ def ratio(channel, heard):
 
 @jit
 def state_of_signals(known, i, own, plain, first):
-    """(level, φ, signals, first): what is needed below, on the source's own clock.
+    """(level, φ, signals, first, lag): what is needed below, on the source's own clock.
 
     `own` and `plain` are the time since the last visit on that clock and on the wall, `first` the
     time of the first signal on its own.
@@ -184,13 +188,22 @@ def state_of_signals(known, i, own, plain, first):
     heard = known.heard[i]
     scale = plain / own if 0 < plain < math.inf and own > 0 else 1.0
     phi = false_rate(known, i) * min(max(scale, 1e-3), 1e3)
-    return known.channels[heard.channel - 1].level, phi, heard.count, first
+    channel = known.channels[heard.channel - 1]
+    return channel.level, phi, heard.count, first, channel.lag / min(max(scale, 1e-3), 1e3)
+
+
+@jit
+def covered(channel, last, time):
+    """The share of the time between two visits in which silence says something: until a read."""
+    if channel.lag <= 0:
+        return 1.0
+    return min(max((channel.read - last) / (time - last), 0.0), 1.0)
 
 
 @jit
 def heard_index(known, place, grace, signals, s):
     """W of a source with signals, averaged over the posterior that `believe` has weighed."""
-    level, phi, count, first = signals
+    level, phi, count, first, lag = signals
     if count > 0 and s - grace < first:
         count = 0
     recall = LEVELS[level]
@@ -207,7 +220,7 @@ def heard_index(known, place, grace, signals, s):
         rate = RATES[base + offsets[k]]
         of_rate = FLOOR + (base + offsets[k]) / FINE
         if count == 0:
-            weight *= math.exp(-recall * rate * s)
+            weight *= math.exp(-recall * rate * max(s - lag, 0.0))
         else:
             weight *= math.exp(-recall * rate * first) * (recall * rate + phi)
         total += weight
@@ -251,7 +264,7 @@ def heard_crossing(known, place, grace, signals, price, guess):
 @jit
 def changed_by(known, place, signals, s):
     """P(changed by now), averaged over the posterior that `believe` has weighed."""
-    level, phi, count, first = signals
+    level, phi, count, first, lag = signals
     recall = LEVELS[level]
     offsets, base = OFFSETS[max(place[1], 0)], place[0] - FLOOR * FINE
     total = fresh = 0.0
@@ -260,7 +273,8 @@ def changed_by(known, place, signals, s):
         weight = known.weights[k]
         still = math.exp(-(1 - recall) * rate * s)
         if count == 0:
-            weight *= math.exp(-recall * rate * s)
+            weight *= math.exp(-recall * rate * max(s - lag, 0.0))
+            still *= math.exp(-recall * rate * min(s, lag))
         else:
             weight *= math.exp(-recall * rate * first) * (recall * rate + phi)
             still *= (phi / (recall * rate + phi)) ** count
@@ -273,17 +287,18 @@ def changed_by(known, place, signals, s):
 
 
 @jit
-def judge_channel(known, i, gap, first, changed):
+def judge_channel(known, i, gap, first, share, changed):
     """Add a comparison to what is known of a channel; the posterior of the source is weighed.
 
-    `gap` is the time since the visit before, `first` that until the first signal, infinite if none.
+    `gap` is the time since the visit before, `first` that until the first signal, infinite if none;
+    in a `share` of the gap silence would have said something.
     """
     heard = known.heard[i]
     own = known.channels[heard.channel - 1]
     kind = known.channels[own.kind]
     recall, phi = LEVELS[own.level], false_rate(known, i)
     told = first < gap
-    first = min(max(first, 1e-9), gap)
+    first = max(min(first, share * gap), 1e-9)
     place = known.place[i]
     offsets, base = OFFSETS[max(place[1], 0)], place[0] - FLOOR * FINE
     false = 1.0 if told and not changed else 0.0  # how far the first signal was
@@ -328,7 +343,7 @@ def judge_channel(known, i, gap, first, changed):
                 if told:
                     one = one * (r * rate + phi) - phi * math.exp(-rate * gap)
                 else:
-                    one *= -math.expm1(-(1 - r) * rate * gap)
+                    one *= -math.expm1(-(1 - r * share) * rate * gap)
                 chance += known.weights[k] * one
             log = math.log(max(chance, 1e-300))
             own.logs[level] = (1 - 1 / _MEMORY) * own.logs[level] + log

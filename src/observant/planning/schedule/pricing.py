@@ -72,16 +72,24 @@ def period_at(source, clock, price, known, i):
             clock.code, known.rates[:1], known.weights[:1], source.grace, price, source.period
         )
     believe(source, clock, known, i)
+    place = known.place[i]
     if listens(clock, known, i):
         signals = signals_at(source, known, i, max(clock.time, source.last))
-        place = known.place[i]
-        return heard_crossing(known, place, source.grace, signals, price, source.period)
-    if source.grace == 0:
-        return crossing_of(known, known.place[i], clock.code, price, source.period)
-    list_rates(known, i)
-    return crossing(
-        clock.code, known.rates, known.weights, source.grace, price, source.period, _LEARNED
-    )
+        period = heard_crossing(known, place, source.grace, signals, price, source.period)
+    elif source.grace == 0:
+        period = crossing_of(known, place, clock.code, price, source.period)
+    else:
+        list_rates(known, i)
+        period = crossing(
+            clock.code, known.rates, known.weights, source.grace, price, source.period, _LEARNED
+        )
+    if clock.channels > 0 and known.heard[i].lists > 0:  # or earlier, for what it announces
+        known.rates[0], known.weights[0] = known.heard[i].pace, 1.0
+        price *= source.importance / known.heard[i].lists
+        read = crossing(clock.code, known.rates[:1], known.weights[:1], 0.0, price, source.period)
+        period = min(period, read)
+        believe(source, clock, known, i)
+    return period
 
 
 @jit
@@ -103,8 +111,13 @@ def index_now(source, clock, known, i, now):
         believe(source, clock, known, i)
         signals = signals_at(source, known, i, now)
         w = heard_index(known, known.place[i], source.grace, signals, s)
-        return w * source.importance / source.cost
-    return worth(source, clock, known, i, s) * source.importance / source.cost
+    else:
+        w = worth(source, clock, known, i, s)
+    w *= source.importance
+    if clock.channels > 0 and known.heard[i].lists > 0:
+        heard = known.heard[i]
+        w = max(w, heard.lists * value(clock.code, heard.pace, 0.0, min(s, 1e9))[0])
+    return w / source.cost
 
 
 @jit

@@ -29,11 +29,15 @@ _ENOUGH = 10.0
 """Visits after a signal before a channel is called honest, or a liar."""
 _LEARNED = (
     *("signals", "exposure", "logs", "visits", "announced", "told", "falses", "days"),
-    *("expected", "odds", "compared", "gaps", "delay", "delays"),
+    *("expected", "odds", "read", "lag", "compared", "gaps", "delay", "delays"),
 )
 """What of a channel outlives a restart."""
 _LIAR = 0.2
 """A channel whose precision surely is below that says nothing."""
+
+
+_SAMPLE = 5_000
+"""Members of a listing that are looked at to find what a read is worth."""
 
 
 class Reliability(NamedTuple):
@@ -124,11 +128,52 @@ class Signals:
             self._move(np.unique(new), place)
         return int(self._dispatch.hear(*self._state.all, slots, when, said))
 
+    def read(self, kind: str, group: str, time: float) -> None:
+        """A list was read that names what changed: silence counts until then, and no further.
+
+        What was not read yet cannot be held against the channel. Without reads signals are taken
+        to come by themselves.
+        """
+        own = self._state.channels[self._channel(kind, group)]
+        since = time - float(own["read"])
+        if own["read"] > 0 and since > 0:
+            half = since / 2
+            own["lag"] = half if own["lag"] == 0 else own["lag"] + 0.2 * (half - own["lag"])
+        elif own["read"] == 0:
+            own["lag"] = 1e-6
+        own["read"] = max(float(own["read"]), time)
+
     def has(self, source: str | int, kind: str, group: str = "") -> bool:
         """Whether a source listens to this channel."""
         place = self.places.get((kind, group))
         slot = self._state.find(source)
         return place is not None and int(self._state.heard["channel"][slot]) == place + 1
+
+    def weigh(self, listing: str | int, members: Sequence[str | int], kind: str) -> None:
+        """Let a listing be read as often as that is worth for its members, from its next visit on.
+
+        A read lets all changes be mended that were announced since the last one: it is worth as
+        much as a visit to a source that counts as all of them and changes as often as one of them
+        has a change that is announced. Members of channels that are not believed count nothing.
+        """
+        from observant.planning.schedule import heard
+
+        state, slots = self._state, self._state.places_of(members)
+        step = max(-(-len(slots) // _SAMPLE), 1)  # of a long list every so many
+        slots = slots[::step]
+        places = np.array([p for (k, _), p in self.places.items() if k == kind], np.int64)
+        if not len(places):
+            return
+        channel = state.heard["channel"][slots] - 1
+        there = np.isin(channel, places)
+        recall = np.where(there, heard.LEVELS[state.channels["level"][channel]], 0.0)
+        weight = np.where(recall > 0, state.sources["importance"][slots], 0.0)
+        own = state.heard[state.find(listing)]
+        own["lists"] = step * weight.sum()
+        rates = state.beliefs(slots).summary()[0]
+        own["pace"] = (weight * recall) @ rates / max(weight.sum(), 1e-9)
+        if own["pace"] <= 0:
+            own["lists"] = 0.0
 
     def learned(self) -> dict[str, Any]:
         """What visits have taught of the channels, as JSON can hold it; for `restore`."""
