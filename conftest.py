@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 from pathlib import Path
 from typing import Any
@@ -75,14 +76,34 @@ _LIVE = frozenset(
         *(f"test_{name}.py" for name in ("store_crash", "transport_hostile", "vulnerabilities")),
     }
 )
-_WARM_UP = "from observant.observer.schedule import warm_up; warm_up()"
+_WARM_UP = """
+import pathlib, sys
+try:
+    from observant.observer.schedule import warm_up
+    warm_up()
+finally:
+    pathlib.Path(sys.argv[1]).touch()
+"""
+_WARM = "SCHEDULER_IS_COMPILED"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """On a new clone the scheduler is compiled: once, while the workers collect their tests."""
     if session.config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
-        warming = subprocess.Popen([sys.executable, "-c", _WARM_UP])  # noqa: S603
+        folder = tempfile.TemporaryDirectory()
+        session.config.add_cleanup(folder.cleanup)
+        os.environ[_WARM] = str(Path(folder.name) / "warm")
+        given = [sys.executable, "-c", _WARM_UP, os.environ[_WARM]]
+        warming = subprocess.Popen(given)  # noqa: S603
         session.config.add_cleanup(warming.wait)
+
+
+def pytest_collection_finish() -> None:
+    """Workers wait for it: else each of them, and each program they start, would compile too."""
+    warm, patience = Path(os.environ.get(_WARM, os.devnull)), 1200
+    while "PYTEST_XDIST_WORKER" in os.environ and not warm.exists() and patience > 0:
+        time.sleep(0.1)
+        patience -= 0.1
 
 
 class _Files(LoadFileScheduling):
