@@ -7,6 +7,7 @@ import pytest
 from observant.errors import UnknownSourceError
 from observant.observer import Config, Observer, add_sources, describe
 from observant.observer.signals import announced
+from observant.planning.schedule.signals import Reliability
 from observant.store import open_store
 from observant.store.signals import Signal
 from observant.testing import ScriptedFetcher, SimulatedClock, in_simulated_time, memory_store
@@ -101,6 +102,7 @@ def test_a_sitemap_that_moves_a_date_brings_its_page_forward_and_is_judged():
         assert store.signals.of(PAGES[0]) == []
         kept = store.settings.get("observer.signals")
         assert ["sitemap", "a.example"] in kept["channels"]
+        assert store.settings.get("observer.reliability") == [row._asdict()]
         again = Observer(store, config, clock=clock, transport=web)
         again.schedule.signals.restore(json.loads(json.dumps(kept)))
         assert again.schedule.signals.learned() == kept
@@ -171,3 +173,25 @@ def test_the_api_takes_signals_of_those_who_may_write(world):
         assert client.post("/api/v1/signals", json=body).status_code == 403
     with pytest.raises(UnknownSourceError):
         world.store.sources.get("x")
+
+
+def test_the_service_shows_how_far_each_channel_is_believed(world):
+    row = Reliability(
+        "sitemap", "a.example", 3, 90, 0.6, 0.4, 0.7, 0.05, 0.0, 0.1, 0.9, None, 8, 6, "lies"
+    )
+    other = row._replace(kind="ping", group="b.example", changes=2, announced=2, verdict="believed")
+    world.store.settings.set("observer.reliability", [other._asdict(), row._asdict()])
+    world.store.signals.add([Signal(source="https://a.example/", kind="sitemap")])
+    number = world.store.sources.get("https://a.example/").id
+    with world.client("read") as client:
+        found = client.get("/api/v1/signals").json()
+        assert [one["verdict"] for one in found] == ["lies", "believed"]
+        assert found[0] == row._asdict()
+        shown = client.get("/population").text
+        assert "80 % of the changes that visits found were announced" in shown.replace("\xa0", " ")
+        assert "lies, and is ignored" in shown
+        assert "they are ignored" in client.get(f"/sources/{number}").text
+    world.store.signals.drop(before=1e11)
+    world.store.settings.set("observer.reliability", [{"kind": 3}])
+    with world.client("read") as client:
+        assert client.get("/api/v1/signals").json() == []

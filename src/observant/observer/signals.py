@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from observant.observer.watchlist import Watchlist
     from observant.store.visit import Visit
 
-__all__ = ["LISTING", "Listener", "announced", "members_of"]
+__all__ = ["LISTING", "RELIABILITY", "Listener", "announced", "members_of"]
 
 LISTING = frozenset({"sitemap", "feed"})
 """Kinds of sources that tell of others."""
+RELIABILITY = "observer.reliability"
+"""The setting that says how far each channel is believed, for the service."""
 _SETTING = "observer.signals"
 _KEPT = 90.0
 """Days after which a signal is dropped."""
@@ -74,7 +76,9 @@ class Listener:
         """Keep what was learned of the channels."""
         learned = self._watchlist.schedule.signals.learned()  # here: the loop may change them
         if learned["channels"]:
+            rows = [row._asdict() for row in self._watchlist.schedule.signals.reliability()]
             await self._patience.call(self._store.settings.set, _SETTING, learned)
+            await self._patience.call(self._store.settings.set, RELIABILITY, rows)
 
 
 def members_of(kind: str, text: str) -> dict[str, str]:

@@ -329,6 +329,34 @@ class Signalled(Answer, frozen=True, kw_only=True):
     """How many are about sources that are watched; of the others nothing is kept."""
 
 
+class ChannelItem(Answer, frozen=True, kw_only=True):
+    """How far the signals of one kind about one host are believed, with 95 % intervals."""
+
+    kind: str
+    group: str
+    """The host that they are about."""
+    sources: int
+    """Whose changes it announces."""
+    signals: int
+    recall: float
+    recall_low: float
+    recall_high: float
+    """Share of the changes that are announced."""
+    precision: float
+    precision_low: float
+    precision_high: float
+    """Share of the announced sources that had changed."""
+    false_per_day: float
+    """False signals of one source."""
+    delay: float | None
+    """Mean days from a change to its signal, where signals say when the change was."""
+    changes: float
+    """Changes that visits found, as far as they still count, and how many were announced."""
+    announced: float
+    verdict: str
+    """`unproven`, `believed`, or `lies`."""
+
+
 class SignalItem(Answer, frozen=True, kw_only=True):
     """Somebody said that a source may have changed."""
 

@@ -169,6 +169,8 @@ class Client:
         doc="Visit a source now, due or not.")
     source_signals = _op("GET /sources/{source}/signals", list[a.SignalItem], query="limit",
         doc="What was said of a source between visits, newest first.")
+    signals = _op("GET /signals", list[a.ChannelItem],
+        doc="How far the signals of each kind about each host are believed.")
 
     def signal(self, signals: Iterable[str | Mapping[str, Any]]) -> a.Signalled:
         """Say that sources may have changed: addresses, or with their kind and changed_at."""

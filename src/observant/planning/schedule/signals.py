@@ -242,7 +242,7 @@ class Signals:
         return Reliability(
             *(kind, group, int(own["members"]), int(own["signals"])),
             *(float(weights @ heard.LEVELS), float(low), float(high)),
-            *(true / (true + false), worst, best, float(own["false"])),
+            *(float(true / (true + false)), worst, best, float(own["false"])),
             float(own["delay"] / own["delays"]) if own["delays"] > 0 else None,
             *(float(own["visits"]), float(own["announced"]), verdict),
         )

@@ -13,6 +13,7 @@ from observant.service.access.check import identity_of
 from observant.service.answers import (
     Added,
     BulkAnswer,
+    ChannelItem,
     CheckAnswer,
     DiffAnswer,
     Imported,
@@ -226,6 +227,12 @@ def source_signals(
     """What was said of a source between visits, newest first."""
     name = collection.store.sources.numbered(source_id).name
     return collection.signals.of(name, limit)
+
+
+@get("/signals", **spec("signals", topic="sources"))
+def signals(collection: GivenCollection) -> list[ChannelItem]:
+    """How far the signals of each kind about each host are believed; liars first."""
+    return collection.signals.reliability()
 
 
 @post("/signals", **spec("signal", topic="sources", status_code=200))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from observant.errors import BadURL
+from observant.observer.signals import RELIABILITY
 from observant.observer.transport.urls import parse
-from observant.service.answers import SignalItem, Signalled
+from observant.service.answers import ChannelItem, SignalItem, Signalled
 from observant.store.signals import Signal
 from observant.times import utc
 
@@ -42,6 +45,19 @@ class CollectionSignals:
         ]
         known = self._in.store.signals.add(rows, now=now)
         return Signalled(signals=len(rows), watched=known)
+
+    def reliability(self) -> list[ChannelItem]:
+        """How far each kind of signal about each host is believed, liars first, as observers say.
+
+        What an observer of another version wrote is left out.
+        """
+        try:
+            kept = self._in.store.settings.get(RELIABILITY) or []
+            rows = msgspec.convert(kept, list[ChannelItem])
+        except msgspec.ValidationError:
+            return []
+        order = ("lies", "believed", "unproven")
+        return sorted(rows, key=lambda row: (order.index(row.verdict), -row.sources, row.group))
 
     def of(self, source: str, limit: int = 100) -> list[SignalItem]:
         """Signals about a source, newest first."""

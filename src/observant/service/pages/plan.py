@@ -30,6 +30,7 @@ from observant.service.pages.routes import CANNOT, Asked, changing, reading
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_CHANNELS = 50
 _ASKED = ("budget", "grace", "objective", "tag", "factor")
 
 
@@ -52,7 +53,15 @@ def apply(request: Asked, collection: GivenCollection, form: GivenForm) -> Respo
 @get("/population", **reading("population"))
 def population(request: Asked, collection: GivenCollection) -> Response[str]:
     """The collection as its visits show it."""
-    return page(request, "population.html", study=studies.population_study(collection))
+    channels = collection.signals.reliability()
+    found = sum(one.changes for one in channels)
+    return page(
+        request,
+        "population.html",
+        study=studies.population_study(collection),
+        channels=channels[:_CHANNELS],
+        announced=sum(one.announced for one in channels) / found if found else None,
+    )
 
 
 def _page(

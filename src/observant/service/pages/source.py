@@ -303,6 +303,8 @@ def _page(
         failed_shot=shots[0].digest.hex() if failed else "",
         visits=collection.sources.visits(number, limit=_VISITS, after=before or None),
         before=before,
+        signals=collection.signals.of(row.name, _VISITS),
+        channels=[one for one in collection.signals.reliability() if one.group == row.host],
         versions=versions,
         difference=difference,
         parts=_shortened(difference),
