@@ -1,7 +1,9 @@
-"""Renew the pictures of the dashboard: `python docs/screenshots.py [FOLDER]`.
+"""Renew the pictures of the dashboard: `python docs/screenshots.py [FOLDER|browser]`.
 
 Watches the demo world for a minute, serves its store, signs in with Chromium and takes pictures.
-With FOLDER, which holds the files of `observant demo`, that demo is shown.
+With FOLDER, which holds the files of `observant demo`, that demo is shown. Then a shop on this
+machine is watched with a browser, for the pictures of choosing, of steps and of a difference; with
+``browser`` only these are taken.
 """
 
 import re
@@ -9,7 +11,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlencode
 
 from playwright.sync_api import sync_playwright
 
@@ -23,46 +29,107 @@ PAGES = {
 """File, page ("" is that of a source with many visits), width and height."""
 
 
+STEPS = {"try": "1", "steps": "dismiss\nchoose Large in #size\nwait for .price"}
+BROWSER_PAGES = {
+    "browser-choose.png": ("/sources/1/choose?css=b.price", 1280, 720),
+    "browser-steps.png": (f"/sources/1/steps?{urlencode(STEPS)}", 1280, 1000),
+    "browser-difference.png": ("/sources/1?look=differences#pictures", 1280, 600),
+}
+SHOP = """<!doctype html><html><head><title>Lamps</title><style>body {{ font: 18px sans-serif;
+margin: 2em }} .card {{ border: 1px solid #bbb; border-radius: 8px; padding: 1em 2em; width: 24em }}
+#wall {{ position: fixed; inset: auto 0 0 0; background: #eee; padding: 1em }} .price {{ color: #a00
+}}</style></head><body><h1>Lamps of the week</h1><div class=card><h2>Desk lamp</h2><p>Oak and brass,
+with a long cord.</p><select id=size><option>Small</option><option>Large</option></select>
+<p><b class=price>{0}</b></p><p id=stock>{1}</p></div><div id=wall>We would like to set cookies.
+<button onclick="wall.remove()">Reject all</button></div></body></html>"""
+
+
 def main() -> None:
     """Take all pictures."""
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(sys.argv[1]) if sys.argv[1:] else Path(place) / "demo"
-        if not sys.argv[1:]:
-            subprocess.run([*OBSERVANT, "demo", "-d", str(folder)], check=True)  # noqa: S603
-        store = Path(place) / "shown.db"
-        shutil.copy(folder / "observant.db", store)
-        serving = subprocess.Popen(  # noqa: S603
-            [*OBSERVANT, "serve", "--no-observer", "--port", "0", "--store", str(store)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=place,
-        )
-        try:
-            told = "".join(serving.stdout.readline() for _ in range(2))
-            take(
-                re.search(r"http://\S+", told)[0].rstrip("/"),
-                re.search(r"password (\S+)", told)[1],
-            )
-        finally:
-            serving.terminate()
-            serving.wait()
+        if sys.argv[1:] != ["browser"]:
+            folder = Path(sys.argv[1]) if sys.argv[1:] else Path(place) / "demo"
+            if not sys.argv[1:]:
+                observant("demo", "-d", str(folder))
+            shutil.copy(folder / "observant.db", Path(place) / "shown.db")
+            show(place, PAGES)
+        with shop() as (address, say):
+            (Path(place) / "observant.toml").write_text('allow = ["127.0.0.0/8"]\nhost_delay = 0\n')
+            store = ["--store", str(Path(place) / "shop.db")]
+            say("49 EUR", "In stock: 12")
+            observant("add", address, "--render", "always", *store, cwd=place)
+            say("44 EUR", "In stock: 3")
+            observant("check", address, *store, cwd=place)
+            show(place, BROWSER_PAGES, "shop.db")
 
 
-def take(address: str, password: str) -> None:
+def observant(*words: str, cwd: str | None = None) -> None:
+    """Run a command."""
+    subprocess.run([*OBSERVANT, *words], check=False, cwd=cwd)  # noqa: S603
+
+
+@contextmanager
+def shop():
+    """A page on this machine, and a function that sets its price and stock."""
+    said = ["", ""]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = SHOP.format(*said).encode()
+            found = self.path == "/lamps"
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body) if found else 0))
+            self.end_headers()
+            self.wfile.write(body if found else b"")
+
+        def log_message(self, *_):
+            pass
+
+    def say(*words):
+        said[:] = words
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/lamps", say
+    server.shutdown()
+
+
+def show(place: str, pages: dict[str, tuple[str, int, int]], store: str = "shown.db") -> None:
+    """Serve a store and take pictures of these pages."""
+    serving = subprocess.Popen(  # noqa: S603
+        [*OBSERVANT, "serve", "--no-observer", "--port", "0", "--store", str(Path(place) / store)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=place,
+    )
+    try:
+        told = "".join(serving.stdout.readline() for _ in range(2))
+        address = re.search(r"http://\S+", told)[0].rstrip("/")
+        take(address, re.search(r"password (\S+)", told)[1], pages)
+    finally:
+        serving.terminate()
+        serving.wait()
+
+
+def take(address: str, password: str, pages: dict[str, tuple[str, int, int]]) -> None:
     """Sign in and take the pictures."""
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium") or shutil.which("chromium-browser")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(color_scheme="light")
+        page.set_default_timeout(180_000)
         page.goto(f"{address}/login")
         page.fill("input[name=name]", "owner")
         page.fill("input[name=password]", password)
         page.click("main button")
-        page.goto(f"{address}/sources?sort=visits&descending=1")
-        source = page.locator("td a[href*='/sources/']").nth(3).get_attribute("href")
+        source = ""
+        if pages is PAGES:
+            page.goto(f"{address}/sources?sort=visits&descending=1")
+            source = page.locator("td a[href*='/sources/']").nth(3).get_attribute("href")
         for taking in (False, True):  # the first time, answers that take a while are begun
-            for name, (where, width, height) in PAGES.items():
+            for name, (where, width, height) in pages.items():
                 page.set_viewport_size({"width": width, "height": height})
                 page.goto(f"{address}{where or source}")
                 page.wait_for_timeout(12_000)

@@ -196,7 +196,10 @@ class Browser:
     async def _document(self, page: RenderedPage, request: Request) -> bytes:
         if page.response is not None and not page.is_html:
             return await page.response.body()
-        return await page.html(request.limits.body)
+        html = await page.html(request.limits.body)
+        if self.settings.screenshots:
+            await page.take_shot()
+        return html
 
 
 class _Running:

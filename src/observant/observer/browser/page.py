@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["RenderedPage", "open_page"]
 
 _MOST_FRAMES = 20
+_SHOT = 1280, 2000
 _UNANSWERED: tuple[tuple[str, Error], ...] = (
     ("ERR_CERT", "tls"),
     ("ERR_SSL", "tls"),
@@ -130,6 +131,11 @@ class RenderedPage:
         """Elements with their places, as `boxes.js` gives them."""
         session = await self.page.context.new_cdp_session(self.page)
         return await _apart(session, (await _frames(session))[0], "boxes.js", most)
+
+    async def take_shot(self) -> None:
+        """Take the picture that is kept with a version; a page that gives none is read without."""
+        with contextlib.suppress(BrowserError):
+            self.shot = await self.picture(*_SHOT)
 
     async def picture(self, width: int, height: int) -> bytes:
         """The page from its top, as a JPEG."""

@@ -38,6 +38,8 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Of a page."""
     bytes: int = 50 * 2**20
     """Of a page on the wire, with everything that it loads."""
+    screenshots: bool = True
+    """Whether a picture of the page is kept with each version."""
     key: str = ""
     """A file with the key that keeps signed-in states; beside an SQLite store unless told."""
 

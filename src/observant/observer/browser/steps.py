@@ -176,7 +176,11 @@ class SteppingBrowser:
             self.state = await page.page.context.storage_state()
         for number, step in enumerate(self._steps, 1):
             await self._take(page, f"step {number}", step)
-        return self._without_secrets((await page.html(request.limits.body)).decode()).encode()
+        found = (await page.html(request.limits.body)).decode()
+        safe = self._without_secrets(found)
+        if self._browser.settings.screenshots and safe == found:
+            await page.take_shot()
+        return safe.encode()
 
     async def _is_signed_out(self, page: RenderedPage) -> bool:
         first = next((step.css for step in self._sign_in if step.css), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
@@ -27,6 +27,11 @@ from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
 from observant.times import utc
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from observant.store import Version
+
 Number = Annotated[int, PathParameter(ge=1, le=2**53)]
 Digest = Annotated[str, PathParameter(max_length=64)]
 _AROUND = 200
@@ -37,6 +42,8 @@ _PARTS = 20
 _PREVIEW = 5000
 """Characters of text that are shown of what was chosen."""
 _STEPS = ("steps", "sign_in")
+LOOKS = ("side by side", "slider", "differences")
+"""How two pictures of a page are shown."""
 
 
 @get("/sources/{number:int}", **reading("source"))
@@ -301,6 +308,9 @@ def _page(
         detail=detail,
         row=row,
         failed_shot=shots[0].digest.hex() if failed else "",
+        shots=[(one.digest.hex(), utc(one.at)) for one in shots],
+        looked=_looked(params, shots),
+        looks=LOOKS,
         visits=collection.sources.visits(number, limit=_VISITS, after=before or None),
         before=before,
         signals=collection.signals.of(row.name, _VISITS),
@@ -312,6 +322,16 @@ def _page(
         verdict=_verdict(collection, number),
         problem=problem,
     )
+
+
+def _looked(params: Mapping[str, str], shots: Sequence[Version]) -> tuple[str, str, str]:
+    """Which two pictures of a page are shown, and how: the last two unless somebody has asked."""
+    kept = [one.digest.hex() for one in shots]
+    old, new = params.get("before_shot", ""), params.get("after_shot", "")
+    old = old if old in kept else (kept[1:2] or [""])[0]
+    new = new if new in kept else (kept[:1] or [""])[0]
+    look = params.get("look", "")
+    return old, new, look if look in LOOKS else LOOKS[0]
 
 
 def _verdict(collection: Collection, number: int) -> str:

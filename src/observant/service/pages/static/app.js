@@ -198,6 +198,12 @@
     tried.addEventListener("input", () => { clearTimeout(waits); waits = setTimeout(look, 600); });
   }
 
+  // -- two pictures of a page --------------------------------------------------------------------
+
+  for (const slider of document.querySelectorAll("input[data-shots]"))
+    slider.addEventListener("input", () =>
+      slider.parentElement.style.setProperty("--shown", `${slider.value}%`));
+
   // -- answers that were not ready --------------------------------------------------------------
 
   // Exact times in the zone of whoever looks; the page itself has UTC.
