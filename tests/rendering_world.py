@@ -173,9 +173,8 @@ def rendering(pages):
     made.close()
 
 
-def visits_of(world, url, number, before=None, *, secrets=None, seal=None, **settings):
-    """Visit a source again and again, as an observer does."""
-    rules = settings.pop("rules", None) or Rules()
+def source_of(world, url, rules, settings, secrets=None, seal=None):
+    """A page that is visited with the browser of this world."""
     around = Surroundings(
         world.transport,
         time=time.time,
@@ -183,7 +182,13 @@ def visits_of(world, url, number, before=None, *, secrets=None, seal=None, **set
         secrets=secrets,
         seal=seal,
     )
-    made = make_source("http", url, url, SourceSettings(**settings), Comparer(rules), around)
+    comparer = Comparer(rules or Rules())
+    return make_source("http", url, url, SourceSettings(**settings), comparer, around)
+
+
+def visits_of(world, url, number, before=None, *, secrets=None, seal=None, **settings):
+    """Visit a source again and again, as an observer does."""
+    made = source_of(world, url, settings.pop("rules", None), settings, secrets, seal)
     seen = []
     for _ in range(number):
         visit = world.run(made.visit(before))

@@ -132,8 +132,11 @@ class BrowserNeed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def has_scripts(fetched: Fetched) -> bool:
-    """Whether scripts could show more of this than is there already."""
-    return "html" in (fetched.content_type or "html") and b"<script" in fetched.body.lower()
+    """Whether scripts, or frames, could show more of this than is there already."""
+    if "html" not in (fetched.content_type or "html"):
+        return False
+    body = fetched.body.lower()
+    return b"<script" in body or b"<iframe" in body
 
 
 def share_missing(plain: str, rendered: str) -> float:
