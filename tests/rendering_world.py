@@ -12,7 +12,7 @@ from observant.observer.browser import Browser, BrowserSettings
 from observant.observer.config import SourceSettings
 from observant.observer.content import Comparer, Rules
 from observant.observer.sources import Surroundings, make_source
-from observant.observer.transport import Guard, Politeness, Transport
+from observant.observer.transport import Guard, Limits, Politeness, Transport
 from observant.store.visit import Previous
 
 from .observer_world import Site
@@ -140,7 +140,11 @@ class RenderingWorld:
     async def _transport(self):
         calm = Politeness(floor=0.0, latency_factor=0.0, outage_first=0.0, backoff_first=0.0)
         return Transport(
-            guard=Guard(allow=self.allow), politeness=calm, proxies={}, locate=self.locate
+            guard=Guard(allow=self.allow),
+            politeness=calm,
+            proxies={},
+            locate=self.locate,
+            limits=Limits(total=300.0),
         )
 
     def locate(self, host, _port):
@@ -167,10 +171,16 @@ def pages():
 
 @pytest.fixture(scope="session")
 def rendering(pages):
-    """One browser for all tests that do no harm to it."""
-    made = RenderingWorld(pages)
+    """One browser for all tests that do no harm to it; its bounds are those of a hang."""
+    made = RenderingWorld(pages, seconds=300.0)
     yield made
     made.close()
+
+
+@pytest.fixture
+def patient_steps(monkeypatch):
+    """Steps have as long as they need: only a hang takes longer."""
+    monkeypatch.setattr("observant.observer.browser.steps._SECONDS", 100.0)
 
 
 def source_of(world, url, rules, settings, secrets=None, seal=None):

@@ -19,6 +19,7 @@ from .browser_world import chromium
 from .rendering_world import visits_of
 from .service_world import World
 
+pytestmark = pytest.mark.usefixtures("patient_steps")
 browser = pytest.mark.skipif(chromium() is None, reason="there is no Chromium on this machine")
 
 WALL = """<html><body><div id=wall>We value your privacy <button onclick="wall.remove();
@@ -181,8 +182,7 @@ def test_somebody_stays_signed_in_and_signs_in_again_when_that_has_expired(
 
 
 @browser
-def test_a_secret_is_filled_in_nowhere_else_and_seen_nowhere(pages, rendering, monkeypatch):
-    monkeypatch.setattr("observant.observer.browser.steps._SECONDS", 2.0)
+def test_a_secret_is_filled_in_nowhere_else_and_seen_nowhere(pages, rendering):
     Shop(pages)
     other = {"shop": Secret(origins=("http://shop.example",), value=PASSWORD)}
     (stolen,), _ = visits_of(
@@ -205,7 +205,7 @@ def test_a_secret_is_filled_in_nowhere_else_and_seen_nowhere(pages, rendering, m
 
 @browser
 def test_steps_are_tried_and_saved_in_the_dashboard(pages, tmp_path, monkeypatch):
-    monkeypatch.setattr("observant.observer.browser.steps._SECONDS", 1.0)
+    monkeypatch.setattr("observant.observer.browser.steps._SECONDS", 8.0)
     pages.serve("/wall", WALL)
     url = f"http://127.0.0.1:{pages.port}/wall"
     with open_store(str(tmp_path / "o.db")) as store:

@@ -10,7 +10,10 @@ from observant.observer.content import Rules
 from .browser_world import chromium
 from .rendering_world import source_of, visits_of
 
-pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no Chromium on this machine")
+pytestmark = [
+    pytest.mark.skipif(chromium() is None, reason="there is no Chromium on this machine"),
+    pytest.mark.usefixtures("patient_steps"),
+]
 
 LATER = "setTimeout(() => {{ document.body.insertAdjacentHTML('beforeend', `{0}`) }}, 100)"
 PAGES = {
