@@ -8,11 +8,10 @@ clocks of siblings (`siblings`), on which a source may live.
 
 import math
 
-import numba
-
 from observant.estimation.belief_kernels import learn as learn_rate
 from observant.estimation.belief_kernels import weigh as weigh_rates
 from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS
+from observant.planning.schedule.heaps import inner
 from observant.planning.schedule.heard import (
     LEVELS,
     changed_by,
@@ -26,10 +25,8 @@ from observant.planning.schedule.siblings import BLEND, attribute, elapsed, scor
 
 __all__ = ["believe", "learn", "listens", "signals_at", "time_of"]
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
-
-@jit
+@inner
 def believe(source, clock, known, i):
     """Find the posterior of a source's rate, into `known.weights` and `known.worths`."""
     place, sums = known.place[i], known.sums[source.group]
@@ -40,7 +37,7 @@ def believe(source, clock, known, i):
         known.worths[k] = known.weights[k] * known.factors[base + offsets[k]]
 
 
-@jit
+@inner
 def learn(source, clock, known, i, time, outcome, age):
     """Add a comparison to what is known of the source's rate, and of its siblings."""
     gap = time - source.last
@@ -90,7 +87,7 @@ def learn(source, clock, known, i, time, outcome, age):
     )
 
 
-@jit
+@inner
 def judge(source, clock, known, i, time, changed):
     """Score every belief about siblings by an outcome, and weigh them by that.
 
@@ -108,7 +105,7 @@ def judge(source, clock, known, i, time, changed):
     return chance_of(source, clock, known, i, time - source.last, time)
 
 
-@jit
+@inner
 def chance_of(source, clock, known, i, own, time):
     """Probability of a change after so many days of its own, with what signals say."""
     if not listens(clock, known, i):
@@ -119,13 +116,13 @@ def chance_of(source, clock, known, i, own, time):
     return changed_by(known, known.place[i], signals, own)
 
 
-@jit
+@inner
 def listens(clock, known, i):
     """Whether a channel announces the changes of a source."""
     return clock.channels > 0 and known.heard[i].channel > 0
 
 
-@jit
+@inner
 def signals_at(source, known, i, now):
     """What signals have said of a source, on its own clock."""
     own, plain = time_of(source, known, now), now - source.last
@@ -135,7 +132,7 @@ def signals_at(source, known, i, now):
     return state_of_signals(known, i, own, plain, first)
 
 
-@jit
+@inner
 def time_of(source, known, now):
     """Time since the last visit as the source lives it: on the clock of its siblings."""
     plain = now - source.last
@@ -144,7 +141,7 @@ def time_of(source, known, now):
     return clock_of(source, known, BLEND, source.last, now)
 
 
-@jit
+@inner
 def time_between(source, known, since, now):
     """The time between two moments as the source lives it."""
     if source.node < 0 or now <= since:
@@ -152,7 +149,7 @@ def time_between(source, known, since, now):
     return clock_of(source, known, BLEND, since, now)
 
 
-@jit
+@inner
 def clock_of(source, known, belief, since, now):
     """What the clock of a source's siblings shows between two times, by one of the beliefs."""
     activity, shown = known.activity[source.node, belief], known.shown[source.node, belief]

@@ -12,7 +12,7 @@ a hint is worth b days (frontier 4; Busa-Fekete et al. 2025).
 
 import math
 
-import numba
+from observant.planning.schedule.heaps import jit
 
 __all__ = [
     "CODES",
@@ -26,7 +26,6 @@ __all__ = [
     "value",
 ]
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 # Codes of the objectives; freshness is currency without grace.
 CODES = {"freshness": 0, "currency": 0, "harmonic": 1, "age": 2, "delay": 3, "detected": 4}

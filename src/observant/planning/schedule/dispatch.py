@@ -15,7 +15,6 @@ Import only where it is used. Every decision costs O(log n). The rules, in the o
 
 import math
 
-import numba
 import numpy as np
 
 from observant.planning.schedule.beliefs import learn, listens
@@ -32,6 +31,8 @@ from observant.planning.schedule.heaps import (
     TIMED,
     WAITING,
     first,
+    inner,
+    jit,
     pull,
     put,
 )
@@ -41,7 +42,6 @@ from observant.planning.schedule.pricing import index_now, learn_price, own_pric
 
 __all__ = ["due", "hear", "hint", "next_time", "take_out", "visited"]
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 _HOST_CREDIT = 4.0  # visits that a host has saved up may follow at its shortest delay
 _RETRIES_DOUBLE = 10
@@ -66,7 +66,7 @@ def due(sources, heaps, hosts, clocks, known, now, out):
             break
         if heaps[which, 0].key > now and clock.length[PRICED] > 0:
             which = PRICED  # nobody is due; only these may come early
-        i = heaps[which, 0].source
+        i = np.int64(heaps[which, 0].source)  # one type, so that all is compiled once
         source = sources[i]
         own = own_price(source, hosts, clock)
         slack = PRICE_SLACK * own if clock.learning else 0.0
@@ -113,7 +113,7 @@ def due(sources, heaps, hosts, clocks, known, now, out):
     return found
 
 
-@jit
+@inner
 def better(sources, hosts, clock, known, i, now):
     """Who is to be visited before its time: the first, unless a visit to others is worth more.
 
@@ -138,7 +138,7 @@ def better(sources, hosts, clock, known, i, now):
     return i
 
 
-@jit
+@inner
 def advance(clock, now):
     """Let time pass: the savings fills."""
     if now > clock.time:
@@ -297,7 +297,7 @@ def wait_for_host(sources, heaps, hosts, clock, i):
     host.tail = i
 
 
-@jit
+@inner
 def release_host(sources, heaps, hosts, clock, h, now, i):
     """A visit begins: the host rests from now, and the next of its queue moves up."""
     host = hosts[h]
@@ -307,7 +307,7 @@ def release_host(sources, heaps, hosts, clock, h, now, i):
         advance_queue(sources, heaps, hosts, clock, h)
 
 
-@jit
+@inner
 def advance_queue(sources, heaps, hosts, clock, h):
     host = hosts[h]
     following = sources[host.front].follower

@@ -8,15 +8,14 @@ and a visit that costs more is followed by empty slots.
 
 import math
 
-import numba
 import numpy as np
 
 from observant.planning.schedule.dispatch import due, hear, visited
+from observant.planning.schedule.heaps import jit
 from observant.planning.schedule.keys import chance
 
 __all__ = ["drive"]
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 _FAILURE = 7  # a stream of chance of its own
 
 

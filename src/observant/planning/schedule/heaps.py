@@ -10,9 +10,26 @@ whose host rests, and those on their way. Every source knows its place, so movin
 import numba
 import numpy as np
 
-__all__ = ["CLOCK", "GIVEN", "HEAP", "HOST", "SOURCE", "first", "pull", "put", "settle_at", "sink"]
+__all__ = [
+    "CLOCK",
+    "GIVEN",
+    "HEAP",
+    "HOST",
+    "SOURCE",
+    "first",
+    "inner",
+    "jit",
+    "pull",
+    "put",
+    "settle_at",
+    "sink",
+]
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+inner = numba.njit(
+    cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+)
+"""For functions that only compiled ones call: a wrapper for Python takes long to compile."""
 
 SOURCE = np.dtype(
     [
@@ -98,13 +115,13 @@ def before(key, i, other):
     return key < other.key or (key == other.key and i < other.source)
 
 
-@jit
+@inner
 def settle_at(sources, heap, at, key, i):
     heap[at].key, heap[at].source = key, i
     sources[i].position = at
 
 
-@jit
+@inner
 def rise(sources, heap, at):
     key, i = heap[at].key, heap[at].source
     while at > 0 and before(key, i, heap[(at - 1) >> 1]):
@@ -114,7 +131,7 @@ def rise(sources, heap, at):
     settle_at(sources, heap, at, key, i)
 
 
-@jit
+@inner
 def sink(sources, heap, length, at):
     key, i = heap[at].key, heap[at].source
     while True:
@@ -132,7 +149,7 @@ def sink(sources, heap, length, at):
     settle_at(sources, heap, at, key, i)
 
 
-@jit
+@inner
 def put(sources, heaps, clock, i):
     """Into its heap, or to its new place there."""
     source = sources[i]
@@ -149,7 +166,7 @@ def put(sources, heaps, clock, i):
     sink(sources, heaps[which], clock.length[which], source.position)
 
 
-@jit
+@inner
 def pull(sources, heaps, clock, i):
     at, which = sources[i].position, sources[i].heap
     if at < 0:
@@ -159,7 +176,7 @@ def pull(sources, heaps, clock, i):
     length = clock.length[which]
     sources[i].position = -1
     if at < length:
-        moved = heap[length].source
+        moved = np.int64(heap[length].source)
         settle_at(sources, heap, at, heap[length].key, moved)
         rise(sources, heap, at)
         sink(sources, heap, length, sources[moved].position)

@@ -19,11 +19,11 @@ same for all sources or in proportion to λ; visits that found no change tell wh
 
 import math
 
-import numba
 import numpy as np
 
 from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS, RATES
 from observant.planning.schedule.crossing import cycle, value
+from observant.planning.schedule.heaps import inner, jit
 
 __all__ = [
     "CHANNEL",
@@ -38,7 +38,6 @@ __all__ = [
     "state_of_signals",
 ]
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 LEVELS = np.array([0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98])
 """The recalls that are looked at."""
@@ -151,7 +150,7 @@ def _look_up(table, level, j, part, octaves):
 # -- one source -----------------------------------------------------------------------------------
 
 
-@jit
+@inner
 def false_rate(known, i):
     """φ of a source: what its visits found, drawn to what is usual in its channel.
 
@@ -178,7 +177,7 @@ def ratio(channel, heard):
     return min(max(heard.rate * channel.days / channel.expected, 1e-3), 1e3)
 
 
-@jit
+@inner
 def state_of_signals(known, i, own, plain, first):
     """(level, φ, signals, first, lag): what is needed below, on the source's own clock.
 
@@ -200,7 +199,7 @@ def covered(channel, last, time):
     return min(max((channel.read - last) / (time - last), 0.0), 1.0)
 
 
-@jit
+@inner
 def heard_index(known, place, grace, signals, s):
     """W of a source with signals, averaged over the posterior that `believe` has weighed."""
     level, phi, count, first, lag = signals
@@ -236,7 +235,7 @@ def heard_index(known, place, grace, signals, s):
     return index / total if total > 0 else 0.0
 
 
-@jit
+@inner
 def heard_crossing(known, place, grace, signals, price, guess):
     """Smallest s at which the index reaches the price, not before the first signal."""
     start = signals[3] + grace if signals[2] > 0 else grace
@@ -261,7 +260,7 @@ def heard_crossing(known, place, grace, signals, price, guess):
     return high
 
 
-@jit
+@inner
 def changed_by(known, place, signals, s):
     """P(changed by now), averaged over the posterior that `believe` has weighed."""
     level, phi, count, first, lag = signals
@@ -286,7 +285,7 @@ def changed_by(known, place, signals, s):
 # -- what a visit teaches -------------------------------------------------------------------------
 
 
-@jit
+@inner
 def judge_channel(known, i, gap, first, share, changed):
     """Add a comparison to what is known of a channel; the posterior of the source is weighed.
 

@@ -11,15 +11,14 @@ posterior is a sum of products, and between two times the index is very nearly a
 import math
 from functools import cache
 
-import numba
 import numpy as np
 
 from observant.estimation.belief_loops import CELL, FINE, OFFSETS, POINTS, RATES
 from observant.planning.schedule.crossing import CODES, limit, value
+from observant.planning.schedule.heaps import inner
 
 __all__ = ["crossing_of", "index_of", "make_tables", "remains"]
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 _BOTTOM, _TOP = -44, 44  # octaves of λs, from nothing at all to everything
 _POWERS = {"freshness": 1, "currency": 1, "harmonic": 1, "age": 2, "delay": 1, "detected": 0}
@@ -40,7 +39,7 @@ def make_tables(objective):
     return w, w[::CELL].copy(), left, left[::CELL].copy(), RATES ** -float(_POWERS[objective])
 
 
-@jit
+@inner
 def at_time(table, coarse, place, weights, j):
     """Σ weight·table at time 2^(j/4), kept within the table; `coarse` is every 64th of it."""
     level = max(place[1], 0)
@@ -59,7 +58,7 @@ def at_time(table, coarse, place, weights, j):
     return total
 
 
-@jit
+@inner
 def index_of(known, place, s):
     """W(s), averaged over the posterior (`known.worths`: its weights times λ⁻ᵐ)."""
     if s <= 0:
@@ -73,7 +72,7 @@ def index_of(known, place, s):
     return low * (high / low) ** (y - j)
 
 
-@jit
+@inner
 def remains(known, place, s):
     """Probability that nothing has changed after s, read from the table."""
     if s <= 0:
@@ -85,7 +84,7 @@ def remains(known, place, s):
     return low + (y - j) * (high - low)
 
 
-@jit
+@inner
 def crossing_of(known, place, code, price, guess):
     """Smallest s with W(s) >= price, infinite where there is none."""
     if price <= 0:

@@ -9,7 +9,6 @@ group (`siblings`), which is read anew every so often; then all keys move.
 
 import math
 
-import numba
 import numpy as np
 
 from observant.planning.schedule.beliefs import believe, listens, signals_at, time_of
@@ -22,6 +21,8 @@ from observant.planning.schedule.heaps import (
     PRICED,
     TIMED,
     WAITING,
+    inner,
+    jit,
     put,
     settle_at,
     sink,
@@ -37,14 +38,13 @@ from observant.planning.schedule.siblings import refresh
 
 __all__ = ["PRICE_SLACK", "chance", "key_of", "mend_another", "place", "rekey_all", "turn"]
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 _BEST_WINDOW = 1.5936  # λw at which one visit teaches most about λ (frontier 3)
 _TURNS = 8  # times in a bin that the clocks of siblings are read
 PRICE_SLACK = 0.05  # the price may move so far before a learned crossing is found anew
 
 
-@jit
+@inner
 def key_of(sources, hosts, clock, known, i):
     """Set when a waiting source is due, at the price of now."""
     source = sources[i]
@@ -92,13 +92,13 @@ def key_of(sources, hosts, clock, known, i):
         source.key = known.heard[i].first - lead
 
 
-@jit
+@inner
 def announced(clock, known, i):
     """Whether there was a signal since the last visit."""
     return clock.learning and listens(clock, known, i) and known.heard[i].count > 0
 
 
-@jit
+@inner
 def wake(source, clock, known):
     """Turn the age at which a source is wait into the time at which it is due.
 
@@ -156,7 +156,7 @@ def rekey_all(sources, heaps, hosts, clocks, known):
             sink(sources, heaps[which], length, at)
 
 
-@jit
+@inner
 def mend_another(sources, heaps, hosts, clock, known):
     clock.cursor = (clock.cursor + 1) % clock.slots
     i = clock.cursor
@@ -172,7 +172,7 @@ def mend_another(sources, heaps, hosts, clock, known):
 # -- the clocks of siblings -----------------------------------------------------------------------
 
 
-@jit
+@inner
 def turn(sources, heaps, hosts, clocks, known, now):
     """Read the clocks of the siblings anew, and move those to whom they say something new.
 
@@ -214,12 +214,12 @@ def turn(sources, heaps, hosts, clocks, known, now):
                 i = sources[i].sibling
 
 
-@jit
+@inner
 def move_all(sources, heaps, hosts, clock, known):
     length = clock.length[PRICED]
     heap = heaps[PRICED]
     for at in range(length):
-        i = heap[at].source
+        i = np.int64(heap[at].source)
         source = sources[i]
         moved = abs(source.priced - own_price(source, hosts, clock))
         if moved > PRICE_SLACK * source.priced or announced(clock, known, i):

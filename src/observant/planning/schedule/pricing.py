@@ -9,8 +9,6 @@ budget, when it was too low, or early, when it was too high.
 
 import math
 
-import numba
-
 from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS, RATES
 from observant.planning.schedule.beliefs import believe, listens, signals_at, time_of
 from observant.planning.schedule.crossing import (
@@ -22,6 +20,7 @@ from observant.planning.schedule.crossing import (
     value,
     worth_of_hint,
 )
+from observant.planning.schedule.heaps import inner, jit
 from observant.planning.schedule.heard import LEVELS, heard_crossing, heard_index
 from observant.planning.schedule.index_tables import crossing_of, index_of
 
@@ -36,7 +35,6 @@ __all__ = [
     "spending",
 ]
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 _HOST_GAIN = 0.05
 _OF_SIGNALS = 0.1  # of a step where many were announced at once: that says little of the price
@@ -46,13 +44,13 @@ _LEARNED = 1e-3  # to which a crossing is found where rates are learned, and kno
 # -- the price of a source ------------------------------------------------------------------------
 
 
-@jit
+@inner
 def own_price(source, hosts, clock):
     """The price of all, or that of its host where that is higher."""
     return max(clock.price, hosts[source.host].price if source.host >= 0 else 0.0)
 
 
-@jit
+@inner
 def price_of(source, hosts, clock):
     price = clock.price
     if source.host >= 0:
@@ -60,7 +58,7 @@ def price_of(source, hosts, clock):
     return price * source.cost / source.importance if source.importance > 0 else math.inf
 
 
-@jit
+@inner
 def period_at(source, clock, price, known, i):
     """Effective time at which the source crosses the price, before jitter and bounds."""
     if clock.learning == 0:
@@ -92,7 +90,7 @@ def period_at(source, clock, price, known, i):
     return period
 
 
-@jit
+@inner
 def list_rates(known, i):
     """Write down the rates that `believe` has weighed."""
     offsets, base = OFFSETS[max(known.place[i, 1], 0)], known.place[i, 0] - FLOOR * FINE
@@ -103,7 +101,7 @@ def list_rates(known, i):
 # -- what a visit is worth ------------------------------------------------------------------------
 
 
-@jit
+@inner
 def index_now(source, clock, known, i, now):
     """importance·W/cost at this moment."""
     s = time_of(source, known, now)
@@ -120,7 +118,7 @@ def index_now(source, clock, known, i, now):
     return w / source.cost
 
 
-@jit
+@inner
 def worth(source, clock, known, i, s):
     """W(s)."""
     if clock.learning == 0:
@@ -140,7 +138,7 @@ def worth(source, clock, known, i, s):
 # -- the price of all -----------------------------------------------------------------------------
 
 
-@jit
+@inner
 def learn_price(sources, hosts, clock, known, i, now, early, queued):
     source = sources[i]
     if not queued and not early and clock.starved == 0 and source.host < 0:
@@ -186,7 +184,7 @@ def solve_price(sources, clocks, chosen, known, budget):
     return math.exp(min(max(middle, -600.0), 600.0))
 
 
-@jit
+@inner
 def cycle_of(known, i, period):
     """How long a cycle is on average that ends then, or before by signals."""
     heard = known.heard[i]

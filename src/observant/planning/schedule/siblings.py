@@ -24,8 +24,9 @@ ordinary one.
 
 import math
 
-import numba
 import numpy as np
+
+from observant.planning.schedule.heaps import jit
 
 __all__ = [
     "BELIEFS",
@@ -39,7 +40,6 @@ __all__ = [
     "weigh",
 ]
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 BINS = 256
 """Bins of time that are remembered; what is older counts as usual."""
