@@ -4,13 +4,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# A dot every three seconds while a long step is silent.
+DOTS := (while sleep 3; do printf .; done) & dots=$$!; trap 'kill $$dots; echo' EXIT;
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast check format lint types layers tests system coverage bench bench-large study docs pictures clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: .venv/watch  ## a synthetic web of 2,000 pages, watched for a minute, and a picture
+demo: .venv/watch  ## what planning is worth, on a real history and on a web that is watched live
 	$(BIN)/observant demo
 
 test: check tests  ## everything CI asks for: format, lint, types, layers, tests, documentation
@@ -37,11 +41,11 @@ test-fast: .venv/ready  ## in less than a minute, what most changes break: no se
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n $$(nproc 2>/dev/null || echo 2) -m "not live and not slow" tests
 
 coverage: .venv/ready system  ## the tests, and which branches of the code they take
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group coverage
+	$(PIP) --group coverage
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto --cov --cov-report=html:site-coverage --cov-report=term
 
 bench: .venv/ready  ## the performance claims, small enough for a coffee break
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
+	$(PIP) --group bench
 	$(BIN)/python -m benchmarks
 
 bench-large: .venv/ready  ## the same at 100 million visits (about ten minutes, 8 GB of disk)
@@ -81,18 +85,18 @@ system:
 		|| { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }
 	@echo "Making an environment in .venv ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(DOTS) $(PIP) --upgrade "pip>=25.1"
 	@touch $@
 
 # A demo needs observant and what watching takes; the tools of the tests come with `make test`.
 .venv/watch: pyproject.toml | .venv/pip
-	@test -e .venv/ready || { echo "Installing observant with what watching needs (about 40 packages) ..." \
-		&& $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[watch]'; }
+	@test -e .venv/ready || { echo "Installing observant with what watching needs (about 40 packages) ..."; \
+		$(DOTS) $(PIP) --editable '.[watch]'; }
 	@touch $@
 
 .venv/ready: pyproject.toml | .venv/pip
 	@echo "Installing observant, every extra, and the tools of the tests ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]' --group dev
+	@$(DOTS) $(PIP) --editable '.[all]' --group dev
 	@touch $@ .venv/watch
 
 clean:  ## remove the environment and everything that was built

@@ -50,7 +50,7 @@ def main() -> None:
         if sys.argv[1:] != ["browser"]:
             folder = Path(sys.argv[1]) if sys.argv[1:] else Path(place) / "demo"
             if not sys.argv[1:]:
-                observant("demo", "-d", str(folder))
+                observant("demo", "--pages", "2000", "--seconds", "120", "-d", str(folder))
             shutil.copy(folder / "observant.db", Path(place) / "shown.db")
             show(place, PAGES)
         with shop() as (address, say):

@@ -48,7 +48,7 @@ SECTIONS = {
         "plan": "How often to visit each source, for a budget?",
     },
     "Study": {
-        "demo": "See it work: a synthetic web, watched for a minute.",
+        "demo": "See what planning is worth.",
         "simulate": "What would a policy have achieved on these updates?",
         "study": "Intervals, trends, populations, audits, traces, the papers.",
     },
@@ -147,7 +147,7 @@ def cli(ctx: click.Context) -> None:
 
     \b
     Start here:
-      observant demo                      see it work on a synthetic web
+      observant demo                      see what planning is worth
       observant add https://example.org/  watch a page ...
       observant serve                     ... and all others, in your browser
       observant estimate visits.csv       how often does each source change?

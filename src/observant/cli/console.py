@@ -35,10 +35,14 @@ __all__ = [
     "text_of",
     "when",
     "wide_enough",
+    "working",
 ]
 
 _QUIET_SECONDS = 1.0
 """A bar that would vanish at once is not shown."""
+
+_SIGN_OF_LIFE = 4.0
+"""Nobody waits longer than this, in seconds, without a word."""
 
 PIPE_WIDTH = 140
 """Piped, a table may be as wide as it likes."""
@@ -191,6 +195,47 @@ def progress_bar(
     finally:
         if shown:
             bar.stop()
+
+
+@contextmanager
+def working(doing: str) -> Iterator[Callable[[str], None]]:
+    """Say what is being done, for how long already, and when it is done: to standard error.
+
+    On a terminal the line renews itself; piped, there is a new one every few seconds. Call what is
+    yielded with more to say.
+    """
+    import shutil
+    import threading
+    import time
+
+    here, more, done = sys.stderr.isatty(), "", threading.Event()
+    started = time.monotonic()
+
+    def write(end: str) -> None:
+        text = f"{doing} {end}"
+        if here:
+            text = f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}"
+        click.echo(text, err=True, nl=not here)
+
+    def renew() -> None:
+        while not done.wait(0.25 if here else _SIGN_OF_LIFE):
+            write(f"... {time.monotonic() - started:.0f} s  {more}")
+
+    def say(text: str) -> None:
+        nonlocal more
+        more = text
+
+    write("...")
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        yield say
+    finally:
+        done.set()
+        thread.join()
+        write(f"({time.monotonic() - started:.1f} s)")
+        if here:
+            click.echo(err=True)
 
 
 # -- telling --------------------------------------------------------------------------------------

@@ -6,11 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from observant.figures.style import COLOURS, SERIES, data, styled
+from observant.units import format_share
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from observant.simulation import PolicyComparison
 
-__all__ = ["simulation_figure"]
+__all__ = ["simulation_figure", "worth_figure"]
 
 _TITLES = {
     "freshness": "share of time the copy is fresh",
@@ -142,3 +145,51 @@ def _curves(answer: PolicyComparison) -> Any:
         mark = alt.Chart(data([{"day": answer.score_from - answer.start}]))
         lines = mark.mark_rule(strokeDash=[4, 4], color="#888888").encode(x="day:Q") + lines
     return lines.properties(width=560, height=220)
+
+
+def worth_figure(answers: Mapping[str, PolicyComparison], names: Mapping[str, str]) -> Any:
+    """What planning is worth: copies out of date under each policy, one panel a comparison.
+
+    `names` are the policies to show, in this order, as people know them.
+    """
+    import altair as alt
+
+    panels = []
+    for title, answer in answers.items():
+        rows = []
+        for one in (answer[policy] for policy in names):
+            stale, saved = 1 - one.metrics["freshness"], one.visits_saved
+            cost = "" if math.isnan(saved) else f"  ({saved * answer.budget:,.0f} visits)"
+            rows.append(
+                {
+                    "policy": names[one.policy],
+                    "stale": stale,
+                    "label": format_share(stale) + cost,
+                    "paint": COLOURS["ok"] if one.policy == "observant" else "#b9bec6",
+                }
+            )
+        base = alt.Chart(data(rows)).encode(
+            y=alt.Y(
+                "policy:N", sort=list(names.values()), title=None, axis=alt.Axis(labelLimit=240)
+            ),
+            x=alt.X(
+                "stale:Q",
+                title="copies out of date",
+                axis=alt.Axis(format="%"),
+                scale=alt.Scale(domain=[0, 1.5 * max(row["stale"] for row in rows)], nice=False),
+            ),
+        )
+        bars = base.mark_bar(height=16).encode(color=alt.Color("paint:N", scale=None))
+        text = base.mark_text(align="left", dx=6, fontSize=11).encode(text="label:N")
+        subtitle = (
+            f"{answer.sources:,} sources, {answer.budget:,.0f} visits a day; in brackets, what it "
+            "would take with all alike"
+        )
+        panels.append(
+            (bars + text).properties(
+                width=420,
+                height=alt.Step(28),
+                title=alt.Title(title, subtitle=subtitle, subtitleColor="#666666"),
+            )
+        )
+    return styled(alt.hconcat(*panels, spacing=36))

@@ -20,8 +20,8 @@ from observant.observer.program import describe, run_observer
 from observant.observer.schedule import warm_up
 from observant.observer.synthetic.server import locate, serving
 from observant.observer.transport import Guard, Politeness, Transport
-from observant.simulation import World, WorldVisits, account, replay
-from observant.simulation.policies import Clairvoyant, UniformPolicy
+from observant.simulation import WorldVisits, simulate
+from observant.simulation.traces import Trace
 from observant.store import open_store
 from observant.times import DAY
 
@@ -33,11 +33,13 @@ if TYPE_CHECKING:
 
     from observant.observer.metrics import Status
     from observant.observer.synthetic.web import DemoWorld
-    from observant.simulation import Score
+    from observant.simulation import PolicyComparison, Score, World
     from observant.store import Store, Visit
 
-__all__ = ["Judgement", "judge", "run_demo"]
+__all__ = ["RIVALS", "Judgement", "judge", "run_demo"]
 
+RIVALS = ("nutch", "heritrix")
+"""Crawlers whose rules are tried beside ours."""
 _LEARNING = 0.5
 """Share of the time that is for learning and not judged."""
 
@@ -65,8 +67,9 @@ class Judgement:
     """The same as the observer believed it, averaged over that time."""
     planned: float
     """What its plan promised in the end."""
-    uniform: float
-    clairvoyant: float
+    comparison: PolicyComparison
+    """What it did beside equal visits, the rules of two crawlers and who knows all rates, all with
+    as many visits."""
     covered: float
     """Share of the pages whose true rate lies in its 95 % interval."""
     covered_poisson: float
@@ -80,6 +83,14 @@ class Judgement:
     """Visits to each page."""
     curve: list[dict[str, float]]
     """Day by day: achieved, predicted, uniform."""
+
+    @property
+    def uniform(self) -> float:
+        return float(self.comparison["uniform"].metrics["freshness"])
+
+    @property
+    def clairvoyant(self) -> float:
+        return float(self.comparison["clairvoyant"].metrics["freshness"])
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers, without the columns."""
@@ -95,6 +106,7 @@ class Judgement:
             "seed": self.world.seed,
             **{name: getattr(self, name) for name in names},
             "share_of_clairvoyant": share,
+            "policies": self.comparison.rows(),
         }
 
 
@@ -161,22 +173,18 @@ def judge(
         [row.outcome == "failed" or (row.status == 304 and world.stuck(p))
          for row, p in zip(rows, page.tolist(), strict=True)]
     )  # fmt: skip
-    truth = World(
-        times=world.updates.times,
-        offsets=world.updates.offsets,
-        group=np.zeros(world.pages, np.int64),
-        importance=np.ones(world.pages),
-        dated=np.zeros(world.pages, bool),
-        budget=len(rows) / world.days,
-        start=0.0,
-        end=world.days,
-        known=False,
-    )
     begin = _LEARNING * world.days
-    visits = WorldVisits.from_flat(page, day, blind, sources=world.pages)
-    score = account(visits, truth, score_from=begin)
-    even = account(replay(UniformPolicy(), truth), truth, score_from=begin)
-    best = account(replay(Clairvoyant(), truth), truth, score_from=begin)
+    trace = Trace(tuple(page_of), world.updates, 0.0, world.days)
+    made = _Made(WorldVisits.from_flat(page, day, blind, sources=world.pages))
+    comparison = simulate(
+        trace,
+        [made, *RIVALS],
+        budget=len(rows) / world.days,
+        first_visit="counted",
+        score_from=begin,
+        visits_saved=True,
+    )
+    score, even = (comparison[name].scores[0] for name in (made.name, "uniform"))
     beliefs = observer.beliefs()
     rates = np.array([beliefs[describe(world.url(p)).name] for p in range(world.pages)])
     inside = (rates[:, 1] <= world.rates) & (world.rates <= rates[:, 2])
@@ -197,8 +205,7 @@ def judge(
         achieved=score.summary()["freshness"],
         predicted=float(np.mean([s.alpha for s in late])),
         planned=float(np.mean([s.alpha_planned for s in late])),
-        uniform=even.summary()["freshness"],
-        clairvoyant=best.summary()["freshness"],
+        comparison=comparison,
         covered=float(inside.mean()),
         covered_poisson=float(inside[poisson].mean()),
         rate=rates[:, 0],
@@ -208,6 +215,17 @@ def judge(
         seen=np.bincount(page, minlength=world.pages),
         curve=_curve(score, even, at, np.array([s.alpha for s in believed])),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Made:
+    """The visits that were made, as a policy among others."""
+
+    visits: WorldVisits
+    name: str = "observant"
+
+    def replay(self, _world: World) -> WorldVisits:
+        return self.visits
 
 
 def _visits(store: Store) -> list[Visit]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from observant.estimation.belief_loops import CELL, FINE, OFFSETS, POINTS, RATES
 from observant.planning.schedule.crossing import CODES, limit, value
-from observant.planning.schedule.heaps import inner
+from observant.planning.schedule.heaps import jit
 
 __all__ = ["crossing_of", "index_of", "make_tables", "remains"]
 
@@ -39,7 +39,7 @@ def make_tables(objective):
     return w, w[::CELL].copy(), left, left[::CELL].copy(), RATES ** -float(_POWERS[objective])
 
 
-@inner
+@jit
 def at_time(table, coarse, place, weights, j):
     """Σ weight·table at time 2^(j/4), kept within the table; `coarse` is every 64th of it."""
     level = max(place[1], 0)
@@ -58,7 +58,7 @@ def at_time(table, coarse, place, weights, j):
     return total
 
 
-@inner
+@jit
 def index_of(known, place, s):
     """W(s), averaged over the posterior (`known.worths`: its weights times λ⁻ᵐ)."""
     if s <= 0:
@@ -72,7 +72,7 @@ def index_of(known, place, s):
     return low * (high / low) ** (y - j)
 
 
-@inner
+@jit
 def remains(known, place, s):
     """Probability that nothing has changed after s, read from the table."""
     if s <= 0:
@@ -84,7 +84,7 @@ def remains(known, place, s):
     return low + (y - j) * (high - low)
 
 
-@inner
+@jit
 def crossing_of(known, place, code, price, guess):
     """Smallest s with W(s) >= price, infinite where there is none."""
     if price <= 0:
