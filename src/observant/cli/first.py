@@ -18,7 +18,7 @@ from observant.units import counted, format_duration
 __all__ = ["what_next"]
 
 _FIRST = {
-    "observant demo": "see it work on a synthetic web",
+    "observant demo": "see what planning is worth",
     "observant add https://example.org/": "watch a page ...",
     "observant serve": "... and all others, in your browser",
     "observant estimate visits.csv": "how often does each source change?",

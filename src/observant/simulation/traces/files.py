@@ -92,7 +92,7 @@ def example_trace() -> Trace:
     (Unlicense); only names and times are kept.
 
     >>> example_trace()
-    Trace: 5,091 updates of 600 sources in 2 groups over 365d
+    Trace: 5,091 updates of 600 sources over 365d
     """
     return read_trace(Path(__file__).with_name("packages.parquet"))
 
