@@ -24,6 +24,10 @@ from xdist.scheduler import LoadFileScheduling
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# What this user has configured is no matter of the tests.
+for _usual in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+    os.environ[_usual] = str(Path(tempfile.gettempdir(), "observant-no-user"))
+
 # Spark lives for a minute here: compiling its Java well takes longer than running it.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 

@@ -206,6 +206,37 @@ def test_precedence_is_flag_environment_file(tmp_path):
     assert config.limits == {"total": 5, "connect": "3"}
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("BUGDET", "BUDGET"), ("STOR", "STORE"), ("CONFG", "CONFIG"), ("LIMIT__TOTAL", "LIMITS")],
+)
+def test_a_slip_in_the_environment_is_an_error(name, meant):
+    with pytest.raises(InputError, match=f"OBSERVANT_{name}; did you mean OBSERVANT_{meant}"):
+        load_config(None, {}, {f"OBSERVANT_{name}": "5"})
+    # Names of others are theirs: of a cluster that knows a service observant, for one.
+    others = {"TRACES": "x", "TOKEN": "x", "SERVICE_HOST": "x", "PORT": "x", "VISITS": "x"}
+    load_config(None, {}, {f"OBSERVANT_{key}": value for key, value in others.items()})
+
+
+def test_the_usual_places(tmp_path, monkeypatch):
+    """A file in this folder, or else where programs keep theirs."""
+    here, config, data = (tmp_path / name for name in ("here", "config", "data"))
+    here.mkdir()
+    monkeypatch.chdir(here)
+    env = {"XDG_CONFIG_HOME": str(config), "XDG_DATA_HOME": str(data)}
+    assert load_config(None, {}, env).store == "observant.db"
+    (config / "observant").mkdir(parents=True)
+    (config / "observant" / "observant.toml").write_text("contact = 'me'\n")
+    found = load_config(None, {}, env)
+    assert (found.contact, found.store) == ("me", str(data / "observant" / "observant.db"))
+    assert found.file == str(config / "observant" / "observant.toml")
+    (here / "observant.db").touch()
+    assert load_config(None, {}, env).store == "observant.db"
+    (here / "observant.toml").write_text("contact = 'you'\n")
+    assert load_config(None, {}, env).contact == "you"
+    assert load_config(None, {}, env | {"OBSERVANT_STORE": "other.db"}).store == "other.db"
+
+
 def test_settings_come_from_defaults_tags_and_source(tmp_path):
     file = tmp_path / "o.toml"
     file.write_text(

@@ -5,7 +5,12 @@ Nothing is loaded for it, so that the command line need not load what the names 
 
 from __future__ import annotations
 
-from typing import Final, Literal
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "BINS",
@@ -37,6 +42,8 @@ __all__ = [
     "TOPICS",
     "Role",
     "Scope",
+    "usual_config",
+    "usual_store",
 ]
 
 # -- estimation ----------------------------------------------------------------------------------
@@ -201,3 +208,23 @@ ROLES: Final[tuple[Role, ...]] = ("viewer", "editor", "owner")
 """What a person may be."""
 SCOPES: Final[tuple[Scope, ...]] = ("read", "write", "admin")
 """What a token may do."""
+
+
+def usual_config(env: Mapping[str, str]) -> str:
+    """The configuration file: that of this folder, or else of this user; empty if there is none."""
+    usual = (Path("observant.toml"), _home(env, "XDG_CONFIG_HOME", ".config") / "observant.toml")
+    return next((str(file) for file in usual if file.is_file()), "")
+
+
+def usual_store(env: Mapping[str, str]) -> str:
+    """The store: in this folder, or that of this user where it is in use or configured."""
+    here, users = "observant.db", _home(env, "XDG_DATA_HOME", ".local/share") / "observant.db"
+    if Path(here).exists() or Path("observant.toml").is_file():
+        return here
+    return str(users) if users.exists() or usual_config(env) else here
+
+
+def _home(env: Mapping[str, str], variable: str, usual: str) -> Path:
+    """A folder of this user for observant: as XDG says, or as Windows does."""
+    given = env.get(variable) or (env.get("LOCALAPPDATA") if os.name == "nt" else "")
+    return Path(given or Path("~", usual).expanduser()) / "observant"

@@ -12,6 +12,7 @@ import tomllib
 from contextlib import closing
 from pathlib import Path
 
+from observant.names import usual_config, usual_store
 from observant.times import DAY, seconds
 from observant.units import counted, format_duration
 
@@ -30,7 +31,9 @@ def what_next() -> str:
     """What stands in this folder, and the commands that come next."""
     store = _store()
     if "://" in store:
-        return _told(f"The store is {_without_password(store)}.", _next(1, 0, 1))
+        from observant.cli.store_options import place
+
+        return _told(f"The store is {place(store)}.", _next(1, 0, 1))
     if not Path(store).exists():
         return _told(f"There is no store here yet ({store}). First steps:", _FIRST)
     try:
@@ -73,12 +76,12 @@ def _told(standing: str, steps: dict[str, str]) -> str:
 
 def _store() -> str:
     """Where the store is, by the environment, the configuration here, or what is built in."""
-    file = os.environ.get("OBSERVANT_CONFIG", "observant.toml")
+    file = os.environ.get("OBSERVANT_CONFIG") or usual_config(os.environ)
     try:
         configured = tomllib.loads(Path(file).read_text("utf-8")).get("store")
     except (OSError, ValueError, RecursionError):  # other commands complain of it
         configured = None
-    return os.environ.get("OBSERVANT_STORE") or str(configured or "observant.db")
+    return os.environ.get("OBSERVANT_STORE") or str(configured or usual_store(os.environ))
 
 
 def _look(store: str) -> tuple[int, int, int, int | None]:
@@ -89,10 +92,3 @@ def _look(store: str) -> tuple[int, int, int, int | None]:
             "max(visited_at) FROM sources WHERE state <> 'removed'"
         ).fetchone()
     return found
-
-
-def _without_password(url: str) -> str:
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.options import json_option, together
+from observant.names import usual_store
 from observant.times import DAY, iso
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ def opened(
     from observant.store import open_store
 
     loaded = load_config(config, {"store": store, **flags})
+    if create and loaded.store == usual_store(os.environ):
+        Path(loaded.store).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open_store(loaded.store, create=create) as found:
         yield found, loaded
 

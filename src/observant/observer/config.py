@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from observant.errors import InputError
-from observant.names import OBJECTIVES, RENDER_MODES, SAMPLINGS
+from observant.names import OBJECTIVES, RENDER_MODES, SAMPLINGS, usual_config, usual_store
 from observant.observer import bounds
 from observant.observer.browser.settings import BrowserSettings
 from observant.observer.browser.steps import Secret, check_steps
@@ -38,7 +38,6 @@ __all__ = [
     "who_else_can_write",
 ]
 
-FILE = "observant.toml"
 PREFIX = "OBSERVANT_"
 _OFTEN = 50
 """So many sources can each be visited every hour, and nobody minds."""
@@ -406,7 +405,7 @@ def load_config(
     flags: dict[str, Any] | None = None,
     environment: dict[str, str] | None = None,
 ) -> Config:
-    """Read the file (``observant.toml`` here, unless told), the environment and the flags.
+    """Read the file (``observant.toml`` here or of this user), the environment and the flags.
 
     A flag that is None was not given.
 
@@ -414,11 +413,10 @@ def load_config(
     172800.0
     """
     env = dict(os.environ if environment is None else environment)
-    named = file or env.get(f"{PREFIX}CONFIG")
-    values: dict[str, Any] = {}
-    if named or Path(FILE).is_file():
-        values = _read(named or FILE)
-        values["file"] = str(Path(named or FILE).resolve())
+    named = file or env.get(f"{PREFIX}CONFIG") or usual_config(env)
+    values: dict[str, Any] = {"store": usual_store(env)}
+    if named:
+        values |= _read(named) | {"file": str(Path(named).resolve())}
     values = _merged(values, _from_environment(env))
     values = _merged(values, {k: v for k, v in (flags or {}).items() if v is not None})
     where = values.get("file") or None
@@ -471,8 +469,13 @@ def _from_environment(env: dict[str, str]) -> dict[str, Any]:
         if not name.startswith(PREFIX):
             continue
         path = name.removeprefix(PREFIX).lower().split("__")
-        # Names that belong to others (OBSERVANT_TRACES, for one) are theirs.
         if path[0] not in fields or path[0] in {"sources", "file"}:
+            # Names that belong to others (OBSERVANT_TRACES, for one) are theirs; a slip is not.
+            known = {*fields, "config", "token"} - {"sources", "file"}
+            near = difflib.get_close_matches(path[0], known, n=1, cutoff=0.8)
+            if near and path[0] not in known:
+                meant = f"{PREFIX}{near[0].upper()}"
+                raise InputError(f"there is no setting {name}; did you mean {meant}?")
             continue
         value: Any = text.split(",") if path[-1] in _LISTS else text
         for part in reversed(path):
