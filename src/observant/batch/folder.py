@@ -143,9 +143,9 @@ def _same(found: dict[str, Any], head: dict[str, Any], what: str) -> bool:
 
 
 def _locked(path: Path) -> int:
-    """Hold the folder for this process; refuse one that is not ours or is in use."""
-    import fcntl
-
+    """Hold the folder for this process; refuse one that is not ours or, where the system has locks,
+    is in use.
+    """
     strangers = {entry.name for entry in path.iterdir()} - {_LOCK, _MANIFEST}
     if strangers and not (path / _MANIFEST).exists():
         raise InputError(
@@ -154,7 +154,11 @@ def _locked(path: Path) -> int:
         )
     lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
+        import fcntl
+
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # Windows
+        return lock
     except OSError as error:
         os.close(lock)
         raise InputError(

@@ -63,7 +63,9 @@ def format_size(size: float) -> str:
 
 def available_memory() -> int:
     """Bytes of memory that can be had now, on this machine and within its container's limit."""
-    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = 4 * 10**9  # where nobody can tell, as on Windows
+    if hasattr(os, "sysconf"):
+        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for line in _lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
             free = int(line.split()[1]) * 1024

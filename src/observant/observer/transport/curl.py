@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import pycurl
 
+from observant.errors import InputError
 from observant.observer.transport.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ __all__ = ["CurlEngine", "EpollSockets", "LoopSockets", "watch"]
 
 def watch(loop: asyncio.AbstractEventLoop, drive: Drive) -> EpollSockets | LoopSockets:
     """The best way this machine has. `drive` is told which sockets are ready for what."""
+    if isinstance(loop, getattr(asyncio, "ProactorEventLoop", ())):
+        raise InputError(
+            "watching needs Linux or macOS; on Windows, run it in the Linux subsystem (WSL) or in "
+            "a container"
+        )
     return (EpollSockets if hasattr(select, "epoll") else LoopSockets)(loop, drive)
 
 
