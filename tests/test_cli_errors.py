@@ -325,13 +325,34 @@ def test_alone_it_says_what_to_do_first(tmp_path, monkeypatch):
     assert "observant add" in observant(code=0)[1]
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:secret@127.0.0.1:1/x",
+        "postgresql://me:very secret@127.0.0.1:1/x",
+        "postgresql://me:very@secret@127.0.0.1:1/x",
+        "postgresql://me:secret@127.0.0.1:port/x",
+        "postgresql://127.0.0.1:1/x?user=me&password=secret",
+        "postgresql://me:secret@127.0.0.1:1/x?nonsense=1",
+        "mysql://me:secret@127.0.0.1/x",
+        "postgresql:me:secret@127.0.0.1/x",
+    ],
+)
+def test_a_password_in_the_address_of_a_database_is_never_echoed(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for words in (["list"], ["add", "https://example.org/", "--later"], ["store", "doctor"]):
+        _, out, err = observant(*words, "--store", address, code=None)
+        assert "Error: " in err
+        assert "secret" not in out + err
+
+
 def test_alone_it_finds_the_store_that_is_configured(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "observant.toml").write_text('store = "mine.db"')
     assert "(mine.db)" in observant(code=0)[1]
     monkeypatch.setenv("OBSERVANT_STORE", "postgresql://me:secret@db.example/watch")
     _, out, _ = observant(code=0)
-    assert "postgresql://db.example/watch" in out
+    assert "postgresql://me@db.example/watch" in out
     assert "secret" not in out
     monkeypatch.setenv("OBSERVANT_STORE", "text.db")
     (tmp_path / "text.db").write_text("no database at all" * 99)

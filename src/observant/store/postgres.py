@@ -325,6 +325,11 @@ def _schema_of(url: str) -> tuple[str, str]:
         parts = urlsplit(url)
     except ValueError as error:
         raise StoreError(f"this is not a URL of a database: {error}") from error
+    if re.search(r"[@\s]", parts.netloc.rpartition("@")[0]):  # messages of others would quote it
+        raise StoreError(
+            "percent-encode name and password in the address of a database: %40 for @, %20 for a "
+            "space"
+        )
     options = parse_qsl(parts.query, keep_blank_values=True)
     schema = dict(options).get("schema", "observant")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", schema):
