@@ -236,16 +236,19 @@ def test_ctrl_c_ends_a_run_politely_and_metrics_are_served(web, tmp_path):
 
 def test_demo(tmp_path):
     out, err = observant("demo", "--pages", 100, "--seconds", 4, "-d", "here", cwd=tmp_path)
-    # The replay of the history is exact: the same on every machine.
+    # The replay of the history is exact: the same on every machine. What our policy makes of it may
+    # change with the policy, and must stay well ahead.
     for who, stale, visits in (
         ("all alike", "9.1 %", 60),
         ("as Apache Nutch does", "9.3 %", 59),
         ("as Heritrix does", "9.6 %", 56),
-        ("as observant does", "6.9 %", 85),
     ):
         assert re.search(rf"{who} +{stale} +{visits}\n", out), who
-    assert "24 % fewer copies are out of date than when all are visited alike." in out
-    assert "that would take 42 % more visits" in out
+    stale, visits = re.search(r"as observant does +([\d.]+) % +(\d+)\n", out).groups()
+    assert float(stale) < 7.8
+    assert int(visits) > 72
+    assert re.search(r"With observant \d+ % fewer copies are out of date", out)
+    assert re.search(r"that would take \d+ % more visits", out)
     assert out.count("by who knows every rate") == 2
     assert "of its copies were fresh" in out
     for step in ("Visiting them all alike", "Visiting them as observant", "Watching", "Drawing"):
