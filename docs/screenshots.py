@@ -29,7 +29,7 @@ PAGES = {
 """File, page ("" is that of a source with many visits), width and height."""
 
 
-STEPS = {"try": "1", "steps": "dismiss\nchoose Large in #size\nwait for .price"}
+STEPS = {"steps": "dismiss\nchoose Large in #size\nwait for .price"}
 BROWSER_PAGES = {
     "browser-choose.png": ("/sources/1/choose?css=b.price", 1280, 720),
     "browser-steps.png": (f"/sources/1/steps?{urlencode(STEPS)}", 1280, 1000),
@@ -132,6 +132,8 @@ def take(address: str, password: str, pages: dict[str, tuple[str, int, int]]) ->
             for name, (where, width, height) in pages.items():
                 page.set_viewport_size({"width": width, "height": height})
                 page.goto(f"{address}{where or source}")
+                if "/steps" in where:
+                    page.click("button[name=try]")
                 page.wait_for_timeout(12_000)
                 if taking:
                     page.screenshot(path=IMAGES / name)

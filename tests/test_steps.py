@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from observant.errors import InputError
 from observant.observer import Config
 from observant.observer.browser.seal import Seal, key_file
-from observant.observer.browser.steps import Secret, parse_step
+from observant.observer.browser.steps import Secret, SteppingBrowser, parse_step
 from observant.observer.config import SourceSettings, load_config
 from observant.observer.content import Rules
 from observant.store import Source, open_store
@@ -200,6 +200,19 @@ def test_a_secret_is_filled_in_nowhere_else_and_seen_nowhere(pages, rendering):
     assert "sesame" not in repr(told)
 
 
+@browser
+def test_no_picture_shows_a_page_that_repeats_a_secret(pages, rendering):
+    Shop(pages)
+    secrets = {"shop": Secret(origins=("http://shop.example",), value="close & sesame")}
+    steps = ("fill #word with secret shop", "click #in")
+    stepping = SteppingBrowser(rendering.browser, steps, secrets=secrets, pictures=True)
+    fetched = rendering.transport.fetch("http://shop.example/account", through=stepping)
+    rendering.run(fetched)
+    filled, repeated = stepping.pictures
+    assert filled.image
+    assert not repeated.image
+
+
 # -- in the dashboard -----------------------------------------------------------------------------
 
 
@@ -214,10 +227,14 @@ def test_steps_are_tried_and_saved_in_the_dashboard(pages, tmp_path, monkeypatch
         with world.browser("editor") as person:
             assert "Steps" in person.get("/sources/1").text
             asked = {"try": "1", "steps": "dismiss\n\n click #nothing \n", "sign_in": ""}
-            tried = person.get("/sources/1/steps?" + urllib.parse.urlencode(asked)).text
+            by_address = person.get("/sources/1/steps?" + urllib.parse.urlencode(asked)).text
+            assert "base64" not in by_address  # a link of somebody else's takes no steps
+            tried = person.post("/sources/1/steps", data=asked).text
             assert tried.count('src="data:image/jpeg;base64,') == 2
             assert "step 2, &#39;click #nothing&#39;" in tried
-            assert "jump" in person.get("/sources/1/steps?try=1&steps=jump").text
+            assert (
+                "jump" in person.post("/sources/1/steps", data={"try": "1", "steps": "jump"}).text
+            )
             saved = person.post("/sources/1/steps", data={"steps": "dismiss\nscroll"})
             assert saved.status_code == 200
             assert "dismiss\nscroll" in person.get("/sources/1/steps").text

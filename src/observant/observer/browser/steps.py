@@ -135,7 +135,7 @@ class StepPicture(NamedTuple):
 
     step: str
     image: bytes
-    """JPEG."""
+    """JPEG; empty where the page shows a secret."""
     problem: str = ""
 
 
@@ -199,15 +199,21 @@ class SteppingBrowser:
             await self._fail(page, f"{name}, {step.text!r}: {said}", step.text)
         await page.rest(_AFTER)
         if self.pictures is not None:
-            self.pictures.append(StepPicture(step.text, await page.picture(*_PICTURE)))
+            self.pictures.append(StepPicture(step.text, await self._picture(page)))
 
     async def _fail(self, page: RenderedPage, message: str, step: str) -> None:
         """A visit that fails here, with a picture of how the page looked."""
-        page.shot = await page.picture(*_PICTURE)
+        taken = await self._picture(page)
+        page.shot = taken or None
         message = self._without_secrets(message)
         if self.pictures is not None:
-            self.pictures.append(StepPicture(step, page.shot, message))
+            self.pictures.append(StepPicture(step, taken, message))
         raise Unreachable("content", message)
+
+    async def _picture(self, page: RenderedPage) -> bytes:
+        """A picture of the page as it is; none where it shows what was filled in."""
+        found = await page.page.content() if self._filled else ""
+        return await page.picture(*_PICTURE) if self._without_secrets(found) == found else b""
 
     def _without_secrets(self, text: str) -> str:
         for value in self._filled:
@@ -253,5 +259,5 @@ class SteppingBrowser:
         if origin not in {parse(one).origin for one in secret.origins}:
             raise Unreachable("content", f"the secret {step.value} is not for {origin}")
         self._filled.append(secret.text())
-        page.masked.append(step.css)
+        page.masked.append("input, textarea")  # a script may copy it
         await page.page.fill(step.css, secret.text(), timeout=1000 * _SECONDS)

@@ -30,6 +30,7 @@ from observant.times import utc
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from observant.observer.browser.steps import StepPicture
     from observant.store import Version
 
 Number = Annotated[int, PathParameter(ge=1, le=2**53)]
@@ -204,38 +205,54 @@ def choose_it(
 
 @get("/sources/{number:int}/steps", **reading("check_source"))
 def steps(request: Asked, collection: GivenCollection, number: Number) -> Response[str]:
-    """Steps that are taken on a page before it is read, with a trial."""
-    own = collection.find(number).config
+    """Steps that are taken on a page before it is read."""
     asked = {name: request.query_params.get(name) for name in _STEPS}
-    given = {name: _lines(text or "") for name, text in asked.items()}
     if all(text is None for text in asked.values()):
-        given = {name: [*map(str, own.get(name, ()))] for name in _STEPS}
-    taken, problem = list[Any](), ""
-    if "try" in request.query_params:
-        try:
-            taken, problem = collection.sources.try_steps(number, given["steps"], given["sign_in"])
-        except ObservantError as error:
-            problem = str(error)
-    pictures = [(one.step, b64encode(one.image).decode(), one.problem) for one in taken]
+        own = collection.find(number).config
+        return _steps_page(
+            request, collection, number, {n: [*map(str, own.get(n, ()))] for n in _STEPS}
+        )
+    given = {name: _lines(text or "") for name, text in asked.items()}
+    return _steps_page(request, collection, number, given)
+
+
+def _steps_page(
+    request: Asked,
+    collection: Collection,
+    number: int,
+    given: dict[str, list[str]],
+    taken: Sequence[StepPicture] | None = None,
+    problem: str = "",
+) -> Response[str]:
     return page(
         request,
         "steps.html",
         row=collection.sources.row(number),
         given={name: "\n".join(lines) for name, lines in given.items()},
-        pictures=pictures,
-        tried="try" in request.query_params,
+        pictures=[(one.step, b64encode(one.image).decode(), one.problem) for one in taken or ()],
+        tried=taken is not None,
         problem=problem,
     )
 
 
 @post("/sources/{number:int}/steps", **changing("update_source"))
-def save_steps(
+def take_steps(
     request: Asked, collection: GivenCollection, form: GivenForm, number: Number
 ) -> Response[Any]:
-    """Take these steps from now on."""
+    """Try these steps now, or take them from now on.
+
+    Steps click and fill in, with secrets: so a trial, too, is asked for by a form of ours.
+    """
+    given = {name: _lines(form[name]) for name in _STEPS}
+    if form["try"]:
+        try:
+            tried = collection.sources.try_steps(number, given["steps"], given["sign_in"])
+        except ObservantError as error:
+            tried = [], str(error)
+        return _steps_page(request, collection, number, given, *tried)
     own = collection.sources.get(number).settings
     rest = {name: value for name, value in own.items() if name not in _STEPS}
-    wanted = {name: lines for name in _STEPS if (lines := _lines(form[name]))}
+    wanted = {name: lines for name, lines in given.items() if lines}
     try:
         collection.sources.update(number, SourceChanges(settings=rest | wanted))
     except CANNOT as error:
