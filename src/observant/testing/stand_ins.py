@@ -83,9 +83,10 @@ class _Leaping(selectors.SelectSelector):
     def select(self, timeout: float | None = None) -> Any:
         from observant.observer.pool import pool
 
-        end = time.monotonic() + _DEADLOCK
-        while time.monotonic() < end:
+        began, patience = time.monotonic(), _DEADLOCK
+        while time.monotonic() < began + patience:
             busy = self.loop.threads or pool().under_way  # before looking: who is done has told us
+            patience = 10 * _DEADLOCK if busy else _DEADLOCK  # a thread may have to compile first
             if ready := super().select(0):
                 return ready
             if timeout is not None and (timeout <= 0 or not busy):
