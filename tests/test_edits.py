@@ -7,8 +7,8 @@ import pytest
 from observant.errors import InputError
 from observant.observer.config import Config
 from observant.service.collection import BulkChange, Collection, NewSource, SourceChanges, edits
-from observant.service.collection.entries import PreviewRequest
-from observant.store import Visit, open_store
+from observant.service.collection.entries import PreviewRequest, SeenEvents
+from observant.store import Event, Visit, open_store
 from observant.store.visit import Comparison
 
 from .command_line import run_here
@@ -194,3 +194,72 @@ def test_add_edit_and_preview_from_the_command_line(tmp_path, site):
     assert "state: paused → active" in observant("edit", "lamp", "--resume")
     assert "no setting 'colour'" in observant("edit", "lamp", "--unset", "colour", code=2)
     assert "say what to change" in observant("edit", "lamp", code=2)
+
+
+# -- from the first page -------------------------------------------------------------------------
+
+
+def changed(collection, number, n, text, before=""):
+    """A visit that found another text."""
+    row = collection.find(number)
+    found = Comparison(
+        outcome="changed" if before else "first",
+        text=text,
+        complete=True,
+        record={"title": "A lamp"},
+        reason="the text changed",
+    )
+    at = 1000.0 * n
+    visit = Visit(source=row.name, started_at=at, ended_at=at + 1, outcome=found.outcome,
+                  changed=bool(before), comparison=found)  # fmt: skip
+    event = Event(id=f"e{n}", topic="changed", payload={"title": "A lamp", "added": text})
+    collection.store.visits.record(visit, outbox=(event,) if before else ())
+
+
+def test_a_source_has_the_title_of_its_page_unless_somebody_gave_it_one(collection):
+    add(collection)
+    add(collection, "https://b.example/", title="Mine")
+    for number in (1, 2):
+        changed(collection, number, 1, "49.90 EUR")
+    assert [row.title for row in collection.sources.list().sources] == ["A lamp", "Mine"]
+    assert collection.store.sources.count(search="lamp") == 1
+
+
+def test_what_was_seen_leaves_the_first_page_and_stays_an_event(collection):
+    add(collection)
+    for n in range(4):
+        changed(collection, 1, n, f"{n} EUR", before="x" * n)
+    newest = [event.number for event in collection.overview().latest]
+    assert len(newest) == 3
+    collection.activity.mark_seen(SeenEvents(numbers=(newest[1],)))
+    assert [e.number for e in collection.overview().latest] == [newest[0], newest[2]]
+    assert [e.seen for e in collection.activity.events().events] == [False, True, False]
+    collection.activity.mark_seen(SeenEvents(until=newest[0]))
+    assert collection.overview().latest == []
+    assert len(collection.activity.events().events) == 3
+
+
+def test_a_part_is_ignored_by_what_stays_of_it(collection):
+    add(collection)
+    changed(collection, 1, 1, "Lamp\nSeen 12 times today")
+    collection.sources.ignore(1, "Updated 12:04", "Updated 12:03")
+    collection.sources.ignore(1, "12")
+    assert collection.find(1).config["compare"]["ignore"] == [
+        r"^Updated\s+\d+:\d+$", r"^Seen\s+\d+\s+times\s+today$",
+    ]  # fmt: skip
+    for nothing in (" ", "12"):
+        with pytest.raises(InputError, match="no text to ignore"):
+            collection.sources.ignore(1, nothing)
+
+
+def test_a_page_that_differs_at_every_visit_is_called_noisy_with_a_proposal(collection):
+    add(collection)
+    for n in range(8):
+        changed(collection, 1, n, f"Lamp\nOffer {7 * n} for you", before="x" * n)
+    assert collection.sources.get(1).noisy == ""  # the first visit was none
+    changed(collection, 1, 8, "Lamp\nOffer 99 for you", before="x")
+    found = collection.sources.get(1)
+    assert found.noisy.startswith("It differed at each of its last 8 visits, last in: Offer 99")
+    assert found.proposal == r"^Offer\s+\d+\s+for\s+you$"
+    collection.sources.ignore(1, "", expression=found.proposal)
+    assert collection.find(1).config["compare"]["ignore"] == [found.proposal]

@@ -593,6 +593,13 @@ def test_item_feeds_of_a_real_spider(scraped, name):
     assert any("'scraped_at'" in warning for warning in report.warnings)
 
 
+def test_numbers_of_a_table_are_in_the_unit_that_is_said(tmp_path):
+    file = save(tmp_path / "visits.csv", "source,time\na,1700000000000\n")
+    assert rows_of(file, time_unit="ms")[0][0]["time"] == 1_700_000_000_000_000
+    with pytest.raises(InputError, match="time_unit is us, ms, s, d"):
+        rows_of(file, time_unit="weeks")
+
+
 def test_items_with_a_mapping_and_with_troubles(tmp_path):
     items = [
         {"page": "http://a/", "when": 1_500_000_000, "price": 1},

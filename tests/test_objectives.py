@@ -19,7 +19,7 @@ from observant.planning.objectives import (
     objective,
 )
 from observant.planning.objectives.composite import CompositeObjective, objective_of_visits
-from observant.planning.objectives.numerics import COMPILED_FROM
+from observant.planning.objectives.numerics import COMPILED_FROM, crossing
 from observant.processes import Weibull
 
 RATES = np.array([1e-4, 0.03, 0.5, 2.0, 40.0])
@@ -268,3 +268,19 @@ def test_a_plan_takes_sources_that_are_clearly_not_poisson_for_what_they_are():
     np.testing.assert_allclose(best.alpha[6:], truth(best.period_days)[6:], atol=0.06)
     assert np.abs(plain.alpha - truth(plain.period_days))[:6].mean() > 0.03  # a rate alone promises
     assert truth(best.period_days).mean() > truth(plain.period_days).mean() - 0.002
+
+
+@pytest.mark.parametrize("grace", [0.0, 0.7])
+def test_compiled_periods_of_posteriors_are_where_the_index_reaches_the_price(grace):
+    rng = np.random.default_rng(3)
+    sources, points = 1000, 40
+    weights = rng.dirichlet(np.full(points, 0.05), size=sources)
+    mean = PosteriorMean("currency", np.geomspace(1e-4, 100.0, points), weights, grace)
+    assert mean.weights.size >= COMPILED_FROM
+    for price in (0.0, 1e-6, 1e-2, 1.0, 30.0, 1e3, 1e9):
+        prices = price * rng.uniform(0.5, 2.0, sources)
+        found = mean.period_at(prices)
+        wanted = crossing(mean.index, prices, mean.limit)
+        np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-100)
+        again = mean.period_at(prices, wanted * rng.uniform(0.5, 2.0, sources))
+        np.testing.assert_allclose(again, wanted, rtol=1e-11, atol=1e-100)

@@ -198,6 +198,18 @@ DEEDS = [
         done=lambda world, n: "steps" in world.store.sources.numbered(n).config,
     ),
     Deed(
+        "update_source",
+        lambda n: ("PATCH", f"/api/v1/sources/{n}", {"patch": {"compare": {"ignore": ["a"]}}}),
+        lambda n: (f"/sources/{n}/ignore", {"text": "a"}),
+        target=sources,
+        done=lambda world, n: "ignore" in world.store.sources.numbered(n).config.get("compare", {}),
+    ),
+    Deed(
+        "mark_seen",
+        lambda _: ("POST", "/api/v1/events/seen", {"numbers": [1]}),
+        lambda _: ("/events/seen", {"number": "1"}),
+    ),
+    Deed(
         "pause_source",
         lambda n: ("POST", f"/api/v1/sources/{n}/pause", None),
         lambda n: (f"/sources/{n}/state", {"state": "paused"}),

@@ -15,6 +15,7 @@ from observant.cli.options import (
     list_option,
     output_option,
     since_option,
+    time_unit_option,
     until_option,
 )
 from observant.cli.values import ZONE, Choice
@@ -77,6 +78,7 @@ _SAMPLES = 5
     type=ZONE,
     help="Time zone of times that name none (UTC without this), or only an abbreviation.",
 )
+@time_unit_option
 @since_option
 @until_option
 @output_option("the visits", more="CDXJ")
@@ -264,6 +266,7 @@ def _options(
     mapping: tuple[str, ...],
     key: str,
     zone: str | None,
+    time_unit: str,
     since: str | None,
     until: str | None,
 ) -> ImportOptions:
@@ -282,6 +285,7 @@ def _options(
     return ImportOptions(
         key=key,
         zone=zone,
+        time_unit=time_unit,
         accept=frozenset(accept),
         on_bad=on_bad,
         mapping=pairs,

@@ -116,13 +116,15 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
         versions = found.snapshots.versions(row.name, limit=1000)
         memory = found.sources.previous(row.name, text=False).memory
         settings = loaded.settings_of(row.tags, own_settings(row), row.name, row.url or row.name)
-        why = Collection(found, loaded).sources.why(row.name)
+        detail = Collection(found, loaded).sources.get(row.name)
     if as_json:
         inner = {"digest", "validators", "members", "comparison"}
         print_json(
             {
                 **source_json(row),
-                "why": why,
+                "why": detail.why,
+                "noisy": detail.noisy,
+                "proposal": detail.proposal,
                 "settings": msgspec.to_builtins(settings),
                 "versions": len(versions),
                 "noise": memory.get("noise"),
@@ -158,12 +160,15 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
         "last change": ago(row.changed_at, now),
         "next visit": _next_visit(row, now),
         "versions kept": f"{len(versions):,}",
+        "noisy": detail.noisy,
+        "proposal": f"observant edit {row.name} --ignore '{detail.proposal}'"
+        * bool(detail.proposal),
     }
     for label, text in lines.items():
         if text:
             click.echo(f"{label:>14}  {text}")
     click.echo()
-    click.echo(textwrap.fill(why, width=min(shutil.get_terminal_size().columns, 100)))
+    click.echo(textwrap.fill(detail.why, width=min(shutil.get_terminal_size().columns, 100)))
     if visits:
         click.echo()
     for visit in visits:

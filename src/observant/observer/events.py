@@ -69,12 +69,16 @@ def event_id(*parts: object) -> str:
     return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def subject_of(row: StoredSource) -> dict[str, Any]:
-    """What every event tells of its source. A password in the address stays with us."""
+def subject_of(row: StoredSource, visit: Visit | None = None) -> dict[str, Any]:
+    """What every event tells of its source. A password in the address stays with us.
+
+    A source that nobody has given a title has that of its page.
+    """
+    record = (visit.comparison and visit.comparison.record) if visit is not None else None
     return {
         "source": row.name,
         "url": _public(row.url or row.name, row.name),
-        "title": row.title,
+        "title": row.title or str((record or {}).get("title", "")),
         "host": row.host,
         "tags": list(row.tags),
     }
@@ -160,7 +164,7 @@ def _changes(
         return []
     comparison = visit.comparison
     payload = {
-        **subject_of(row),
+        **subject_of(row, visit),
         "outcome": visit.outcome,
         "at": visit.started_at,
         "magnitude": visit.magnitude,
@@ -199,7 +203,7 @@ def _conditions(row: StoredSource, visit: Visit) -> list[Event]:
         Event(
             id=event_id("condition", row.name, visit.started_at, condition),
             topic="condition",
-            payload=subject_of(row)
+            payload=subject_of(row, visit)
             | {"at": visit.started_at, "condition": condition, "reason": condition},
         )
         for condition in (visit.comparison.met if visit.comparison else ())
@@ -212,7 +216,7 @@ def _troubles(
     """Transitions only: into failing and out of it, and from gone to vanished."""
     comparison = visit.comparison
     payload = {
-        **subject_of(row),
+        **subject_of(row, visit),
         "at": visit.started_at,
         "reason": comparison.reason if comparison else "",
         "error": visit.error,

@@ -19,9 +19,9 @@ from observant.times import utc
 
 __all__ = [
     "AccountItem", "Added", "Answer", "BulkAnswer", "CheckAnswer", "DeliveryItem", "DeliveryPage",
-    "DiffAnswer", "DiffPart", "EditedSource", "EventItem", "EventPage", "FieldChange", "Health",
-    "Imported", "MemberItem", "NewSubscription", "NewToken", "ObserverItem", "PreviewAnswer",
-    "PreviewVersion", "Refused", "RenderingItem", "Retried", "SessionView",
+    "DiffAnswer", "DiffPart", "Done", "EditedSource", "EventItem", "EventPage", "FieldChange",
+    "Health", "Imported", "MemberItem", "NewSubscription", "NewToken", "ObserverItem",
+    "PreviewAnswer", "PreviewVersion", "Refused", "RenderingItem", "Retried", "SessionView",
     "SettingsView", "SourceDetail", "SourcePage", "SourceRow", "SubscriptionItem", "TagItem",
     "TokenItem", "VersionItem", "VisitItem", "VisitPage", "finite", "plain",
 ]  # fmt: skip
@@ -167,6 +167,10 @@ class SourceDetail(Answer, frozen=True, kw_only=True):
     """When it is visited next, and why."""
     versions: int
     noise: Any
+    noisy: str
+    """What differs at every visit, in one sentence; empty if nothing does."""
+    proposal: str
+    """A regular expression that would leave it out."""
     last_modified: dt.datetime | None
     rendering: RenderingItem
 
@@ -291,6 +295,12 @@ class BulkAnswer(Answer, frozen=True, kw_only=True):
     """What was edited, or would be: the first thousand."""
 
 
+class Done(Answer, frozen=True, kw_only=True):
+    """How many things something was done to."""
+
+    done: int
+
+
 class PreviewVersion(Answer, frozen=True, kw_only=True):
     """A kept version under the settings that are tried."""
 
@@ -393,6 +403,8 @@ class EventItem(Answer, frozen=True, kw_only=True):
     attempts: int
     error: str | None
     payload: dict[str, Any]
+    seen: bool = False
+    """Whether somebody has marked it as seen."""
 
 
 class EventPage(Answer, frozen=True, kw_only=True):

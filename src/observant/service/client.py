@@ -114,6 +114,8 @@ class Client:
         doc="Observers seen during the last day.")
     events = _op("GET /events", a.EventPage, query="topic tag source limit after",
         doc="Changes and other events, newest first.")
+    mark_seen = _op("POST /events/seen", a.Done, body="",
+        doc="Take events off the first page: numbers, or all until one.")
     visits = _op("GET /visits", a.VisitPage, query=_VISITS,
         doc="Visits of all sources, newest first.")
     visit_log = _op("GET /visit-log", bytes, query="format since",

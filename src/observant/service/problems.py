@@ -95,8 +95,8 @@ _FOR_MACHINES = ("/feeds/", "/metrics", "/health", "/static/")
 
 
 def _wants_page(request: Request[Any, Any, Any]) -> bool:
-    """Whether a person with a browser is to be told; there is a route, so we know who asks."""
-    return "text/html" in request.headers.get("accept", "") and "user" in request.scope
+    """Whether a person with a browser is to be told."""
+    return "text/html" in request.headers.get("accept", "")
 
 
 def _told(error: Exception) -> tuple[int, str, dict[str, str]]:

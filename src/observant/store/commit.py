@@ -53,6 +53,8 @@ class Prepared:
     contents: dict[str, Packed] = field(default_factory=dict)
     digest: bytes | None = None
     members: list[dict[str, Any]] | None = None
+    title: str = ""
+    """What the page calls itself, where it was read anew."""
 
     def __post_init__(self) -> None:
         entry, visit = self.entry, self.entry.visit
@@ -121,6 +123,8 @@ class Prepared:
         }
         if any(told.values()):
             self.memory = told
+        if found is not None and found.record and visit.outcome in {"first", "changed", "back"}:
+            self.title = clean(str(found.record.get("title") or ""), 200).strip()
         if found is None or (visit.outcome == "same" and not found.attributes):
             return  # nothing to tell
         kept = {
@@ -249,6 +253,18 @@ def _write(session: Session, new: list[tuple[_Known, Prepared]], now: float) -> 
     session.many("add_visit", visits)
     session.many("visited", states)
     session.many("remember", memories)
+    session.many(
+        "set_title",
+        [
+            {
+                "source": source.id,
+                "title": one.title,
+                "searched": f"{one.source}\n{one.title}".casefold(),
+            }
+            for source, one in new
+            if one.title
+        ],
+    )
     session.many("add_comparison", details)
     session.many("set_posterior", posteriors)
     session.many("clear_posterior", cleared)

@@ -57,6 +57,7 @@ class PlainTable(Importer):
     def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the rows that can be read; one that cannot is malformed, and the rest go on."""
         names = {column: options.mapping.get(column, column) for column in COLUMNS}
+        unit = options.time_unit
         if file.head().startswith(b"PAR1"):
             batches = _from_parquet(file, options)
         else:
@@ -66,7 +67,7 @@ class PlainTable(Importer):
             report.add_rows(whole.num_rows)
             batch = _renamed(whole, names)
             if first and batch.num_rows > _PROBE:
-                readable = list(_checked(batch.slice(0, _PROBE), numbers[:_PROBE], report))
+                readable = list(_checked(batch.slice(0, _PROBE), numbers[:_PROBE], unit, report))
                 if not readable:
                     raise InputError(
                         f"none of the first {_PROBE:,} rows can be read "
@@ -76,7 +77,7 @@ class PlainTable(Importer):
                 yield from readable
                 batch, numbers = batch.slice(_PROBE), numbers[_PROBE:]  # noqa: PLW2901
             first = False
-            yield from _checked(batch, numbers, report)
+            yield from _checked(batch, numbers, unit, report)
 
 
 def _from_parquet(
@@ -204,7 +205,7 @@ def _renamed(batch: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
 
 
 def _checked(
-    batch: pa.RecordBatch, numbers: Sequence[int], report: Report
+    batch: pa.RecordBatch, numbers: Sequence[int], unit: str, report: Report
 ) -> Iterator[pa.RecordBatch]:
     """The rows that have the types of a visit log.
 
@@ -213,24 +214,24 @@ def _checked(
     import pyarrow as pa
 
     try:
-        yield _typed(batch)
+        yield _typed(batch, unit)
     except (VisitLogError, pa.ArrowException) as error:
         bad = 0 if batch.num_rows == 1 else getattr(error, "row", None)
         if bad is None or batch.num_rows > _FEW:
             half = batch.num_rows // 2
-            yield from _checked(batch.slice(0, half), numbers[:half], report)
-            yield from _checked(batch.slice(half), numbers[half:], report)
+            yield from _checked(batch.slice(0, half), numbers[:half], unit, report)
+            yield from _checked(batch.slice(half), numbers[half:], unit, report)
             return
         if bad:
-            yield from _checked(batch.slice(0, bad), numbers[:bad], report)
+            yield from _checked(batch.slice(0, bad), numbers[:bad], unit, report)
         reason = error.message if isinstance(error, VisitLogError) else str(error)
         column = getattr(error, "column", None)
         report.malformed(numbers[bad], f"column {column}: {reason}" if column else reason)
         if bad + 1 < batch.num_rows:
-            yield from _checked(batch.slice(bad + 1), numbers[bad + 1 :], report)
+            yield from _checked(batch.slice(bad + 1), numbers[bad + 1 :], unit, report)
 
 
-def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _typed(batch: pa.RecordBatch, unit: str) -> pa.RecordBatch:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -252,7 +253,7 @@ def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
     source = text_in(columns["source"], "source")
     if source.null_count or pc.any(pc.equal(source, "")).as_py():
         raise VisitLogError("the visit has no source", column="source")
-    time = times_in(columns["time"], "time")
+    time = times_in(columns["time"], "time", unit=unit)
     if (time == MISSING).any():
         raise VisitLogError("the visit has no time", column="time")
     instant = pa.timestamp("us", "UTC")
@@ -262,7 +263,7 @@ def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
             flags = flags_in(column, name)
             typed[name] = pa.array(flags == 1, mask=flags < 0)
         elif name == "last_modified":
-            dates = times_in(column, name, refuse_out_of_range=False)
+            dates = times_in(column, name, unit=unit, refuse_out_of_range=False)
             typed[name] = pa.array(dates, mask=np.asarray(dates == MISSING)).view(instant)
         elif name == "digest":
             typed[name] = bytes_in(column, name).cast(pa.binary())

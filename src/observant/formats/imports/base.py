@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from observant.errors import InputError
-from observant.names import KEYS
+from observant.names import KEYS, TIME_UNITS
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -137,6 +137,8 @@ class ImportOptions:
     """Which name a source gets: its ``url``, or its ``surt`` key (http and https are one)."""
     zone: str | None = None
     """Time zone of times that name none, or that name it by an abbreviation ("Europe/Berlin")."""
+    time_unit: str = "s"
+    """Unit of times that are numbers since 1970, in tables of your own."""
     accept: frozenset[str] | set[str] = frozenset()
     """Assumptions that the user accepts, by name."""
     on_bad: str = "skip"
@@ -153,6 +155,8 @@ class ImportOptions:
     def __post_init__(self) -> None:
         if self.key not in KEYS:
             raise InputError(f"a source is named by its url or its surt key, not by {self.key!r}")
+        if self.time_unit not in TIME_UNITS:
+            raise InputError(f"time_unit is {', '.join(TIME_UNITS)}, not {self.time_unit!r}")
         if self.on_bad not in {"skip", "fail"}:
             raise InputError(f"a malformed row is one to skip or to fail at, not {self.on_bad!r}")
         if self.batch_rows < 1:

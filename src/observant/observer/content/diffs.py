@@ -151,10 +151,15 @@ def excerpt(old: str, new: str) -> Excerpt:
     return Excerpt(added[:LONGEST_EXCERPT], removed[:LONGEST_EXCERPT], cut)
 
 
-_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+_WORDS = re.compile(r"\s+|[€$£¥]?\d+(?:[.,:]\d+)*(?!\w)|\w+|[^\w\s]")
 
 
 def _words(text: str) -> list[str]:
+    """Words and whole numbers: a price or a time of day is one.
+
+    >>> _words("now €1,249.90, at 12:03")
+    ['now', ' ', '€1,249.90', ',', ' ', 'at', ' ', '12:03']
+    """
     return _WORDS.findall(text)
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "compiled_pattern",
     "describe_change",
     "error_page",
+    "ignoring",
     "judge",
 ]
 
@@ -222,6 +223,43 @@ def compiled_pattern(expression: str) -> Any:
         return regex.compile(expression, regex.MULTILINE | regex.VERSION0)
     except (regex.error, OverflowError, RecursionError) as error:
         raise InputError(f"this is not a regular expression: {expression!r} ({error})") from None
+
+
+def ignoring(text: str, before: str = "", page: str = "") -> list[str]:
+    """Regular expressions for `Rules.ignore`: these lines, whatever numbers they have.
+
+    With the lines of `before`, words that differ from them may be any, too. A part of a line of the
+    `page` is left out wherever it stands; without a letter, it stands for the whole line.
+
+    >>> ignoring("Updated at 12:04", "Updated at 12:03")
+    ['^Updated\\\\s+at\\\\s+\\\\d+:\\\\d+$']
+    >>> ignoring("Hello Ada", "Hello Bob"), ignoring("Ada", "Bob")
+    (['^Hello\\\\s+\\\\S+$'], ['^Ada$'])
+    >>> page = "Seen 12 times today"
+    >>> ignoring("12 times", page=page), ignoring("12", page=page)
+    (['\\\\d+\\\\s+times'], ['^Seen\\\\s+\\\\d+\\\\s+times\\\\s+today$'])
+    """
+    lines, old = text.split("\n"), before.split("\n")
+    old = old if len(old) == len(lines) else [""] * len(lines)
+    there = page.split("\n") if page else []
+    found = []
+    for given, other in zip(lines, old, strict=True):
+        line = given.strip()
+        part = bool(there and line) and line not in there
+        if part and not any(character.isalpha() for character in line):
+            line = next((whole for whole in there if line in whole), line)
+            part = False
+        words, others = line.split(), other.split()
+        others = others if len(others) == len(words) else words
+        exact = [re.sub(r"\d+", r"\\d+", re.escape(word)) for word in words]
+        loose = [
+            one if word == was or r"\d" in one else r"\S+"
+            for one, word, was in zip(exact, words, others, strict=True)
+        ]
+        if exact:
+            pattern = r"\s+".join(loose if {*loose} != {r"\S+"} else exact)
+            found.append(pattern if part else f"^{pattern}$")
+    return list(dict.fromkeys(found))
 
 
 # -- What counts as a change, and what as an appearance or a disappearance ------------------------

@@ -91,6 +91,10 @@ class RenewalObjective(Objective):
         return np.broadcast_shapes(np.shape(s), (self._count,))
 
 
+_AT_ONCE = 1 << 17
+"""Posteriors of so many sources are read once, some 100 MB; of more, block by block each time."""
+
+
 class PosteriorMean(Objective):
     """An objective averaged over posteriors on a grid of rates: W is linear, so its mean is used.
 
@@ -106,6 +110,8 @@ class PosteriorMean(Objective):
     name = "posterior"
 
     def __init__(self, kind: str, rates: ArrayLike, weights: Any, grace: ArrayLike = 0.0) -> None:
+        if hasattr(weights, "points") and len(weights) <= _AT_ONCE:
+            rates, weights = weights.points(0, len(weights))
         self.kind, self.weights = kind, weights
         self.grid: Array = np.zeros(0)
         if not hasattr(weights, "points"):
@@ -138,8 +144,7 @@ class PosteriorMean(Objective):
         return np.maximum(square - self.mean_penalty(period) ** 2, 0.0)
 
     def index(self, s: ArrayLike) -> Array:
-        compiled = self.kind in {"freshness", "currency"} and isinstance(self.weights, np.ndarray)
-        if compiled and self.weights.size >= COMPILED_FROM:
+        if self._compiled:
             from observant.planning.objectives import kernels
 
             s, answer = np.broadcast_to(np.asarray(s, float), len(self)), np.empty(len(self))
@@ -147,6 +152,12 @@ class PosteriorMean(Objective):
             kernels.mean_currency_index(s, grid, self.weights, grace, answer)
             return answer
         return self._average(lambda known, s: known.index(s), s)
+
+    @property
+    def _compiled(self) -> bool:
+        """Whether compiled loops are worth their loading."""
+        known = self.kind in {"freshness", "currency"} and isinstance(self.weights, np.ndarray)
+        return known and self.weights.size >= COMPILED_FROM
 
     @property
     def mean_rate(self) -> Array:
@@ -158,6 +169,16 @@ class PosteriorMean(Objective):
 
     def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:
         price = np.broadcast_to(np.asarray(price, float), (len(self),))
+        if self._compiled:
+            from observant.planning.objectives import kernels
+
+            answer = np.empty(len(self))
+            grid, grace = np.atleast_2d(self.grid), np.atleast_1d(self.grace)
+            begin = np.zeros(len(self)) if start is None else np.asarray(start, float)
+            kernels.mean_currency_crossing(
+                price, self.limit, begin, grid, self.weights, grace, answer
+            )
+            return answer
         if isinstance(self.weights, np.ndarray):
             return super().period_at(price, start)
         return np.concatenate(

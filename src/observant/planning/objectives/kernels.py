@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["currency_crossing", "mean_currency_index"]
+__all__ = ["currency_crossing", "mean_currency_crossing", "mean_currency_index"]
 
 _SERIES = np.array([(n - 1) / math.factorial(n) for n in range(19, 1, -1)])
 """1 − (1 + x)e⁻ˣ = Σ (n − 1)(−x)ⁿ/n!, the last first: for small x, where the left side is lost."""
@@ -64,16 +64,66 @@ def mean_currency_index(s, rates, weights, grace, answer):
     for i in range(len(weights)):
         beta = grace[i * to_grace]
         late = max(s[i] - beta, 0.0)
-        answer[i] = 0.0
-        for j in range(weights.shape[1]):
-            rate = rates[i * to_rates, j]
-            if weights[i, j] > 0.0 and rate > 0.0:
-                x = min(rate * late, 800.0)
-                gone = -math.expm1(-x)
-                gain = gone - x * math.exp(-x)
-                if x < 1.0:
-                    gain = 0.0
-                    for k in range(_SERIES.size):
-                        gain = _SERIES[k] - x * gain
-                    gain *= x * x
-                answer[i] += weights[i, j] * (gain / rate + beta * gone)
+        answer[i] = _mean_index(late, rates[i * to_rates], weights[i], beta)[0]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mean_index(late, rates, weights, beta):
+    """W of one source so late after the grace, and its slope there."""
+    total = slope = 0.0
+    for j in range(weights.size):
+        rate = rates[j]
+        if weights[j] > 0.0 and rate > 0.0:
+            x = min(rate * late, 800.0)
+            stays = math.exp(-x)
+            gone = -math.expm1(-x) if x < 1.0 else 1.0 - stays
+            gain = gone - x * stays
+            if x < 1.0:
+                gain = 0.0
+                for k in range(_SERIES.size):
+                    gain = _SERIES[k] - x * gain
+                gain *= x * x
+            total += weights[j] * (gain / rate + beta * gone)
+            slope += weights[j] * stays * (x + beta * rate)
+    return total, slope
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def mean_currency_crossing(price, limit, start, rates, weights, grace, answer):
+    """When the mean index of each source reaches the price: Newton's method for log W of log s,
+    which is nearly a line, within a bracket.
+    """
+    to_rates, to_grace = min(len(rates) - 1, 1), min(grace.size - 1, 1)
+    for i in range(len(weights)):
+        if not price[i] < limit[i]:
+            answer[i] = np.inf
+            continue
+        if price[i] <= 0.0:
+            answer[i] = 0.0
+            continue
+        beta, own = grace[i * to_grace], rates[i * to_rates]
+        late = start[i] - beta
+        if not (late > 0.0 and late < np.inf):
+            rate = 0.0
+            for j in range(own.size):
+                rate += weights[i, j] * own[j]
+            edge = beta * rate
+            late = 2.0 * price[i] / (edge + math.sqrt(edge * edge + 2.0 * rate * price[i]))
+        low, high, wanted, u = -700.0, 700.0, math.log(price[i]), math.log(late)
+        for _ in range(200):
+            value, slope = _mean_index(math.exp(u), own, weights[i], beta)
+            above = math.log(value) - wanted if value > 0.0 else -np.inf
+            if above < 0.0:
+                low = u
+            else:
+                high = u
+            step = above * value / (slope * math.exp(u))
+            if not low <= u - step <= high:
+                if low > -700.0 and high < 700.0:
+                    step = u - 0.5 * (low + high)
+                else:
+                    step = -2.0 if above < 0.0 else 2.0
+            u -= step
+            if abs(step) <= 1e-9 * (1.0 + abs(u)) or above == 0.0 or not abs(u) < 700.0:
+                break
+        answer[i] = beta + math.exp(u)

@@ -8,13 +8,14 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
-from litestar import get
+from litestar import get, post
 from litestar.background_tasks import BackgroundTask
-from litestar.params import FromQuery, QueryParameter
+from litestar.params import FromQuery, JSONBody, QueryParameter
 from litestar.response import File
 
-from observant.service.answers import EventPage, ObserverItem, TagItem, VisitPage
+from observant.service.answers import Done, EventPage, ObserverItem, TagItem, VisitPage
 from observant.service.api.routes import LARGEST_ID, After, Limit, Text, spec
+from observant.service.collection.entries import SeenEvents
 from observant.service.forms import GivenCollection
 from observant.service.summaries import HostItem, HourItem, Overview
 from observant.units import parse_duration
@@ -77,6 +78,12 @@ def events(
 ) -> EventPage:
     """Changes and other events, newest first."""
     return collection.activity.events(topic=topic, tag=tag, source=source, limit=limit, after=after)
+
+
+@post("/events/seen", **spec("mark_seen", topic="collection", status_code=200))
+def mark_seen(collection: GivenCollection, data: JSONBody[SeenEvents]) -> Done:
+    """Take events off the first page of the dashboard."""
+    return collection.activity.mark_seen(data)
 
 
 @get("/visits", **spec("visits", topic="collection"))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from observant.errors import InputError
-from observant.service.answers import EventItem, EventPage, ObserverItem, finite
+from observant.service.answers import Done, EventItem, EventPage, ObserverItem, finite
 from observant.service.collection.context import some
 from observant.service.collection.entries import masked_url
 from observant.service.collection.sources import searchable
@@ -15,10 +15,13 @@ from observant.times import DAY, utc
 
 if TYPE_CHECKING:
     from observant.service.collection.context import Context
+    from observant.service.collection.entries import SeenEvents
     from observant.store.types import StoredEvent
 
 __all__ = ["Activity"]
 
+_SEEN = "dashboard.seen"
+_MOST_SEEN = 1000
 _LIVELY = 90.0
 """Seconds since an observer's last sign of life after which it counts as gone."""
 
@@ -83,13 +86,48 @@ class Activity:
             after=after,
             limit=some(limit, "events") + 1,
         )
+        seen = self._seen()
         return EventPage(
-            events=[_event(row) for row in rows[:limit]],
+            events=[_event(row, seen) for row in rows[:limit]],
             next=rows[limit - 1].number if len(rows) > limit else None,
         )
 
+    def unseen(self, limit: int) -> list[EventItem]:
+        """The newest events that nobody has marked as seen."""
+        return [event for event in self.events().events if not event.seen][:limit]
 
-def _event(row: StoredEvent) -> EventItem:
+    def mark_seen(self, given: SeenEvents) -> Done:
+        """Take events off the first page."""
+
+        def marked(kept: Any) -> Any:
+            before = _Seen.of(kept)
+            until = max(before.until, given.until)
+            numbers = {n for n in (*before.numbers, *given.numbers) if n > until}
+            return {"until": until, "numbers": sorted(numbers)[-_MOST_SEEN:]}
+
+        self._in.store.settings.change(_SEEN, marked)
+        return Done(done=max(len(given.numbers), 1))
+
+    def _seen(self) -> _Seen:
+        return _Seen.of(self._in.store.settings.get(_SEEN))
+
+
+class _Seen(NamedTuple):
+    """Which events people have seen: all up to a number, and some after it."""
+
+    until: int
+    numbers: frozenset[int]
+
+    @classmethod
+    def of(cls, kept: Any) -> _Seen:
+        kept = kept if isinstance(kept, dict) else {}
+        return cls(int(kept.get("until", 0)), frozenset(kept.get("numbers", ())))
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and (number <= self.until or number in self.numbers)
+
+
+def _event(row: StoredEvent, seen: _Seen) -> EventItem:
     """Its payload is what receivers get."""
     payload = dict(row.payload) if isinstance(row.payload, dict) else {}
     if "url" in payload:
@@ -104,4 +142,5 @@ def _event(row: StoredEvent) -> EventItem:
         reason=str(payload.get("reason") or ""),
         tags=[str(tag) for tag in payload.get("tags") or ()],
         payload=payload,
+        seen=row.number in seen,
     )

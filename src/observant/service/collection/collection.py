@@ -101,7 +101,7 @@ class Collection(Context):
             hours=self.activity.hours(_HOURS),
             lateness=self.currency.lateness(beliefs),
             hosts=self.activity.hosts(),
-            latest=self.activity.events(limit=10).events,
+            latest=self.activity.unseen(10),
             observing=bool(self.activity.observers(lively=True)),
             age_seconds=0.0 if beliefs is None else max(now - beliefs.at, 0.0),
             notes=notes,

@@ -163,6 +163,14 @@ class PreviewRequest(Entered, frozen=True, kw_only=True):
     """What is tried."""
 
 
+class SeenEvents(Entered, frozen=True, kw_only=True):
+    """Events that somebody has seen."""
+
+    numbers: Annotated[tuple[int, ...], Meta(max_length=1000)] = ()
+    until: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    """All up to this number, too."""
+
+
 class NewSignal(Entered, frozen=True, kw_only=True):
     """A source may have changed."""
 

@@ -20,6 +20,8 @@ from observant.observer.browser.steps import check_steps
 from observant.observer.config import SourceSettings
 from observant.observer.connections import make_transport
 from observant.observer.content import Rules
+from observant.observer.content.diffs import changed_lines
+from observant.observer.content.rules import ignoring
 from observant.observer.fetched import Fetched
 from observant.observer.pool import pool
 from observant.observer.query_members import retire_members
@@ -88,6 +90,10 @@ _PICTURES: dict[Hashable, tuple[float, PagePicture]] = {}
 _MOST_PICTURES = 8
 _PICTURE_SECONDS = 300.0
 _MOST_EDITED = 1000
+_LONGEST = 2000
+"""Characters of a text to be ignored."""
+_NOISY = 8
+_FEW_LINES = 3
 
 
 def searchable(text: str | None, what: str) -> str | None:
@@ -126,9 +132,28 @@ class CollectionSources:
             why=why(self._in, found),
             versions=len(store.snapshots.versions(found.name, limit=1000)),
             noise=previous.memory.get("noise"),
+            **self._noisy(found),
             last_modified=utc(found.last_modified),
             rendering=_rendering(self._in, found, previous),
         )
+
+    def _noisy(self, found: StoredSource) -> dict[str, str]:
+        """Whether a page differs at every visit, and what would make it quiet."""
+        visits = self._in.store.visits.list(found.name, limit=_NOISY)
+        if len(visits) < _NOISY or any(visit.outcome != "changed" for visit in visits):
+            return {"noisy": "", "proposal": ""}
+        snapshots, said = (
+            self._in.store.snapshots,
+            f"It differed at each of its last {_NOISY} visits",
+        )
+        kept = snapshots.versions(found.name, limit=2)
+        texts = [snapshots.get(v.digest).decode("utf-8", "replace") for v in kept]
+        added, removed = changed_lines(texts[1], texts[0]) if len(texts) > 1 else ("", "")
+        if not added or added.count("\n") >= _FEW_LINES:
+            return {"noisy": f"{said}: choose the part that matters.", "proposal": ""}
+        shown = added.replace("\n", " … ")[:200]
+        proposal = "|".join(ignoring(added, removed))
+        return {"noisy": f"{said}, last in: {shown}", "proposal": proposal}
 
     def why(self, source: int | str) -> str:
         """When a source is visited next, and why, in one sentence."""
@@ -278,6 +303,21 @@ class CollectionSources:
     ) -> list[EditedSource]:
         """Change sources alike; returns what is another now, or would be."""
         return edit(self._in, sources, changes, dry_run=dry_run, trusted=trusted)
+
+    def ignore(
+        self, source: int | str, text: str, before: str = "", *, expression: str = ""
+    ) -> SourceRow:
+        """Leave a text out from now on, whatever numbers it has (`ignoring`), or what a regular
+        expression finds.
+        """
+        found = self._in.find(source)
+        page = "" if before else self._in.store.sources.previous(found.name).text or ""
+        kept = found.config.get("compare", {}).get("ignore", ())
+        new = ignoring(text[:_LONGEST], before[:_LONGEST], page)
+        patterns = list(dict.fromkeys((*kept, *([expression] if expression else new))))
+        if len(patterns) == len(kept):
+            raise InputError("there is no text to ignore, or it is ignored already")
+        return self.update(source, SourceChanges(patch={"compare": {"ignore": patterns}}))
 
     def remove(self, source: int | str, *, forget: bool = False) -> int:
         """Stop watching a source; `forget` deletes its visits and versions as well.

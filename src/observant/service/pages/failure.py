@@ -21,6 +21,8 @@ def failure_page(
     if path == "/login":
         answer = sign_in_page(request, problem=detail or title, status=status)
     else:
+        if status == 404 and detail == "Not Found":
+            title, detail = "page not found", "There is no page at this address."
         answer = page(request, "error.html", status=status, title=title, detail=detail)
     answer.headers.update(headers)
     return answer

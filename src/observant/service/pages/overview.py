@@ -7,12 +7,13 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
-from litestar import Response, get
+from litestar import Response, get, post
 
 from observant.names import TOPICS
-from observant.service.forms import GivenCollection, days_in, number_in, whole_in
-from observant.service.pages.render import page
-from observant.service.pages.routes import Asked, reading
+from observant.service.collection.entries import SeenEvents
+from observant.service.forms import GivenCollection, GivenForm, days_in, number_in, whole_in
+from observant.service.pages.render import back_to, page
+from observant.service.pages.routes import Asked, changing, reading
 from observant.service.summaries import CurvePoint, Overview
 from observant.times import utc
 from observant.units import format_duration
@@ -50,27 +51,39 @@ def overview(request: Asked, collection: GivenCollection) -> Response[str]:
     )
 
 
+@post("/events/seen", **changing("mark_seen"))
+def seen(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
+    """Take events off the first page."""
+    numbers = tuple(int(n) for n in form.all("number") if n.isdecimal() and len(n) < 17)
+    collection.activity.mark_seen(SeenEvents(numbers=numbers, until=whole_in(form, "until", 0)))
+    return back_to(request, "/", "seen")
+
+
 def _in_short(view: Overview) -> str:
     """How fresh the copies are, and what more visits would buy, in one sentence."""
     if view.alpha is None:
         return ""
-    text = f"About {_of_ten(view.alpha.value)} of the copies are current"
+    text = f"About {_in_words_of(view.alpha.value)} copies are current"
     bought = {option.factor: option for option in view.budget.options}
     more = bought.get(max(bought, default=1.0))
-    if more is None or 1.0 not in bought or _of_ten(more.alpha) == _of_ten(bought[1.0].alpha):
+    if more is None or more.alpha <= view.alpha.value or more.factor <= 1:
         return f"{text}."
-    extra, share = more.per_day - view.budget.per_day, _of_ten(more.alpha)
+    extra, share = more.per_day - view.budget.per_day, _in_words_of(more.alpha)
+    if share == _in_words_of(view.alpha.value):
+        return f"{text}."
     return f"{text}; {extra:,.0f} more visits a day would make it {share}, in the long run."
 
 
-def _of_ten(share: float) -> str:
-    """A share as people count.
+def _in_words_of(share: float) -> str:
+    """A share as people count: the plainest fraction that is near.
 
-    >>> _of_ten(0.74), _of_ten(0.999), _of_ten(0.02)
-    ('7 in 10', 'all', 'none')
+    >>> [_in_words_of(share) for share in (0.74, 0.999, 0.02, 0.81, 0.93)]
+    ['3 of 4', 'all', 'no', '4 of 5', '9 of 10']
     """
-    tenths = round(10 * share)
-    return {0: "none", 10: "all"}.get(tenths, f"{tenths} in 10")
+    near = [(k, n) for n in (2, 3, 4, 5, 10) for k in range(1, n) if abs(k / n - share) <= 0.03]
+    if 0.03 < share < 0.97 and not near:
+        near = [(max(min(round(10 * share), 9), 1), 10)]
+    return f"{near[0][0]} of {near[0][1]}" if near else "all" if share > 0.5 else "no"
 
 
 def _slider(curve: list[CurvePoint]) -> str:

@@ -56,6 +56,8 @@ TOLD = {
     "added": "The source is watched from now on.",
     "known": "This source was already there; nothing was changed.",
     "saved": "Saved.",
+    "seen": "Marked as seen.",
+    "ignored": "This text is left out from now on, by the last expression under “Ignore text”.",
     "removed": "Removed. Its visits stay in the log.",
     "visited": "The source was visited just now.",
     "bulk": "Done.",

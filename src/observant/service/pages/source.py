@@ -15,6 +15,7 @@ from litestar.params import PathParameter
 from observant.errors import InputError, ObservantError
 from observant.names import CHANGES, RENDER_MODES
 from observant.observer.browser.chooser import nearest
+from observant.observer.content import learned_noise
 from observant.observer.content.rules import SELECTORS
 from observant.observer.failures import failure, remedy
 from observant.observer.transport.headers import header_lines
@@ -25,6 +26,7 @@ from observant.service.collection.entries import PreviewRequest, SourceChanges
 from observant.service.forms import Form, GivenCollection, GivenForm, number_in, tags_in, whole_in
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
+from observant.store.visit import Previous
 from observant.times import utc
 
 if TYPE_CHECKING:
@@ -290,6 +292,19 @@ def render(
     return back_to(request, f"/sources/{number}", "saved")
 
 
+@post("/sources/{number:int}/ignore", **changing("update_source"))
+def ignore(
+    request: Asked, collection: GivenCollection, form: GivenForm, number: Number
+) -> Response[Any]:
+    """Leave a text out from now on."""
+    try:
+        expression = form["expression"]
+        collection.sources.ignore(number, form["text"], form["before"], expression=expression)
+    except CANNOT as error:
+        return _page(request, collection, number, problem=str(error))
+    return back_to(request, f"/sources/{number}/edit", "ignored")
+
+
 @post("/sources/{number:int}/remove", **changing("remove_source"))
 def remove(
     request: Asked, collection: GivenCollection, form: GivenForm, number: Number
@@ -337,6 +352,7 @@ def _page(
         parts=_shortened(difference),
         by=by,
         verdict=_verdict(collection, number),
+        noise=learned_noise(Previous(memory={"noise": detail.noise or {}}))[:_PARTS],
         problem=problem,
     )
 

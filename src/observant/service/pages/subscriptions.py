@@ -115,11 +115,17 @@ def _subscriptions(
         state=state or "",
         after=after,
         topics=TOPICS,
-        entered=entered or Form([("digest", "0s"), ("timezone", "UTC")]),
+        entered=entered or Form([("digest", "0s"), ("timezone", "UTC"), *_proposed(params)]),
         problem=problem,
         secret=secret,
         made=made,
     )
+
+
+def _proposed(params: Any) -> list[tuple[str, str]]:
+    """What the address asks for: to be told of such an event."""
+    names = ("name", "sources", "topics")
+    return [(name, params.get(name) or "") for name in names if params.get(name)]
 
 
 def _subscription(

@@ -32,6 +32,9 @@ UPDATE sources SET
     tags = :tags, config = :config, searched = :searched
 WHERE name = :name;
 
+-- name: set_title
+UPDATE sources SET title = :title, searched = :searched WHERE id = :source AND title = '';
+
 -- name: untag
 DELETE FROM tags WHERE source IN :sources;
 

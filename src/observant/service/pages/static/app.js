@@ -203,6 +203,22 @@
   for (const slider of document.querySelectorAll("input[data-shots]"))
     slider.addEventListener("input", () =>
       slider.parentElement.style.setProperty("--shown", `${slider.value}%`));
+  // -- text of a difference that was marked is what can be ignored --------------------------------
+
+  const marked = document.querySelector("form[data-marked] input[name=text]");
+  if (marked) document.addEventListener("selectionchange", () => {
+    const chosen = getSelection(), text = String(chosen).trim();
+    if (text && chosen.anchorNode && document.querySelector(".diff").contains(chosen.anchorNode)) marked.value = text;
+  });
+
+  // On a narrow screen each row of a table is a card, and its cells say what they are.
+  for (const table of document.querySelectorAll(".scroll table")) {
+    const names = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim().replace(/ [▲▼]$/, ""));
+    for (const row of table.tBodies[0] ? table.tBodies[0].rows : []) {
+      [...row.cells].forEach((cell, place) => { if (names[place]) cell.dataset.name = names[place]; });
+    }
+    table.classList.add("cards");
+  }
 
   // -- answers that were not ready --------------------------------------------------------------
 
