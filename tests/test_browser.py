@@ -193,7 +193,8 @@ def _read_a_difference(me):
     page = me.page
     page.goto(me.address)
     me.settled()
-    page.locator(".feed li", has=page.locator(".badge.changed")).first.get_by_role("link").click()
+    change = page.locator(".feed li", has=page.locator(".badge.changed")).first
+    change.get_by_role("link").first.click()
     page.get_by_role("heading", name="Versions").wait_for()
     if me.size == "desktop":
         me.settled()  # all figures of a source: their studies take seconds
