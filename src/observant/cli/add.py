@@ -414,16 +414,18 @@ def tell_first_visits(visits: list[Visit]) -> None:
 def budget_in_words(store: Store, config: Config) -> str:
     """Which pace was chosen, and how to change it; empty if somebody has said."""
     from observant.observer.settings import is_usual_budget, settings_of
-    from observant.units import counted, duration_in_words, parse_duration
+    from observant.times import DAY
+    from observant.units import counted, duration_in_words, format_duration, parse_duration
 
     chosen, sources = settings_of(store, config).config, store.sources.active()
     if not is_usual_budget(store, config):
         return ""
     per_day = chosen.budget_per_day
     shortest = parse_duration(chosen.settings_of((), {}).min_period)
+    often = duration_in_words(shortest) if shortest * DAY >= 60 else format_duration(shortest)
     return (
         f"Pace: {per_day:,.0f} visits a day for {counted(sources, 'source')}, each at most every "
-        f"{duration_in_words(shortest)}; --budget changes it."
+        f"{often.removeprefix('a ')}; --budget changes it."
     )
 
 

@@ -312,7 +312,7 @@ def _print_table(rows: list[StoredSource]) -> None:
         known = row.rate is not None and row.rate_low is not None and row.rate_high is not None
         told.append(
             (
-                wide_enough(row.title or row.name, 44),
+                wide_enough(row.name, 44),
                 format_rate(row.rate) if row.rate is not None else "?",
                 f"{format_rate(row.rate_low or 0)} to {format_rate(row.rate_high or 0)}"
                 if known

@@ -63,7 +63,7 @@ def _in_short(view: Overview) -> str:
     """How fresh the copies are, and what more visits would buy, in one sentence."""
     if view.alpha is None:
         return ""
-    text = f"About {_in_words_of(view.alpha.value)} copies are current"
+    text = f"{_in_words_of(view.alpha.value).capitalize()} copies are current"
     bought = {option.factor: option for option in view.budget.options}
     more = bought.get(max(bought, default=1.0))
     if more is None or more.alpha <= view.alpha.value or more.factor <= 1:
@@ -77,13 +77,17 @@ def _in_short(view: Overview) -> str:
 def _in_words_of(share: float) -> str:
     """A share as people count: the plainest fraction that is near.
 
-    >>> [_in_words_of(share) for share in (0.74, 0.999, 0.02, 0.81, 0.93)]
-    ['3 of 4', 'all', 'no', '4 of 5', '9 of 10']
+    >>> [_in_words_of(share) for share in (0.74, 0.81, 0.93, 0.965)]
+    ['about 3 of 4', 'about 4 of 5', 'about 9 of 10', 'about 19 of 20']
+    >>> [_in_words_of(share) for share in (0.999, 0.01)]
+    ['nearly all', 'hardly any']
     """
-    near = [(k, n) for n in (2, 3, 4, 5, 10) for k in range(1, n) if abs(k / n - share) <= 0.03]
-    if 0.03 < share < 0.97 and not near:
-        near = [(max(min(round(10 * share), 9), 1), 10)]
-    return f"{near[0][0]} of {near[0][1]}" if near else "all" if share > 0.5 else "no"
+    if not 0.025 < share < 0.975:
+        return "nearly all" if share > 0.5 else "hardly any"
+    plain = [(k, n) for n in (2, 3, 4, 5, 10) for k in range(1, n)] + [(1, 20), (19, 20)]
+    near = [(k, n) for k, n in plain if abs(k / n - share) < 0.031]
+    k, n = near[0] if near else (round(10 * share), 10)
+    return f"about {k} of {n}"
 
 
 def _slider(curve: list[CurvePoint]) -> str:
