@@ -100,7 +100,7 @@ class Activity:
         """Take events off the first page."""
 
         def marked(kept: Any) -> Any:
-            before = _Seen.of(kept)
+            before = _SeenByPeople.of(kept)
             until = max(before.until, given.until)
             numbers = {n for n in (*before.numbers, *given.numbers) if n > until}
             return {"until": until, "numbers": sorted(numbers)[-_MOST_SEEN:]}
@@ -108,18 +108,18 @@ class Activity:
         self._in.store.settings.change(_SEEN, marked)
         return Done(done=max(len(given.numbers), 1))
 
-    def _seen(self) -> _Seen:
-        return _Seen.of(self._in.store.settings.get(_SEEN))
+    def _seen(self) -> _SeenByPeople:
+        return _SeenByPeople.of(self._in.store.settings.get(_SEEN))
 
 
-class _Seen(NamedTuple):
+class _SeenByPeople(NamedTuple):
     """Which events people have seen: all up to a number, and some after it."""
 
     until: int
     numbers: frozenset[int]
 
     @classmethod
-    def of(cls, kept: Any) -> _Seen:
+    def of(cls, kept: Any) -> _SeenByPeople:
         kept = kept if isinstance(kept, dict) else {}
         return cls(int(kept.get("until", 0)), frozenset(kept.get("numbers", ())))
 
@@ -127,7 +127,7 @@ class _Seen(NamedTuple):
         return isinstance(number, int) and (number <= self.until or number in self.numbers)
 
 
-def _event(row: StoredEvent, seen: _Seen) -> EventItem:
+def _event(row: StoredEvent, seen: _SeenByPeople) -> EventItem:
     """Its payload is what receivers get."""
     payload = dict(row.payload) if isinstance(row.payload, dict) else {}
     if "url" in payload:
