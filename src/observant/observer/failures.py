@@ -47,10 +47,14 @@ def failure(error: str | None, status: int | None = None) -> str:
 
     >>> failure("http", 404), failure("http", 503), failure("dns")
     ('not found (404)', 'the server is in trouble (503)', 'no such host')
+    >>> failure("http")
+    'an error of the server'
     """
     if error == "http" or (error is None and status):
         trouble = "the server is in trouble" if (status or 0) >= 500 else "the server answers"
-        return _STATUSES.get(status or 0, f"{trouble} ({status})" if status else trouble)
+        return _STATUSES.get(
+            status or 0, f"{trouble} ({status})" if status else "an error of the server"
+        )
     return _ERRORS.get(error or "", error or "unknown")
 
 
