@@ -77,7 +77,7 @@ def test_the_store_keeps_what_is_said_of_watched_sources():
 def test_a_sitemap_that_moves_a_date_brings_its_page_forward_and_is_judged():
     """The observer reads the sitemap, hears of the page, and learns what the sitemap is worth."""
     clock = SimulatedClock()
-    config = Config(budget="6/day", spot_checks=0)
+    config = Config(budget="600/day", spot_checks=0, defaults={"min_period": "1min"})
     web = ScriptedFetcher(
         {
             MAP: [sitemap("2026-01-01", "2026-01-01"), sitemap("2026-01-01", "2026-01-02")],
@@ -90,6 +90,7 @@ def test_a_sitemap_that_moves_a_date_brings_its_page_forward_and_is_judged():
     async def watch(store):
         async with web:
             observer = Observer(store, config, clock=clock, transport=web)
+            observer.ticks = clock.time
             await observer.run(visits=12)
             return observer.schedule.signals.reliability()
 
@@ -110,12 +111,13 @@ def test_a_sitemap_that_moves_a_date_brings_its_page_forward_and_is_judged():
 
 def test_a_signal_from_outside_is_heard_by_a_running_observer():
     clock = SimulatedClock()
-    config = Config(budget="4/day", spot_checks=0)
+    config = Config(budget="400/day", spot_checks=0, defaults={"min_period": "1min"})
     web = ScriptedFetcher({page: ["text"] for page in PAGES}, clock)
 
     async def watch(store):
         async with web:
             observer = Observer(store, config, clock=clock, transport=web)
+            observer.ticks = clock.time
             await observer.run(visits=4)
             store.signals.add([Signal(source=PAGES[0], kind="hook")], now=clock.time())
             await observer.run(visits=8)

@@ -169,6 +169,24 @@ def test_custom_equals_the_built_in():
     assert own.select(slice(1, 2)).penalty(2.0) == pytest.approx(known.penalty(2.0)[1:2])
 
 
+@pytest.mark.parametrize("odd", ["fails", "differs", "is short"])
+def test_a_penalty_of_ones_own_need_not_take_many_rows_at_once(odd):
+    def penalty(s, rate):
+        if s.ndim > 1 and odd == "fails":
+            raise ValueError(odd)
+        found = -np.expm1(-rate * s)
+        return found if s.ndim == 1 else found[:1] if odd == "is short" else 2 * found
+
+    own, plain = (
+        Custom(one, RATES[1:4]) for one in (penalty, lambda s, rate: -np.expm1(-rate * s))
+    )
+    periods = np.array([0.5, 2.0, np.inf])
+    assert own.mean_penalty(periods) == pytest.approx(plain.mean_penalty(periods), rel=1e-12)
+    assert own.mean_penalty(2.0) == pytest.approx(
+        1 + np.expm1(-2.0 * RATES[1:4]) / (2.0 * RATES[1:4]), rel=1e-9
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "rates", "grace", "words"),
     [

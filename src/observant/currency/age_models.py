@@ -21,7 +21,16 @@ from observant.units import in_days, per_day
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["AgeModel", "AgeProcess", "AgeTable", "PoissonRates", "Source", "as_model"]
+__all__ = [
+    "NODES",
+    "WEIGHTS",
+    "AgeModel",
+    "AgeProcess",
+    "AgeTable",
+    "PoissonRates",
+    "Source",
+    "as_model",
+]
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -272,13 +281,14 @@ def _graded_nodes() -> tuple[Array, Array]:
     return (low + width * (nodes + 1.0) / 2.0).ravel(), (width * weights / 2.0).ravel()
 
 
-_NODES, _WEIGHTS = _graded_nodes()
+NODES, WEIGHTS = _graded_nodes()
+"""For a mean over (0, 1) of what may rise at any scale."""
 _ANY_LOG = 700.0
 
 
 def _mean_over_unit(function: Callable[[float], Array]) -> Array:
     """Mean of a function over (0, 1). One node at a time, so that arrays broadcast as they like."""
     total = np.zeros(())
-    for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+    for node, weight in zip(NODES, WEIGHTS, strict=True):
         total = total + weight * function(float(node))
     return total
