@@ -17,6 +17,7 @@ from observant.observer.schedule import Planned, Schedule
 from observant.planning.schedule.learning import Lesson, learn_prior
 from observant.store import Posterior, open_store
 from observant.store.visit import Visit
+from observant.testing import ScriptedFetcher, SimulatedClock, memory_store
 from observant.times import DAY
 
 from .patience import in_simulated_time
@@ -295,3 +296,33 @@ def test_likelihoods_are_sampled_from_shards(store):
     assert sorted(found) == sorted(name.encode() for name in rest)
     some = store.sources.sampled_likelihoods(own, 3)
     assert [name for name in rest if rows[name].id % 3 == 0] == [data.decode() for data in some]
+
+
+def test_who_takes_over_keeps_the_shortest_period_after_a_visit_that_saw_nothing():
+    """No schedule knows a failed visit but that of the observer that made it; the store does."""
+    clock = SimulatedClock()
+    config = Config(budget="100/s", defaults={"min_period": "1h"})
+    page, other = "https://a.example/1", "https://a.example/2"
+    web = ScriptedFetcher({page: ["text"], other: ["text"]}, clock)
+
+    def record(store, name, hours, outcome):
+        at = clock.time() - 3600 * hours
+        seen = {"started_at": at, "ended_at": at, "outcome": outcome}
+        store.visits.record(Visit(source=name, **seen), now=clock.time())
+
+    async def begin(store):
+        async with web:
+            observer = Observer(store, config, clock=clock, transport=web)
+            await observer._begin()
+            due = [observer.schedule.due_at(name) for name in (page, other)]
+            await observer._finish()
+            return due
+
+    with memory_store(clock) as store:
+        add_sources(store, config, [describe(page), describe(other)])
+        for name in (page, other):
+            record(store, name, 9.0, "first")
+        record(store, page, 0.25, "failed")
+        failed, good = in_simulated_time(begin(store))
+    assert failed == pytest.approx(clock.time() + 0.75 * 3600, abs=60)
+    assert good <= clock.time()

@@ -451,7 +451,9 @@ class Observer:
             self.budget.begin(held)
         await self.shards.hold(ours, others)
         if new:
-            await self.watchlist.take_up(await self.watchlist.rows(new))
+            rows = await self.watchlist.rows(new)
+            await self.watchlist.take_up(rows)
+            self.watchlist.keep_distance(rows)
         if before != held and {before, held} != {0, SHARDS}:  # we are not alone
             shared = {"shards": f"{held}/{SHARDS}", "sources": len(self.watchlist)}
             log.info("the observers share the work anew", extra=shared)

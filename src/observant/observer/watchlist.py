@@ -23,6 +23,7 @@ from observant.observer.sources import host_of
 from observant.observer.sources.base import origin_of
 from observant.observer.watched import Watched, own_settings
 from observant.store.subscriptions import Wishes
+from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -111,6 +112,17 @@ class Watchlist:
         self._outage.hosts = len(self.hosts())
         if not self.firsts_only:
             await self.settle()
+
+    def keep_distance(self, rows: Iterable[Scheduled]) -> None:
+        """A visit that saw nothing, of the observer before us, counts for the shortest period."""
+        now = self.clock.time()
+        for row in (scheduled.source for scheduled in rows):
+            watched, last = self._watched.get(row.name), row.visited_at
+            if watched is None or last is None or (row.good_at or 0.0) >= last:
+                continue
+            free = min(last, now) + watched.settings.shortest * DAY
+            if free > now:
+                self.schedule.rest(row.name, free, refund=False)
 
     def forget(self, name: str) -> None:
         """Watch it no more."""
