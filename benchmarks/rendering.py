@@ -86,6 +86,7 @@ def after(before, visit):
         text=old.text if found.text is None else found.text,
         record=found.record or old.record,
         memory=found.memory,
+        validators=visit.validators,
         selection_version=found.selection_version if moved else old.selection_version,
         visited_at=visit.started_at,
     )

@@ -7,13 +7,13 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from benchmarks.rendering import after
 
 from observant.observer.browser import Browser, BrowserSettings
 from observant.observer.config import SourceSettings
 from observant.observer.content import Comparer, Rules
 from observant.observer.sources import Surroundings, make_source
 from observant.observer.transport import Guard, Limits, Politeness, Transport
-from observant.store.visit import Previous
 
 from .observer_world import Site
 
@@ -202,22 +202,6 @@ def visits_of(world, url, number, before=None, *, secrets=None, seal=None, **set
     seen = []
     for _ in range(number):
         visit = world.run(made.visit(before))
-        before = previous_after(before, visit)
+        before = after(before, visit)
         seen.append(visit)
     return seen, before
-
-
-def previous_after(before, visit):
-    """What the store would give the next visit."""
-    found, old = visit.comparison, before or Previous()
-    moved = found.digest_text is not None
-    return Previous(
-        digest_raw=found.digest_raw or old.digest_raw,
-        digest_text=found.digest_text or old.digest_text,
-        text=old.text if found.text is None else found.text,
-        record=found.record or old.record,
-        memory=found.memory,
-        validators=visit.validators,
-        selection_version=found.selection_version if moved else old.selection_version,
-        visited_at=visit.started_at,
-    )

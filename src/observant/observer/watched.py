@@ -38,6 +38,14 @@ class Watched:
     standing: Standing = field(default_factory=Standing)
     due_at: float | None = None
     """When it is due, as the store has it."""
+    refused: InputError | None = None
+    """Why its settings cannot be used: every visit fails with that until somebody mends them."""
+    cost: float | None = None
+    """What a visit costs, in plain visits; None before the first."""
+    wish: float = math.inf
+    """Days after which somebody wants it to be visited again."""
+    spot_check: float | None = None
+    """How many spot checks a day it could expect, while the visit under way is one."""
 
     def begins_anew(self, visit: Visit) -> bool:
         """Whether what earlier visits said counts no more: for the rate, for charts, for exports.
@@ -53,15 +61,6 @@ class Watched:
         if found.outcome != "same" or not found.noise:
             return False
         return len(learned_noise(Previous(memory=found.memory))) > self.noise
-
-    refused: InputError | None = None
-    """Why its settings cannot be used: every visit fails with that until somebody mends them."""
-    cost: float | None = None
-    """What a visit costs, in plain visits; None before the first."""
-    wish: float = math.inf
-    """Days after which somebody wants it to be visited again."""
-    spot_check: float | None = None
-    """How many spot checks a day it could expect, while the visit under way is one."""
 
 
 def own_settings(row: StoredSource) -> dict[str, Any]:
