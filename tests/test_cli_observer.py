@@ -13,8 +13,11 @@ import feedparser
 import pytest
 from rich.console import Console
 
+from observant.store import open_store
+
 from .command_line import run_here
 from .patience import PATIENCE, free_port, until
+from .service_world import World
 
 
 def command(*words):
@@ -161,7 +164,7 @@ def test_lists_sitemaps_feeds_and_configuration(web, tmp_path):
     out, _ = observant("show", f"{url}a", "--json", cwd=tmp_path)
     shown = json.loads(out)
     assert shown["tags"] == ["fast", "red"]
-    assert shown["settings"]["min_period"] == "1s"
+    assert shown["in_force"]["min_period"] == "1s"
     assert shown["settings"]["importance"] == 4.0  # that of its tag
     observant("add", f"{url}c", "--tag", "fast", "--importance", 1, cwd=tmp_path)
     out, _ = observant("show", f"{url}c", "--json", cwd=tmp_path)
@@ -298,3 +301,30 @@ def test_a_table_that_is_too_wide_loses_its_least_columns(monkeypatch, capsys):
     assert "interval" not in out
     assert "1/d" in out
     assert "…" not in out
+
+
+def test_commands_answer_as_the_api_does(tmp_path):
+    """One shape of a source: `list --json` and `show --json` are what the API sends."""
+    world = World(store=open_store(tmp_path / "observant.db")).fill()
+    try:
+        with world.client("read") as client:
+            page = client.get("/api/v1/sources?sort=rate&descending=true").json()
+            one = client.get(f"/api/v1/sources/{page['sources'][0]['id']}").json()
+            visits = client.get(f"/api/v1/sources/{page['sources'][0]['id']}/visits")
+    finally:
+        world.close()
+    chances = [row.pop("changed_probability") for row in page["sources"]]
+    answer = observant("list", "--sort", "rate", "--descending", "--json", cwd=tmp_path)[0]
+    listed = json.loads(answer)
+    moved = [row.pop("changed_probability") for row in listed["sources"]]
+    assert listed == page
+    assert [x is None for x in moved] == [x is None for x in chances] == [False, False, True]
+    assert 0.0 < chances[0] <= moved[0] < 1.0  # a little later
+
+    name = one["source"]["name"]
+    shown = json.loads(observant("show", name, "--visits", 5, "--json", cwd=tmp_path)[0])
+    source = one.pop("source")
+    assert shown.pop("changed_probability") >= source.pop("changed_probability")
+    assert shown.pop("last_visits") == visits.json()["visits"][:5]
+    assert shown == source | one
+    assert "top-secret" not in answer + json.dumps(shown)

@@ -290,7 +290,7 @@ def beneath(stream: Any) -> Any:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON; what JSON cannot say becomes null."""
+    """Print a value, or an answer of the service, as JSON; what JSON cannot say becomes null."""
     text = json.dumps(_plain(value), ensure_ascii=False, indent=2, allow_nan=False)
     click.echo(text if text.isascii() else text.translate(_ESCAPED))
 
@@ -300,6 +300,10 @@ _ESCAPED = {number: f"\\u{number:04x}" for number in _INERT if number > 32}
 
 
 def _plain(value: Any) -> Any:
+    if hasattr(value, "__struct_fields__"):
+        import msgspec
+
+        value = msgspec.to_builtins(value)
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

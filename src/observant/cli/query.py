@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from observant.cli.console import print_json, print_table, wide_enough
 from observant.cli.options import Group, max_period_option, robots_option
@@ -14,8 +15,6 @@ from observant.cli.store_options import (
     collected,
     due,
     opened,
-    picked,
-    source_json,
     store_options,
 )
 from observant.cli.values import Choice, Integer, Number
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["query"]
 
-_MEMBER = "rank url title dated_at first_at seen_at left_at"
+_MOST = 100_000
+"""Queries to list."""
 
 
 @click.group("query", cls=Group, short_help="Standing queries: lists whose results are tracked.")
@@ -138,11 +138,13 @@ def list_(store: str | None, config: str | None, as_json: bool) -> None:
     Examples:
       observant query list
     """
-    with opened(store, config) as (found, _):
-        rows = list(found.sources.each(kind="query"))
-        members = {row.name: found.members.list(row.name) for row in rows}
+    from observant.store import SourceQuery
+
+    with collected(store, config) as collection:
+        rows = collection.sources.first(_MOST, SourceQuery(kind="query")).sources
+        members = {row.name: collection.sources.members(row.name) for row in rows}
     if as_json:
-        print_json([source_json(row) | {"results": len(members[row.name])} for row in rows])
+        print_json([msgspec.to_builtins(row) | {"results": len(members[row.name])} for row in rows])
         return
     now = time.time()
     _print(
@@ -172,11 +174,11 @@ def show(name: str, dropped: bool, store: str | None, config: str | None, as_jso
     Examples:
       observant query show bees --dropped
     """
-    with opened(store, config) as (found, _):
-        row = _one(found, name)
-        members = found.members.list(row.name, left=dropped)
+    with collected(store, config) as collection:
+        row = collection.sources.row(_one(collection.store, name).name)
+        members = collection.sources.members(row.name, left=dropped)
     if as_json:
-        print_json(source_json(row) | {"results": [picked(member, _MEMBER) for member in members]})
+        print_json(msgspec.to_builtins(row) | {"results": members})
         return
     now = time.time()
     _print(

@@ -17,7 +17,7 @@ from observant.cli.store_options import (
     collected,
     due,
     opened,
-    source_json,
+    seconds,
     store_options,
 )
 from observant.cli.values import Choice, Integer
@@ -25,6 +25,7 @@ from observant.names import DIFFS, SORTS, STATES
 from observant.times import iso
 
 if TYPE_CHECKING:
+    from observant.service.answers import SourceRow
     from observant.store import StoredSource
 
 __all__ = ["diff", "list_", "remove", "show"]
@@ -65,15 +66,17 @@ def list_(
       observant list --tag news --sort rate --descending
     """
     from observant.cli.console import print_json
+    from observant.store import SourceQuery
 
     only: dict[str, Any] = {"search": search, "tag": tag, "host": host, "state": state}
+    order: dict[str, Any] = {"sort": sort, "descending": descending, "limit": min(limit, 1000)}
+    if as_json:
+        with collected(store, config) as collection:
+            print_json(collection.sources.first(limit, SourceQuery(**only, **order)))
+        return
     with opened(store, config) as (found, _):
-        order: dict[str, Any] = {"sort": sort, "descending": descending, "limit": min(limit, 1000)}
         rows = list(islice(found.sources.each(**only, **order), limit))
         total = found.sources.count(**only)
-    if as_json:
-        print_json({"total": total, "sources": [source_json(row) for row in rows]})
-        return
     if not rows:
         click.echo("No source fits." if any(only.values()) else "Nothing is watched yet.")
         return
@@ -106,41 +109,16 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
 
     from observant.cli.console import print_json
     from observant.observer.failures import remedy
-    from observant.observer.watched import own_settings
-    from observant.service.collection import Collection
     from observant.units import format_rate
 
-    with opened(store, config) as (found, loaded):
-        row = found.sources.find(source)
-        visits = found.visits.list(row.name, limit=number, details=True)
-        versions = found.snapshots.versions(row.name, limit=1000)
-        memory = found.sources.previous(row.name, text=False).memory
-        settings = loaded.settings_of(row.tags, own_settings(row), row.name, row.url or row.name)
-        detail = Collection(found, loaded).sources.get(row.name)
+    with collected(store, config) as collection:
+        name = collection.store.sources.find(source).name
+        detail = collection.sources.get(name)
+        visits = collection.sources.visits(name, limit=number).visits if number else []
+    row = detail.source
     if as_json:
-        inner = {"digest", "validators", "members", "comparison"}
-        print_json(
-            {
-                **source_json(row),
-                "why": detail.why,
-                "noisy": detail.noisy,
-                "proposal": detail.proposal,
-                "settings": msgspec.to_builtins(settings),
-                "versions": len(versions),
-                "noise": memory.get("noise"),
-                "last_visits": [
-                    {
-                        **{k: v for k, v in msgspec.structs.asdict(v).items() if k not in inner},
-                        "started_at": iso(v.started_at),
-                        "ended_at": iso(v.ended_at),
-                        "last_modified": iso(v.last_modified),
-                        "detail": None,
-                        "reason": (v.detail or {}).get("reason", ""),
-                    }
-                    for v in visits
-                ],
-            }
-        )
+        answer = msgspec.to_builtins(detail)
+        print_json(answer.pop("source") | answer | {"last_visits": msgspec.to_builtins(visits)})
         return
     now = time.time()
     lines = {
@@ -150,7 +128,7 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
         "tags": ", ".join(row.tags),
         "state": _state(row, now),
         "what helps": remedy(row.error, row.status) if row.failed_in_row else "",
-        "importance": f"{settings.importance:g}",
+        "importance": f"{detail.in_force['importance']:g}",
         "rate": "not known yet"
         if row.rate is None or row.rate_low is None or row.rate_high is None
         else f"{format_rate(row.rate)}, 95 % from {format_rate(row.rate_low)} "
@@ -159,7 +137,7 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
         "last visit": ago(row.visited_at, now),
         "last change": ago(row.changed_at, now),
         "next visit": _next_visit(row, now),
-        "versions kept": f"{len(versions):,}",
+        "versions kept": f"{detail.versions:,}",
         "noisy": detail.noisy,
         "proposal": f"observant edit {row.name} --ignore '{detail.proposal}'"
         * bool(detail.proposal),
@@ -172,9 +150,8 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
     if visits:
         click.echo()
     for visit in visits:
-        reason = (visit.detail or {}).get("reason", "") or visit.error or ""
-        status = visit.status or ""
-        click.echo(f"{ago(visit.started_at, now):>14}  {visit.outcome:<11} {status!s:<4} {reason}")
+        said, status = visit.reason or visit.error or "", visit.status or ""
+        click.echo(f"{ago(visit.started_at, now):>14}  {visit.outcome:<11} {status!s:<4} {said}")
 
 
 @click.command("diff", short_help="What changed between two versions?")
@@ -288,17 +265,18 @@ def remove(
         click.echo(f"{counted(len(names), 'source')} removed.")
 
 
-def _next_visit(row: StoredSource, now: float) -> str:
+def _next_visit(row: StoredSource | SourceRow, now: float) -> str:
     if row.state == "paused":
         return "paused"
-    is_planned = row.good_at is None or (row.due_at or 0.0) > row.good_at
-    return due(row.due_at, now) if is_planned else "not planned"
+    good, planned = seconds(row.good_at), seconds(row.due_at)
+    is_planned = good is None or (planned or 0.0) > good
+    return due(planned, now) if is_planned else "not planned"
 
 
-def _state(row: StoredSource, now: float) -> str:
+def _state(row: StoredSource | SourceRow, now: float) -> str:
     from observant.observer.failures import state_in_words
 
-    given = row.state, row.error, row.status, row.failed_in_row, row.good_at
+    given = row.state, row.error, row.status, row.failed_in_row, seconds(row.good_at)
     return state_in_words(*given, now)
 
 
@@ -307,10 +285,10 @@ def _print_table(rows: list[StoredSource]) -> None:
     from observant.units import format_rate
 
     now = time.time()
-    told = []
+    cells = []
     for row in rows:
         known = row.rate is not None and row.rate_low is not None and row.rate_high is not None
-        told.append(
+        cells.append(
             (
                 wide_enough(row.name, 44),
                 format_rate(row.rate) if row.rate is not None else "?",
@@ -329,7 +307,7 @@ def _print_table(rows: list[StoredSource]) -> None:
             *("source", "rate", "95 % interval", "visits", "changes"),
             *("last change", "next visit", "state"),
         ),
-        told,
+        cells,
         words={"95 % interval", "state"},
         least=("95 % interval", "last change", "visits", "changes"),
         pipe_width=160,

@@ -15,6 +15,7 @@ from observant.names import usual_store
 from observant.times import DAY, iso
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Iterator
 
     from observant.observer.config import Config
@@ -30,7 +31,7 @@ __all__ = [
     "opened",
     "picked",
     "place",
-    "source_json",
+    "seconds",
     "store_options",
     "tell_disabled",
 ]
@@ -119,7 +120,12 @@ def chosen(store: Store, sources: tuple[str, ...], tag: str | None) -> list[Stor
     return list({row.id: row for row in rows}.values())
 
 
-def ago(at: float | None, now: float) -> str:
+def seconds(at: float | dt.datetime | None) -> float | None:
+    """An instant of the store, or of an answer, in seconds since 1970."""
+    return at if at is None or isinstance(at, int | float) else at.timestamp()
+
+
+def ago(at: float | dt.datetime | None, now: float) -> str:
     """Write an instant for people.
 
     >>> ago(0.0, 7200.0), ago(7200.0, 0.0), ago(None, 0.0)
@@ -127,20 +133,21 @@ def ago(at: float | None, now: float) -> str:
     """
     from observant.units import format_duration
 
-    if at is None:
+    if (then := seconds(at)) is None:
         return "never"
-    if at >= now:
-        return f"in {format_duration((at - now) / DAY)}"
-    return f"{format_duration((now - at) / DAY)} ago"
+    if then >= now:
+        return f"in {format_duration((then - now) / DAY)}"
+    return f"{format_duration((now - then) / DAY)} ago"
 
 
-def due(at: float | None, now: float) -> str:
+def due(at: float | dt.datetime | None, now: float) -> str:
     """Write when something is due, for people.
 
     >>> due(0.0, 7200.0), due(7200.0, 0.0), due(None, 0.0)
     ('now', 'in 2h', 'never')
     """
-    return "now" if at is not None and at <= now else ago(at, now)
+    then = seconds(at)
+    return "now" if then is not None and then <= now else ago(then, now)
 
 
 def place(store: str) -> str:
@@ -153,19 +160,6 @@ def place(store: str) -> str:
         return store
     without = re.sub(r"://([^/?#:]*):[^/?#]*@", r"://\1@", store)
     return re.sub(r"([?&]password=)[^&]*", r"\1•••", without)
-
-
-def source_json(source: StoredSource) -> dict[str, Any]:
-    """A source as JSON tells it: instants in words, digests in hexadecimal."""
-    import msgspec
-
-    values = msgspec.structs.asdict(source)
-    for name, value in values.items():
-        if name.endswith("_at") or name == "last_modified":
-            values[name] = iso(value)
-        elif isinstance(value, bytes):
-            values[name] = value.hex()
-    return values
 
 
 def picked(row: Any, names: str) -> dict[str, Any]:

@@ -509,6 +509,17 @@ class CollectionSources:
             total=count() if total is None else total,
         )
 
+    def first(self, number: int, query: SourceQuery) -> SourcePage:
+        """The first sources of a list, however many that are."""
+        rows: Rows = []
+        while True:
+            fields = {"limit": min(number - len(rows), 1000)}
+            page = self.list(msgspec.structs.replace(query, **fields))
+            rows += page.sources
+            if page.next is None or len(rows) >= number:
+                return msgspec.structs.replace(page, sources=rows)
+            query = msgspec.structs.replace(query, after=page.next)
+
 
 _MOVED = 0.05
 """By which share an importance must have moved to be written down."""
