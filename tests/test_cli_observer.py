@@ -326,5 +326,6 @@ def test_commands_answer_as_the_api_does(tmp_path):
     source = one.pop("source")
     assert shown.pop("changed_probability") >= source.pop("changed_probability")
     assert shown.pop("last_visits") == visits.json()["visits"][:5]
+    assert shown.pop("why").split(":")[0] == one.pop("why").split(":")[0]
     assert shown == source | one
     assert "top-secret" not in answer + json.dumps(shown)
