@@ -23,8 +23,11 @@ OPEN = {
     ("POST", "/login"),
     ("POST", "/api/v1/session"),
     ("GET", "/login"),
+    *((method, path) for method in ("GET", "POST") for path in ("/websub/x", "/indexnow")),
 }
-"""What nobody has to sign in for, besides files of the pages under /static/."""
+"""What nobody has to sign in for, besides files of the pages under /static/.
+
+Hubs and publishers show secrets of their own (`test_websub.py`, `test_push.py`)."""
 
 
 @pytest.fixture(scope="module")

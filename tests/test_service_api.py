@@ -711,7 +711,8 @@ def test_a_store_of_before_gets_its_hours_counted(tmp_path):
             )
         counted = store.visits.hours(since=0.0)
     with closing(sqlite3.connect(place)) as database:
-        for table in ("sessions", "tokens", "accounts", "replies", "hours", "requests", "signals"):
+        newer = "sessions tokens accounts replies hours requests signals websub"
+        for table in newer.split():
             database.execute(f"DROP TABLE {table}")
         database.execute("ALTER TABLE leases DROP COLUMN holder")
         database.execute("DROP INDEX visits_spot_check")

@@ -23,6 +23,8 @@ MAY = {
 }  # fmt: skip
 REFUSED = {401, 403}
 NEITHER = {"OPTIONS", "HEAD"}
+FOR_OTHERS = {"websub_callback", "indexnow"}
+"""What hubs and publishers call; they show a secret of their own."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def test_most_page_actions_have_their_twin_in_the_api(world):
         for operation, routes in by_operation(world).items()
         if not any(path.startswith(("/api/", "/health", "/metrics")) for _, path in routes)
     }
-    assert alone == {"figure", "feed", "static", "status"}
+    assert alone == {"figure", "feed", "static", "status"} | FOR_OTHERS
     assert {RULES[operation] for operation in alone} <= {"nothing", "read"}
 
 
@@ -319,8 +321,9 @@ DEEDS = [
     ),
 ]
 DONE = {deed.operation for deed in DEEDS}
-BESIDE = {"/login", "/logout"}
-"""Forms that are part of signing in; the tests of access try them."""
+BESIDE = {"/login", "/logout", "/websub/x", "/indexnow"}
+"""Forms that are part of signing in (the tests of access try them), and what machines of others
+call (the tests of pushed signals do)."""
 
 
 def test_every_form_of_the_pages_is_tried_beside_its_twin(world):

@@ -137,8 +137,9 @@ def restore(file: str, replace: bool, store: str | None, config: str | None, as_
 def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -> None:
     """Look for trouble in a store: damage, missing or orphaned snapshots, leaps of the clock.
 
-    Prints what was found, and whether there is a browser for pages that need one. Exits with 1 if
-    there are errors that were not mended.
+    Prints what was found, whether there is a browser for pages that need one, and how many of the
+    sources that name a hub (WebSub) are subscribed. Exits with 1 if there are errors that were not
+    mended.
 
     \b
     Examples:
@@ -148,9 +149,11 @@ def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -
     import msgspec
 
     from observant.cli.console import print_json
+    from observant.units import counted
 
     with opened(store, config) as (found, loaded):
         findings = found.doctor(repair=repair)
+        hubs = [one for one in found.websub.list() if one.wanted]
     if as_json:
         print_json([msgspec.to_builtins(finding) for finding in findings])
     elif not findings:
@@ -163,6 +166,12 @@ def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -
                 click.echo(f"    {example}")
     if not as_json:
         click.echo(f"Browser: {_browser(loaded)}.")
+        if hubs:
+            active = sum(one.state == "active" for one in hubs)
+            why = (
+                "" if loaded.public_url else "; set public_url, the address at which hubs reach us"
+            )
+            click.echo(f"WebSub: {active:,} of {counted(len(hubs), 'source')} subscribed{why}.")
     if any(finding.severity == "error" and not finding.repaired for finding in findings):
         sys.exit(1)
 

@@ -41,6 +41,8 @@ __all__ = [
 PREFIX = "OBSERVANT_"
 _OFTEN = 50
 """So many sources can each be visited every hour, and nobody minds."""
+_KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
+"""What IndexNow takes for a key."""
 _LISTS = frozenset({"allow", "files", "kinds"})
 _UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`(.*)", re.DOTALL)
 
@@ -54,6 +56,18 @@ def _origin(url: str) -> str:
 def _check_objective(objective: str) -> None:
     if objective not in OBJECTIVES:
         raise InputError(f"no objective {objective!r}; one of {', '.join(OBJECTIVES)}")
+
+
+def _check_public_url(url: str) -> None:
+    from observant.errors import BadURL
+    from observant.observer.transport.urls import parse
+
+    try:
+        target = parse(url)
+    except BadURL as error:
+        raise InputError(f"public_url: {error}") from error
+    if target.authorization or "?" in url or "#" in url:
+        raise InputError("public_url is an address such as https://watch.example.org/observant")
 
 
 def _check_networks(networks: tuple[str, ...]) -> None:
@@ -254,6 +268,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     log shows how intervals are spread inside a period. That costs freshness."""
     contact: str = ""
     """An address that servers see beside our name, so that their people can write to us."""
+    public_url: str = ""
+    """Where others reach the service, such as https://watch.example.org: hubs (WebSub) call there.
+    Without it nothing is subscribed to."""
+    indexnow: dict[str, str] = {}
+    """Keys with which publishers of your own may announce pages (IndexNow), by host."""
     allow: tuple[str, ...] = ()
     """Private networks that may be visited, such as 192.168.1.0/24; none unless told."""
     files: tuple[str, ...] = ()
@@ -308,6 +327,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             from observant.observer.transport.headers import checked_value
 
             checked_value("contact", self.contact)
+        if self.public_url:
+            _check_public_url(self.public_url)
+        for host, key in self.indexnow.items():
+            if not _KEY.fullmatch(key):
+                raise InputError(
+                    f"indexnow: the key of {host} must have 8 to 128 letters, digits and -"
+                )
         _check_networks(self.allow)
         if not all(folder.strip() and "\0" not in folder for folder in self.files):
             raise InputError("files: name folders, such as /srv/reports")

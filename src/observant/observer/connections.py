@@ -72,8 +72,8 @@ class Connections:
 
     def _around(self, row: StoredSource) -> Surroundings:
         reason = self._permission.refusal(row)
-        if self.transport is None and self._owns_transport and row.kind not in _WITHOUT_NETWORK:
-            self.transport = make_transport(self._config, self._clock)
+        if self._owns_transport and row.kind not in _WITHOUT_NETWORK:
+            self.get_transport()
         return Surroundings(
             self.transport,
             time=self._clock.time,
@@ -84,6 +84,12 @@ class Connections:
             secrets=self._config.secrets,
             seal=self._seal,
         )
+
+    def get_transport(self) -> Transport:
+        """The way to the network."""
+        if self.transport is None:
+            self.transport = make_transport(self._config, self._clock)
+        return self.transport
 
     def _get_browser(self) -> Browser:
         if self.browser is None:

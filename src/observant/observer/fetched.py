@@ -41,6 +41,8 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     shot: bytes | None = None
     """A picture of the page that a browser took."""
     redirects: tuple[str, ...] = ()
+    hub: tuple[str, str] | None = None
+    """The WebSub hub and topic that it names (`observant.observer.websub`), where that was read."""
     error: Error | None = None
     message: str = ""
 
@@ -80,6 +82,7 @@ def visit_of(source: str, fetched: Fetched, comparison: Comparison, **more: Any)
         bytes=fetched.wire_bytes,
         cpu=fetched.cpu,
         shot=fetched.shot,
+        hub=fetched.hub,
         error=comparison.error or fetched.error,
         comparison=comparison,
         **more,

@@ -34,6 +34,7 @@ from observant.observer.spot_checks import SpotChecks
 from observant.observer.visit_requests import OneAtATime, VisitDesk
 from observant.observer.visitor import LONGEST_VISIT, Visitor
 from observant.observer.watchlist import Watchlist
+from observant.observer.websub import HubSubscriber
 from observant.store import SHARDS, StoreAwayError
 from observant.store.patience import Patience
 from observant.times import DAY
@@ -132,11 +133,13 @@ class Observer:
         self.budget = BudgetShare(self.shards, self.watchlist, self.spot_checks)
         self.prior = SharedPrior(self.shards, self.watchlist, self.budget)
         self.listener = Listener(self.watchlist)
+        self.websub = HubSubscriber(self.watchlist, self.connections)
         self.visitor = Visitor(
             self.watchlist,
             self.shards,
             self.connections,
             self.listener,
+            self.websub,
             permission=self.permission,
             outage=self.outage,
             tally=self.tally,
@@ -393,6 +396,7 @@ class Observer:
         """Let visits under way end, or abandon them; commit; give the shards back."""
         for task in filter(None, (self._learning, self._serving)):
             task.cancel()
+        self.websub.close()
         for name in self._multiplexer.forget_waiting():
             self.schedule.put_back(name)
         if not await self._multiplexer.join(_STOPPING):
@@ -463,6 +467,7 @@ class Observer:
         if await self._take_up_settings():
             await self.watchlist.write_due_times()
         await self.listener.hear()
+        self.websub.turn(self.shards)
         await self.watchlist.refresh(self.shards)
 
     async def _take_up_settings(self) -> bool:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from observant.observer.signals import Listener
     from observant.observer.watched import Watched
     from observant.observer.watchlist import Watchlist
+    from observant.observer.websub import HubSubscriber
     from observant.store import Event
 
 __all__ = ["LONGEST_VISIT", "Visitor"]
@@ -59,13 +60,14 @@ class Visitor:
         shards: Shards,
         connections: Connections,
         listener: Listener,
+        websub: HubSubscriber,
         *,
         permission: Permission,
         outage: Outage,
         tally: Tally,
     ) -> None:
         self._watchlist, self._shards, self._connections = watchlist, shards, connections
-        self._listener, self._permission = listener, permission
+        self._listener, self._websub, self._permission = listener, websub, permission
         self._outage, self._tally = outage, tally
         self._store, self._patience = watchlist.store, watchlist.patience
         self._clock = watchlist.clock
@@ -210,6 +212,7 @@ class Visitor:
         if isinstance(entry.due_at, float):
             watched.due_at = entry.due_at
         self._count(visit)
+        await self._websub.note(watched, visit)
         if watched.row.kind == "query" and visit.outcome != "failed":
             await self._follow_members(watched)
 

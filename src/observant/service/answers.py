@@ -367,6 +367,20 @@ class ChannelItem(Answer, frozen=True, kw_only=True):
     """`unproven`, `believed`, or `lies`."""
 
 
+class HubItem(Answer, frozen=True, kw_only=True):
+    """What a source has from its hub (WebSub)."""
+
+    source: str
+    hub: str
+    topic: str
+    state: str
+    """`offered`, `active`, `expired` or `denied`."""
+    expires_at: dt.datetime | None
+    """When the hub stops to tell, unless that is renewed."""
+    reason: str
+    """Why it is not active, where that is known."""
+
+
 class SignalItem(Answer, frozen=True, kw_only=True):
     """Somebody said that a source may have changed."""
 

@@ -171,6 +171,8 @@ class Client:
         doc="Visit a source now, due or not.")
     source_signals = _op("GET /sources/{source}/signals", list[a.SignalItem], query="limit",
         doc="What was said of a source between visits, newest first.")
+    websub = _op("GET /websub", list[a.HubItem],
+        doc="Sources that name a hub (WebSub), and whether it tells of their changes.")
     signals = _op("GET /signals", list[a.ChannelItem],
         doc="How far the signals of each kind about each host are believed.")
 

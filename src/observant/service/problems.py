@@ -91,7 +91,7 @@ def handlers(prefix: str) -> dict[Any, Any]:
     return {Exception: handle, HTTPException: handle}
 
 
-_FOR_MACHINES = ("/feeds/", "/metrics", "/health", "/static/")
+_FOR_MACHINES = ("/feeds/", "/metrics", "/health", "/static/", "/websub/", "/indexnow")
 
 
 def _wants_page(request: Request[Any, Any, Any]) -> bool:

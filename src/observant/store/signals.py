@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from observant.store.engine import Columns
+from observant.store.engine import Columns, chunks
 from observant.times import micros
 
 if TYPE_CHECKING:
@@ -36,20 +36,28 @@ class StoredSignals:
         self._engine = engine
 
     def add(self, signals: Iterable[Signal], *, now: float | None = None) -> int:
-        """Keep signals; returns how many are about sources that are watched."""
+        """Keep signals; returns how many are about sources that are watched.
+
+        What one kind says of a source again within a minute is not kept again.
+        """
 
         def work(session: Session) -> int:
-            at = micros(self._engine.now(now, session))
-            rows = [
-                {
+            at, given = micros(self._engine.now(now, session)), list(signals)
+            known: set[str] = set()
+            for names in chunks(one.source for one in given):
+                known.update(row[0] for row in session.all("watched_names", names=names))
+            rows = {
+                (one.source, one.kind): {
                     "name": one.source,
                     "kind": one.kind,
                     "received_at": at if one.received_at is None else micros(one.received_at),
                     "changed_at": micros(one.changed_at),
                 }
-                for one in signals
-            ]
-            return session.many("add_signal", rows) if rows else 0
+                for one in given
+                if one.source in known
+            }
+            session.many("add_signal", list(rows.values()))
+            return sum(one.source in known for one in given)
 
         return self._engine.write(work)
 

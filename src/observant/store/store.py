@@ -18,6 +18,7 @@ from observant.store.sources import Sources
 from observant.store.subscriptions import Subscriptions
 from observant.store.types import StoreTotals
 from observant.store.visits import Visits
+from observant.store.websub import HubSubscriptions
 
 if TYPE_CHECKING:
     import os
@@ -52,6 +53,7 @@ class Store:
         self.leases = Leases(engine)
         self.requests = Requests(engine)
         self.signals = StoredSignals(engine)
+        self.websub = HubSubscriptions(engine)
         self.journal = Journal(engine)
         self.accounts = Accounts(engine)
         self.sessions = Sessions(engine)

@@ -219,6 +219,9 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     members: Sequence[Member] | None = None
     """What a visit of a standing query found; who is not among them is dropped. None: nothing is
     known of the results."""
+    hub: tuple[str, str] | None = None
+    """The WebSub hub and the topic that the answer names, both empty where it names none; None
+    where that is not known."""
     id: int = 0
     """Its place in the log: later commits have higher numbers."""
     detail: dict[str, Any] | None = None

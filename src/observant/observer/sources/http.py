@@ -28,6 +28,7 @@ from observant.observer.sources.base import Compared, host_of
 from observant.observer.tasks import Form, Read, read
 from observant.observer.transport.conditional import validators_of
 from observant.observer.transport.limits import Limits
+from observant.observer.websub import hub_of
 from observant.store.visit import Previous
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ class HttpSource(Compared):
     async def _get(
         self, validators: Validators | None, browser: RequestEngine | None = None
     ) -> Fetched:
-        return await self.around.transport.fetch(
+        fetched = await self.around.transport.fetch(
             self.url,
             headers=tuple(self.settings.headers.items()),
             validators=validators,
@@ -226,6 +227,7 @@ class HttpSource(Compared):
             limits=self._limits,
             through=browser,
         )
+        return msgspec.structs.replace(fetched, hub=hub_of(fetched))
 
     @cached_property
     def _limits(self) -> Limits | None:

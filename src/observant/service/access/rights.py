@@ -17,12 +17,12 @@ NEEDS = ("nothing", *SCOPES)
 
 _OPERATIONS = {
     "nothing": """
-        health sign_in static
+        health sign_in static websub_callback indexnow
     """,
     "read": """
         overview hours hosts tags observers events visits visit_log figure feed metrics status
-        list_sources source source_visits source_signals signals source_versions snapshot diff
-        members
+        list_sources source source_visits source_signals signals websub source_versions snapshot
+        diff members
         plan rivals population subscriptions subscription deliveries settings export
         session sign_out change_password tokens create_token revoke_token
     """,

@@ -7,16 +7,19 @@ whether it was started anew.
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, Any
+
+from observant.errors import TooManyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from observant.store import Store
 
-__all__ = ["Throttle"]
+__all__ = ["RateLimit", "Throttle"]
 
 _KEPT = "access.failures"
 
@@ -102,3 +105,56 @@ class Throttle:
 def _digest(key: str) -> str:
     """What is kept of a key: who has tried to sign in, and from where, is nobody's business."""
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+class RateLimit:
+    """So many of something at once, and so many a second after that, for each key; else 429.
+
+    Counted in this process, for the keys that were used last.
+
+    >>> now = 0.0
+    >>> limit = RateLimit(burst=2, per_second=0.5, clock=lambda: now)
+    >>> limit.take("k"), limit.take("k")
+    (None, None)
+    >>> limit.take("k")
+    Traceback (most recent call last):
+        ...
+    observant.errors.TooManyError: too many attempts: wait 2 seconds
+    """
+
+    def __init__(
+        self,
+        *,
+        burst: float,
+        per_second: float,
+        most: int = 10_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._burst, self._speed, self._most, self._clock = burst, per_second, most, clock
+        self._lock = threading.Lock()
+        self._left: dict[str, tuple[float, float]] = {}
+        """What each key had left, and when."""
+
+    def take(self, key: str, number: float = 1.0) -> None:
+        """Use so many, or raise `TooManyError`, and none is used."""
+        with self._lock:
+            left = self._now(key)
+            if left < number:
+                raise TooManyError(math.ceil((number - left) / self._speed))
+            self._left[key] = left - number, self._clock()
+            if len(self._left) > self._most:
+                del self._left[next(iter(self._left))]
+
+    def check(self, key: str) -> None:
+        """Raise `TooManyError` if nothing is left."""
+        with self._lock:
+            left = self._now(key)
+        if left < 1:
+            raise TooManyError(math.ceil((1 - left) / self._speed))
+
+    def _now(self, key: str) -> float:
+        left, at = self._left.pop(key, (self._burst, 0.0))
+        found = min(left + self._speed * (self._clock() - at), self._burst)
+        if found < self._burst:
+            self._left[key] = found, self._clock()
+        return found

@@ -16,6 +16,7 @@ from observant.service.answers import (
     ChannelItem,
     CheckAnswer,
     DiffAnswer,
+    HubItem,
     Imported,
     PreviewAnswer,
     SignalItem,
@@ -235,13 +236,20 @@ def signals(collection: GivenCollection) -> list[ChannelItem]:
     return collection.signals.reliability()
 
 
+@get("/websub", **spec("websub", topic="sources"))
+def websub(collection: GivenCollection) -> list[HubItem]:
+    """Sources that name a hub (WebSub), and whether it tells of their changes."""
+    return collection.signals.hubs()
+
+
 @post("/signals", **spec("signal", topic="sources", status_code=200))
 def signal(
+    request: Request[Any, Any, Any],
     collection: GivenCollection,
     data: Annotated[list[NewSignal], Body(max_items=MOST_SIGNALS)],
 ) -> Signalled:
     """These sources may have changed. How far that is believed is learned from what visits find."""
-    return collection.signals.add(data)
+    return collection.signals.add(data, sender=f"token:{identity_of(request).name}")
 
 
 @get("/sources/{source_id:int}/versions", **spec("source_versions", topic="sources"))

@@ -9,7 +9,8 @@ import msgspec
 from observant.errors import BadURL
 from observant.observer.signals import RELIABILITY
 from observant.observer.transport.urls import parse
-from observant.service.answers import ChannelItem, SignalItem, Signalled
+from observant.service.access.throttle import RateLimit
+from observant.service.answers import ChannelItem, HubItem, SignalItem, Signalled
 from observant.store.signals import Signal
 from observant.times import utc
 
@@ -22,17 +23,29 @@ if TYPE_CHECKING:
 __all__ = ["CollectionSignals"]
 
 
+NO_ADDRESS = "public_url is not set, so the hub could not call"
+
+
 class CollectionSignals:
     """Takes in signals for the observers of a store."""
 
     def __init__(self, context: Context) -> None:
         self._in = context
+        self._senders = RateLimit(burst=100_000, per_second=100)
+        """Signals of one token or key."""
+        self.deliveries = RateLimit(burst=60, per_second=1 / 60)
+        """Of one subscription."""
+        self.failures = RateLimit(burst=100, per_second=1)
+        """Calls from one address with a key, path or signature that is not right."""
 
-    def add(self, signals: Sequence[NewSignal]) -> Signalled:
+    def add(self, signals: Sequence[NewSignal], *, sender: str | None = None) -> Signalled:
         """Keep signals about sources that are watched; others are only counted.
 
-        Signals spend no budget: they move whose visit is worth most.
+        Signals spend no budget: they move whose visit is worth most. A `sender` that sends too
+        many is told to wait (`TooManyError`).
         """
+        if sender is not None:
+            self._senders.take(sender, max(len(signals), 1))
         now = self._in.now()
         rows = [
             Signal(
@@ -58,6 +71,24 @@ class CollectionSignals:
             return []
         order = ("lies", "believed", "unproven")
         return sorted(rows, key=lambda row: (order.index(row.verdict), -row.sources, row.group))
+
+    def hubs(self) -> list[HubItem]:
+        """What sources have from their hubs (WebSub)."""
+        now, public = self._in.now(), self._in.given.public_url
+        return [
+            HubItem(
+                source=one.source,
+                hub=one.hub,
+                topic=one.topic,
+                state="expired"
+                if one.state == "active" and (one.expires_at or 0.0) <= now
+                else one.state,
+                expires_at=utc(one.expires_at),
+                reason=one.reason or ("" if public or one.state == "active" else NO_ADDRESS),
+            )
+            for one in self._in.store.websub.list()
+            if one.source is not None and one.wanted
+        ]
 
     def of(self, source: str, limit: int = 100) -> list[SignalItem]:
         """Signals about a source, newest first."""

@@ -60,6 +60,8 @@ def population(request: Asked, collection: GivenCollection) -> Response[str]:
         "population.html",
         study=studies.population_study(collection),
         channels=channels[:_CHANNELS],
+        hubs=collection.signals.hubs(),
+        public_url=collection.given.public_url,
         announced=sum(one.announced for one in channels) / found if found else None,
     )
 

@@ -693,7 +693,14 @@ DELETE FROM requests WHERE asked_at <= :asked_at
 
 -- name: add_signal
 INSERT INTO signals (source, kind, received_at, changed_at)
-SELECT id, :kind, :received_at, :changed_at FROM sources WHERE name = :name AND state <> 'removed';
+SELECT s.id, :kind, :received_at, :changed_at FROM sources AS s
+WHERE s.name = :name AND s.state <> 'removed' AND NOT EXISTS (
+    SELECT 1 FROM signals AS g WHERE g.source = s.id AND g.kind = :kind
+        AND g.received_at BETWEEN :received_at - 60000000 AND :received_at
+);
+
+-- name: watched_names
+SELECT name FROM sources WHERE name IN :names AND state <> 'removed';
 
 -- name: signals_after
 SELECT s.name, g.kind, g.received_at, g.changed_at, g.id
@@ -707,3 +714,41 @@ WHERE s.name = :name AND s.state <> 'removed' ORDER BY g.id DESC LIMIT :most;
 
 -- name: drop_signals
 DELETE FROM signals WHERE received_at < :before;
+
+-- == subscriptions to hubs ==
+
+-- name: select_websub
+SELECT w.id, s.name, w.hub, w.topic, w.path, w.secret, w.state, w.leaving, w.asked_at, w.due_at,
+    w.expires_at, w.attempts, w.reason, w.seen, s.id, s.state
+FROM websub AS w LEFT JOIN sources AS s ON s.id = w.source
+
+-- name: websub_due
+WHERE (w.due_at <= :now AND s.state = 'active' AND s.shard + 0 IN :shards)
+    OR ((s.id IS NULL OR s.state = 'removed') AND (w.leaving = 0 OR w.due_at <= :now))
+ORDER BY w.due_at LIMIT :most
+
+-- name: add_websub
+INSERT INTO websub (source, hub, topic, path, secret, state, due_at)
+SELECT id, :hub, :topic, :path, :secret, 'offered', :due_at FROM sources WHERE name = :name
+ON CONFLICT DO NOTHING;
+
+-- name: leave_websub
+UPDATE websub SET source = NULL WHERE id = :id;
+
+-- name: ask_websub
+UPDATE websub SET attempts = attempts + 1, asked_at = :now, due_at = :again, leaving = :leaving
+WHERE id = :id AND due_at = :due_at AND attempts = :attempts;
+
+-- name: set_websub
+UPDATE websub SET state = :state, asked_at = :asked_at, due_at = :due_at, expires_at = :expires_at,
+    attempts = :attempts, reason = :reason
+WHERE id = :id;
+
+-- name: note_websub
+UPDATE websub SET reason = :reason WHERE id = :id;
+
+-- name: see_websub
+UPDATE websub SET seen = :seen WHERE id = :id;
+
+-- name: end_websub
+DELETE FROM websub WHERE id = :id;
