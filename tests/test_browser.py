@@ -298,6 +298,7 @@ PAGES = [
     "/sources/14/edit",
     "/sources/8",  # it fails
     "/sources/14",  # its address is hostile
+    "/add?urls=https%3A%2F%2Fa.example%2F",
     "/subscriptions/1",
     "/events?topic=changed",
     "/sources?search=%3Cscript%3E&tag=news",

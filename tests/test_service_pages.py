@@ -106,7 +106,7 @@ def test_an_empty_collection_says_what_to_do_first(bare):
     with bare.browser("owner") as client:
         for path in ("/", "/sources", "/plan", "/population", "/events", "/subscriptions"):
             assert look(client, path).find(".//*[@class='panel empty']") is not None, path
-        assert "/sources#add" in lxml.html.tostring(look(client, "/"), encoding="unicode")
+        assert "/add" in lxml.html.tostring(look(client, "/"), encoding="unicode")
 
 
 @pytest.mark.slow

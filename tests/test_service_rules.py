@@ -165,6 +165,11 @@ DEEDS = [
         lambda _: ("/queries", {"url": f"https://{unique('q')}.example/"}),
     ),
     Deed(
+        "recognise_sources",  # nothing is fetched: it is no address of the web
+        lambda _: ("POST", "/api/v1/sources/recognise", {"urls": ["file:///etc/passwd"]}),
+        lambda _: ("/add", {"urls": "file:///etc/passwd"}),
+    ),
+    Deed(
         "change_sources",
         lambda n: ("POST", "/api/v1/sources/bulk", {"action": "pause", "ids": [n]}),
         lambda n: ("/sources/bulk", {"action": "pause", "id": str(n)}),

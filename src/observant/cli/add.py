@@ -129,9 +129,8 @@ _setting_options = together(
 @click.option(
     "--kind",
     metavar="NAME",
-    default="http",
-    show_default=True,
-    help="What the addresses are: http, feed, sitemap, product, file, or a kind of a package.",
+    help="What the addresses are: http, feed, sitemap, product, file, or a kind of a package."
+    "  [default: what is found there; http in a list]",
 )
 @click.option(
     "--tag", "tags", multiple=True, metavar="TAG", help="Tag what is added; may be given again."
@@ -147,7 +146,7 @@ def add(
     list_: str | None,
     sitemap: str | None,
     feed: str | None,
-    kind: str,
+    kind: str | None,
     tags: tuple[str, ...],
     name: str | None,
     title: str,
@@ -162,8 +161,9 @@ def add(
     """Watch more sources: pages, lists of them, feeds, the pages of a sitemap.
 
     What is watched already stays as it is: what would change is said, and done with --update. New
-    sources are looked at at once, politely and outside the budget; what cannot be seen is said with
-    what helps. Prints how many are new.
+    sources are looked at at once, politely and outside the budget; what is no plain page (a feed, a
+    sitemap, JSON, a PDF, an empty shell) is said, and what cannot be seen with what helps. Prints
+    how many are new.
 
     \b
     Examples:
@@ -172,27 +172,37 @@ def add(
       observant add --sitemap https://example.org/sitemap.xml --tag site
       observant add https://example.org/price --css '#price' --change text
     """
-    from observant.cli.console import print_json
+    from observant.cli.console import print_json, wide_enough
     from observant.observer.permission import Permission
     from observant.observer.program import describe
+    from observant.service.collection.entries import MOST_LOOKS
     from observant.units import counted
 
     if name and len(addresses) != 1:
         raise click.UsageError("--name goes with exactly one address")
     settings = _settings(options)
     common: dict[str, Any] = {"importance": settings.get("importance", 1.0), "settings": settings}
-    sources = [
-        describe(address, kind=kind, name=name or "", title=title, tags=tags, **common)
-        for address in addresses
-    ]
+
+    def described(address: str, kind: str) -> Source:
+        return describe(address, kind=kind, name=name or "", title=title, tags=tags, **common)
+
+    sources = [described(address, kind or "http") for address in addresses]
     if list_:
-        sources += _listed(list_, kind, tags, common)
+        sources += _listed(list_, kind or "http", tags, common)
     if feed:
         sources.append(describe(feed, kind="feed", title=title, tags=tags, **common))
     if not sources and not sitemap:
         raise click.UsageError("nothing to add: give addresses, --file, --sitemap or --feed")
     with collected(store, config, create=True, allow=allow or None) as collection:
         found, loaded = collection.store, collection.given
+        known = {*found.sources.known(source.name for source in sources)}
+        new = [a for a, source in zip(addresses, sources, strict=False) if source.name not in known]
+        looked = []
+        if kind is None and not later and 0 < len(new) <= MOST_LOOKS:
+            looked = collection.sources.recognise(new, trusted=True)
+        kinds = {a: item.kind for a, item in zip(new, looked, strict=False)}
+        given = [described(address, kinds.get(address, kind or "http")) for address in addresses]
+        sources[: len(addresses)] = given
         if sitemap:
             pages = asyncio.run(_pages(loaded, sitemap))
             sources += [describe(page, tags=tags, **common) for page in pages]
@@ -207,8 +217,13 @@ def add(
     if as_json:
         edited = [to_builtins(one) for one in done.edited]
         told = {"added": done.added, "known": done.known, "changed": done.changed}
-        print_json({**told, "edited": edited, "sources": [s.name for s in sources]})
+        seen_there = [to_builtins(item) for item in looked]
+        names = [source.name for source in sources]
+        print_json({**told, "edited": edited, "sources": names, "found": seen_there})
         return
+    for item in looked:
+        if item.what not in {"", "page", "text"}:
+            click.echo(f"  {wide_enough(item.url, 60)}: {item.words}", err=True)
     click.echo(f"{counted(done.added, 'source')} added to {place(loaded.store)}", nl=False)
     click.echo(f", {done.known:,} watched already." if done.known else ".")
     if done.edited:

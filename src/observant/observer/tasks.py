@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from observant.errors import WorkerError
-from observant.observer.fetched import Fetched  # noqa: TC001 (msgspec reads the annotations)
+from observant.observer.fetched import Fetched
 from observant.store.visit import Comparison, Error, Previous  # noqa: TC001
 
 if TYPE_CHECKING:
     from observant.observer.content import Comparer
+    from observant.observer.sources.recognition import Recognised
     from observant.observer.sources.results import ResultRules
     from observant.observer.sources.sitemap import Sitemap
 
@@ -95,6 +96,7 @@ def _tasks() -> dict[str, Task]:
         "read": Task(_read, BodyTask),
         "show": Task(lambda given: _show(*given), tuple[str, str, str]),
         "sitemap": Task(_sitemap, bytes),
+        "recognise": Task(_recognise, Fetched),
         "robots": Task(lambda given: _for_us(*given), tuple[bytes, str]),
         "verdict": Task(lambda given: _judge(*given), tuple[bytes, str, str]),
     }
@@ -223,6 +225,12 @@ def _sitemap(body: bytes) -> Sitemap | None:
     from observant.observer.sources.sitemap import read_sitemap
 
     return read_sitemap(body)
+
+
+def _recognise(fetched: Fetched) -> Recognised:
+    from observant.observer.sources.recognition import recognised
+
+    return recognised(fetched)
 
 
 def _for_us(body: bytes, product: str) -> str:

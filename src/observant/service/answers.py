@@ -331,6 +331,30 @@ class PreviewAnswer(Answer, frozen=True, kw_only=True):
     """Why kept versions cannot tell more."""
 
 
+class AddressItem(Answer, frozen=True, kw_only=True):
+    """What was found at an address, before it is watched."""
+
+    url: str
+    """As it would be watched: https:// is put before an address that says nothing."""
+    kind: str
+    """The kind of source that fits."""
+    what: str
+    """page, shell, product, feed, sitemap, json, xml, pdf, pdf-bytes, image, text or file; empty
+    if nothing could be seen."""
+    words: str
+    """The same in words, with how it would be watched."""
+    title: str
+    """As the page says it."""
+    feeds: list[str]
+    """Feeds that the page names."""
+    known: bool
+    """Whether it is watched already."""
+    problem: str
+    """Why nothing could be seen."""
+    remedy: str
+    """What helps."""
+
+
 class Signalled(Answer, frozen=True, kw_only=True):
     """What became of signals."""
 

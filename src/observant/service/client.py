@@ -157,6 +157,8 @@ class Client:
         doc="Pause, resume, tag, untag, weigh, edit or remove many: by ids, filters, all.")
     preview_source = _op("POST /sources/preview", a.PreviewAnswer, body="",
         doc="What a page would give: source or url, and a patch of its settings.")
+    recognise_sources = _op("POST /sources/recognise", list[a.AddressItem], body="urls",
+        doc="What is at these addresses: page, feed, sitemap, JSON, PDF, image, empty shell?")
     source = _op("GET /sources/{source}", a.SourceDetail,
         doc="Everything about one source but its visits.")
     update_source = _op("PATCH /sources/{source}", a.SourceRow, body="",

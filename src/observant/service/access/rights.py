@@ -28,7 +28,7 @@ _OPERATIONS = {
     """,
     "write": """
         add_source import_sources change_sources update_source remove_source pause_source
-        resume_source check_source preview_source signal mark_seen
+        resume_source check_source preview_source recognise_sources signal mark_seen
         subscribe update_subscription unsubscribe retry_deliveries
         change_settings import_document
     """,

@@ -12,6 +12,7 @@ from litestar.params import Body, FromQuery, JSONBody, PathParameter, QueryParam
 from observant.service.access.check import identity_of
 from observant.service.answers import (
     Added,
+    AddressItem,
     BulkAnswer,
     ChannelItem,
     CheckAnswer,
@@ -46,6 +47,7 @@ from observant.service.collection import (
 from observant.service.collection.entries import (
     MOST_SIGNALS,
     MOST_SOURCES,
+    AddressRequest,
     NewSignal,
     PreviewRequest,
 )
@@ -154,6 +156,14 @@ def change_sources(collection: GivenCollection, data: JSONBody[BulkChange]) -> B
 def preview_source(collection: GivenCollection, data: JSONBody[PreviewRequest]) -> PreviewAnswer:
     """What a page would give under other settings: now, and at the versions that are kept."""
     return collection.sources.preview(data)
+
+
+@post("/sources/recognise", **spec("recognise_sources", topic="sources", status_code=200))
+def recognise_sources(
+    collection: GivenCollection, data: JSONBody[AddressRequest]
+) -> list[AddressItem]:
+    """Look at addresses before they are watched: page, feed, sitemap, JSON, PDF, empty shell?"""
+    return collection.sources.recognise(data.urls)
 
 
 @get("/sources/{source_id:int}", **spec("source", topic="sources"))

@@ -1,4 +1,6 @@
-"""Edits of sources: what they would change, and what a page would give under other settings."""
+"""Edits of sources: what is at an address before it is watched, what an edit would change, and what
+a page would give under other settings.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from observant.errors import BusyError, InputError, UnknownSourceError
+from observant.errors import BusyError, InputError, UnknownSourceError, WorkerError
 from observant.observer.browser.need import BrowserNeed
 from observant.observer.browser.settings import missing
 from observant.observer.connections import make_transport
 from observant.observer.content import Comparer, Rules
 from observant.observer.content.numbers import parse_condition
 from observant.observer.content.rules import SELECTORS
+from observant.observer.failures import failure, remedy
 from observant.observer.fetched import Fetched
 from observant.observer.pool import pool
 from observant.observer.sources import Surroundings, make_source
+from observant.observer.sources.recognition import Recognised
 from observant.observer.tasks import BodyTask, Read
 from observant.observer.watched import own_settings
-from observant.service.answers import EditedSource, FieldChange, PreviewAnswer, PreviewVersion
+from observant.service.answers import (
+    AddressItem,
+    EditedSource,
+    FieldChange,
+    PreviewAnswer,
+    PreviewVersion,
+)
 from observant.service.collection.entries import (
     MASK,
     NewSource,
@@ -32,6 +42,7 @@ from observant.service.collection.entries import (
     masked_settings,
     masked_url,
     patched,
+    with_scheme,
 )
 from observant.times import utc
 
@@ -44,7 +55,7 @@ if TYPE_CHECKING:
     from observant.store import Source, StoredSource
     from observant.store.visit import Comparison, Previous
 
-__all__ = ["asked_for", "edit", "preview"]
+__all__ = ["asked_for", "edit", "preview", "recognise"]
 
 _PAGES: dict[Hashable, tuple[float, Fetched, Any]] = {}
 """The last pages that settings were tried on: they are tried again at each key that is pressed."""
@@ -69,6 +80,69 @@ def asked_for() -> Iterator[None]:
         yield
     finally:
         _AT_ONCE.release()
+
+
+# -- what is at an address ------------------------------------------------------------------------
+
+
+def recognise(
+    context: Context, addresses: Iterable[str], *, trusted: bool = False
+) -> list[AddressItem]:
+    """Look at addresses once, together, and say what is there; nothing is kept."""
+    config = context.config
+    checks: list[tuple[str, Source | None, str]] = []
+    for url in map(with_scheme, addresses):
+        try:
+            checks.append((url, checked(NewSource(url=url), config, trusted=trusted), ""))
+        except InputError as error:
+            checks.append((url, None, error.message))
+    names = [source.name for _, source, _ in checks if source is not None]
+    known = {*context.store.sources.known(names)}
+
+    async def look() -> list[Fetched | None]:
+        async with make_transport(config) as transport:
+            around = Surroundings(transport, time=time.time)
+
+            async def one(source: Source | None) -> Fetched | None:
+                if source is None:
+                    return None
+                settings = config.settings_of(source.tags, {}, source.name, source.url)
+                args = source.name, source.url, settings, Comparer(), around
+                made: Any = make_source("http", *args)
+                answer: Fetched = await made.fetch(None, None)
+                return msgspec.structs.replace(answer, headers=())
+
+            return await asyncio.gather(*(one(source) for _, source, _ in checks))
+
+    with asked_for():
+        answers = asyncio.run(look())
+    return [
+        _found_at(url, answer, problem, known=source is not None and source.name in known)
+        for (url, source, problem), answer in zip(checks, answers, strict=True)
+    ]
+
+
+def _found_at(url: str, fetched: Fetched | None, problem: str, *, known: bool) -> AddressItem:
+    found, helps = None, ""
+    if fetched is not None and fetched.ok:
+        try:
+            found = pool().call("recognise", fetched, Recognised, lane="asked")
+        except WorkerError as error:
+            problem = str(error)
+    elif fetched is not None:
+        problem = failure(fetched.error, fetched.status)
+        helps = remedy(fetched.error or "http", fetched.status)
+    return AddressItem(
+        url=masked_url(url),
+        kind=found.kind if found else "http",
+        what=found.what if found else "",
+        words=str(found) if found else "",
+        title=found.title if found else "",
+        feeds=found.feeds if found else [],
+        known=known,
+        problem=problem,
+        remedy=helps,
+    )
 
 
 # -- what an edit changes --------------------------------------------------------------------------

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MASK",
     "WEB_KINDS",
+    "AddressRequest",
     "BulkChange",
     "NewSource",
     "PreviewRequest",
@@ -40,6 +41,7 @@ __all__ = [
     "unmasked_settings",
     "unmasked_url",
     "web_address",
+    "with_scheme",
 ]
 
 
@@ -92,6 +94,8 @@ WEB_KINDS = ("http", "feed", "sitemap", "query", "product")  # those of `ON_THE_
 """Kinds of sources that may be entered over the network."""
 MOST_SOURCES = 100_000
 MOST_SIGNALS = 10_000
+MOST_LOOKS = 20
+"""Addresses that are looked at together before they are watched."""
 _STRANGE = re.compile(r"[\s\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u2064\ufeff\\]")
 _WEB = re.compile(r"https?://[^/?#@\s]", re.IGNORECASE)
 
@@ -161,6 +165,12 @@ class PreviewRequest(Entered, frozen=True, kw_only=True):
     kind: Annotated[str, Meta(max_length=100)] = "http"
     changes: SourceChanges = SourceChanges()
     """What is tried."""
+
+
+class AddressRequest(Entered, frozen=True, kw_only=True):
+    """Addresses to be looked at before they are watched."""
+
+    urls: Annotated[tuple[Url, ...], Meta(min_length=1, max_length=MOST_LOOKS)]
 
 
 class SeenEvents(Entered, frozen=True, kw_only=True):
@@ -239,6 +249,17 @@ def web_address(url: str) -> str:
     except BadURL as error:
         raise InputError(str(error)) from None
     return url
+
+
+def with_scheme(address: str) -> str:
+    """An address as somebody types it, with https:// before it if it says nothing.
+
+    >>> with_scheme(" example.org/a "), with_scheme("http://example.org"), with_scheme("file:x")
+    ('https://example.org/a', 'http://example.org', 'file:x')
+    """
+    address = address.strip()
+    plain = "://" not in address and ":" not in address.partition("/")[0]
+    return f"https://{address}" if plain and address else address
 
 
 def checked(entry: NewSource, config: Config, *, trusted: bool = False) -> Source:

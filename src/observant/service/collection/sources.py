@@ -29,6 +29,7 @@ from observant.observer.tasks import BodyTask, Read, show
 from observant.observer.watched import own_settings
 from observant.service.answers import (
     Added,
+    AddressItem,
     BulkAnswer,
     CheckAnswer,
     DiffAnswer,
@@ -48,7 +49,7 @@ from observant.service.answers import (
     VisitPage,
 )
 from observant.service.collection.context import some
-from observant.service.collection.edits import asked_for, edit, preview
+from observant.service.collection.edits import asked_for, edit, preview, recognise
 from observant.service.collection.entries import (
     MOST_SOURCES,
     BulkChange,
@@ -433,6 +434,10 @@ class CollectionSources:
     def preview(self, asked: PreviewRequest, *, trusted: bool = False) -> PreviewAnswer:
         """What a page gives under other settings: now, and at the versions that are kept."""
         return preview(self._in, asked, trusted=trusted)
+
+    def recognise(self, addresses: Iterable[str], *, trusted: bool = False) -> list[AddressItem]:
+        """Look at addresses that are to be watched, and say what is there."""
+        return recognise(self._in, addresses, trusted=trusted)
 
     def chosen_text(self, source: int | str, css: str) -> str:
         """The text that a selector finds on the picture of a source."""
