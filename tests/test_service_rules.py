@@ -283,6 +283,26 @@ DEEDS = [
         lambda _: ("POST", "/api/v1/deliveries/retry", None),
         lambda _: ("/subscriptions/retry", {}),
     ),
+    Deed(
+        "test_subscription",
+        lambda n: ("POST", f"/api/v1/subscriptions/{n}/test", None),
+        lambda n: (f"/subscriptions/{n}/test", {}),
+        target=lambda world: (
+            world.store.subscriptions.add(
+                Subscription(name=f"s{next(COUNT)}", channel="https://127.0.0.1/x")
+            ).id
+        ),  # refused by the guard: nothing is sent
+    ),
+    Deed(
+        "set_mail",
+        lambda _: ("PUT", "/api/v1/mail", {}),
+        lambda _: ("/settings/mail", {"security": "tls"}),
+    ),
+    Deed(
+        "test_mail",  # there is no server to send it by
+        lambda _: ("POST", "/api/v1/mail/test", {"to": "me@example.org"}),
+        lambda _: ("/settings/mail/test", {"to": "me@example.org"}),
+    ),
     *(
         Deed(
             "create_token",

@@ -23,7 +23,7 @@ __all__ = ["EXTRAS", "GROUPS", "MovedModules", "added", "lazy", "load", "needed"
 
 EXTRAS = {
     "altair": "plot",
-    "apprise": "notify",
+    "apprise": "watch",
     "brotli": "watch",
     "can_ada": "watch",
     "cssselect": "watch",
@@ -34,7 +34,7 @@ EXTRAS = {
     "lxml": "watch",
     "markupsafe": "watch",
     "playwright": "browser",
-    "cryptography": "browser",
+    "cryptography": "watch",
     "prometheus_client": "watch",
     "protego": "watch",
     "psycopg": "postgres",

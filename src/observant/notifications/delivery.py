@@ -14,7 +14,7 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any
 
-from observant.errors import ObservantError
+from observant.errors import InputError, ObservantError
 from observant.notifications.channels import SendResult, class_of, way_of
 from observant.notifications.messages import compose
 from observant.notifications.subscriptions import due_at, masked, quiet_until, wants
@@ -219,8 +219,10 @@ class Deliverer:
     ) -> SendResult:
         try:
             message = compose(identity, subscriber, events)
-            channel = self._channel(way_of(subscriber.channel))
+            channel = await self._channel(way_of(subscriber.channel))
             answer = await channel.send(subscriber.channel, subscriber.secret, message)
+        except InputError as error:
+            answer = SendResult(error=str(error), down=True)
         except Exception as error:
             log.exception("a channel broke down", extra={"subscription": subscriber.name})
             answer = SendResult(error=f"{type(error).__name__}: {error}", down=True)
@@ -283,18 +285,23 @@ class Deliverer:
         whole = min(first * 2.0 ** min(failures - 1, 60), longest)
         return whole * (0.5 + 0.5 * self._chance.random())
 
-    def _channel(self, way: str) -> Channel:
+    async def _channel(self, way: str) -> Channel:
         if self._given is not None and way in self._given:
             return self._given[way]
+        if way == "mail":  # its server may have been entered just now, and it keeps nothing open
+            from observant.notifications.channels.mail import with_server
+
+            config = await asyncio.to_thread(with_server, self.store, self.config)
+            return self._made(way, config)
         if way not in self._channels:
-            self._channels[way] = self._made(way)
+            self._channels[way] = self._made(way, self.config)
         return self._channels[way]
 
-    def _made(self, way: str) -> Channel:
+    def _made(self, way: str, config: Config) -> Channel:
         from observant.observer.transport import Guard
 
-        guard = Guard(allow=(*self.config.allow, *self._notify.allow))
-        return class_of(way).made(guard, self.clock, self.config)
+        guard = Guard(allow=(*config.allow, *config.notify.allow))
+        return class_of(way).made(guard, self.clock, config)
 
     # -- trying a channel ---------------------------------------------------------------------
 

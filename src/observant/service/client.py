@@ -213,6 +213,14 @@ class Client:
         doc="One subscription.")
     update_subscription = _op("PATCH /subscriptions/{subscription}", a.SubscriptionItem, body="",
         doc="Change a subscription.")
+    test_subscription = _op("POST /subscriptions/{subscription}/test", a.Tried,
+        doc="Send one message that says it is a test, now, and say what became of it.")
+    mail = _op("GET /mail", a.MailItem,
+        doc="The server for e-mail that was entered while it ran, without its password.")
+    set_mail = _op("PUT /mail", a.MailItem, body="",
+        doc="Enter the server for e-mail: host, port, security, user, password, sender.")
+    test_mail = _op("POST /mail/test", a.Tried, body="to",
+        doc="Send a test message to an address.")
     unsubscribe = _op("DELETE /subscriptions/{subscription}", _NOTHING,
         doc="Tell no more.")
     deliveries = _op("GET /deliveries", a.DeliveryPage, query="state subscription limit after",

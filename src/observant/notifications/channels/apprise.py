@@ -57,7 +57,7 @@ def check_apprise(channel: str) -> None:
             )
     if find_spec("apprise") is None:
         raise InputError(
-            f"{match[1]}:// needs Apprise: install observant[notify], or use https:// or mailto:"
+            f"{match[1]}:// needs Apprise: install observant[watch], or use https:// or mailto:"
         )
 
 

@@ -1,5 +1,5 @@
-"""E-mail by SMTP, with TLS. The server is named in the configuration, the receivers in the channel:
-``mailto:me@example.org,you@example.org``.
+"""E-mail by SMTP, with TLS. The server is named in the configuration or was entered while it ran,
+the receivers in the channel: ``mailto:me@example.org,you@example.org``.
 """
 
 from __future__ import annotations
@@ -14,23 +14,100 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
 from email.utils import formatdate
-from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
+from msgspec import Meta
 
 from observant.errors import InputError
 from observant.notifications.channels import SendResult
+from observant.observer.browser.seal import Seal, key_file
 
 if TYPE_CHECKING:
     from observant.notifications.messages import Message
     from observant.observer.clock import Clock
     from observant.observer.config import Config, Notify
     from observant.observer.transport import Guard
+    from observant.store import Store
 
-__all__ = ["Mail", "letter_of", "recipients_of"]
+__all__ = ["Mail", "MailServer", "keep_server", "kept_server", "letter_of", "recipients_of"]
+
+KEPT = "notify.mail"
+_SECURITY = {"starttls": "smtp", "tls": "smtps", "none": "smtp+plain"}
+Word = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 _SECONDS = 30.0
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 _MOST = 50
+
+
+class MailServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The server that e-mail is handed to, as somebody enters it."""
+
+    host: Annotated[str, Meta(max_length=253, pattern=r"^[A-Za-z0-9.:_-]*$")] = ""
+    """Empty: the one of the configuration file, if any."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """0: the usual one."""
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    user: Word = ""
+    password: Word = ""
+    """Never shown again. Empty: the one that was entered before, for the same server and user."""
+    sender: Word = ""
+    """The address that e-mail comes from."""
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """Who gets to see the password."""
+        return self.host.lower(), self.port, self.security, self.user
+
+    def url(self, password: str) -> str:
+        """As the configuration has it."""
+        login = f"{quote(self.user, safe='')}:{quote(password, safe='')}@" if self.user else ""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{_SECURITY[self.security]}://{login}{host}" + (f":{self.port}" * bool(self.port))
+
+
+def kept_server(store: Store) -> MailServer:
+    """The server that was entered while it ran, without its password; none if its host is empty."""
+    kept = store.settings.get(KEPT) or {}
+    return msgspec.convert({k: v for k, v in kept.items() if k != "password"}, MailServer)
+
+
+def keep_server(store: Store, config: Config, given: MailServer) -> None:
+    """Keep a server for e-mail, its password encrypted under a key outside the store."""
+    if not given.host:
+        store.settings.set(KEPT, None)
+        return
+    _check_address(given.sender, "sender")
+    _server(given.url(given.password))
+    before, sealed = kept_server(store), None
+    if given.password:
+        sealed = Seal(key_file(config.store, config.browser.key)).close(given.password)
+        if sealed is None:
+            raise InputError(
+                "a password is kept encrypted, and there is no file for the key: name one as `key` "
+                "in [browser], or set `mail` in [notify] of the configuration file"
+            )
+    elif given.user:
+        sealed = (store.settings.get(KEPT) or {}).get("password")
+        if sealed is None or before.place != given.place:
+            raise InputError("enter the password too: it goes to another server or user now")
+    kept: dict[str, Any] = msgspec.to_builtins(given)
+    store.settings.set(KEPT, kept | {"password": sealed})
+
+
+def with_server(store: Store, config: Config) -> Config:
+    """The configuration with the server that was entered while it ran."""
+    kept, server = store.settings.get(KEPT) or {}, kept_server(store)
+    if not server.host:
+        return config
+    sealed = kept.get("password")
+    opened = Seal(key_file(config.store, config.browser.key)).open(sealed) if sealed else ""
+    if not isinstance(opened, str):
+        raise InputError("the password of the mail server cannot be decrypted: enter it again")
+    notify = msgspec.structs.replace(config.notify, mail=server.url(opened), sender=server.sender)
+    return msgspec.structs.replace(config, notify=notify)
 
 
 def recipients_of(channel: str) -> list[str]:
@@ -133,7 +210,10 @@ _PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
 
 def _server(url: str) -> _MailServer:
     if not url:
-        raise InputError("no server for e-mail is set: notify.mail = smtp://user:password@host")
+        raise InputError(
+            "no server for e-mail is set: on the page Settings, or as "
+            "notify.mail = smtp://user:password@host"
+        )
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -224,4 +304,20 @@ def _told(error: Exception) -> str:
         return f"the mail server says {error.smtp_code}"
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return f"the mail server refuses {', '.join(sorted(error.recipients))}"
+    if isinstance(error, smtplib.SMTPNotSupportedError):
+        return "the mail server offers no encryption here (STARTTLS), or no sign-in"
+    for kind, words in _TROUBLES.items():
+        if isinstance(error, kind):
+            return words
     return f"{type(error).__name__}: {error}"[:300]
+
+
+_TROUBLES: dict[type[Exception], str] = {
+    ssl.SSLCertVerificationError: "the certificate of the mail server is not accepted",
+    ssl.SSLError: "the mail server does not speak TLS here: try another port or kind of security",
+    socket.gaierror: "there is no such mail server",
+    TimeoutError: "the mail server does not answer in time",
+    ConnectionRefusedError: "nothing answers at this port of the mail server",
+    smtplib.SMTPServerDisconnected: "the mail server hung up",
+}
+"""What people read instead of the name of an error; the first that fits."""

@@ -29,11 +29,12 @@ _OPERATIONS = {
     "write": """
         add_source import_sources change_sources update_source remove_source pause_source
         resume_source check_source preview_source recognise_sources signal mark_seen
-        subscribe update_subscription unsubscribe retry_deliveries
+        subscribe update_subscription unsubscribe retry_deliveries test_subscription
         change_settings import_document
     """,
     "admin": """
         accounts add_account update_account remove_account
+        mail set_mail test_mail
     """,
 }
 RULES = {name: need for need, names in _OPERATIONS.items() for name in names.split()}

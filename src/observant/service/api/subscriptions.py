@@ -5,18 +5,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import delete, get, patch, post
+from litestar import delete, get, patch, post, put
 from litestar.params import FromQuery, JSONBody, PathParameter, QueryParameter
 
+from observant.notifications.channels.mail import MailServer
 from observant.service.answers import (
     DeliveryPage,
+    MailItem,
     MemberItem,
     NewSubscription,
     Retried,
     SubscriptionItem,
+    Tried,
 )
 from observant.service.api.routes import LARGEST_ID, After, Limit, SourceId, spec
-from observant.service.collection.subscriptions import SubscriptionChanges
+from observant.service.collection.subscriptions import MailTest, SubscriptionChanges
 from observant.service.forms import GivenCollection
 from observant.store import Subscription
 
@@ -56,6 +59,33 @@ def update_subscription(
 def unsubscribe(collection: GivenCollection, number: Number) -> None:
     """Tell no more."""
     collection.subscriptions.remove(number)
+
+
+@post(
+    "/subscriptions/{number:int}/test",
+    **spec("test_subscription", topic="notifications", status_code=200),
+)
+def test_subscription(collection: GivenCollection, number: Number) -> Tried:
+    """Send one message that says it is a test, now, and say what became of it."""
+    return collection.subscriptions.test(number)
+
+
+@get("/mail", **spec("mail", topic="notifications"))
+def mail(collection: GivenCollection) -> MailItem:
+    """The server for e-mail that was entered while it ran, without its password."""
+    return collection.subscriptions.mail()
+
+
+@put("/mail", **spec("set_mail", topic="notifications", status_code=200))
+def set_mail(collection: GivenCollection, data: JSONBody[MailServer]) -> MailItem:
+    """Enter the server for e-mail; one without a host goes back to the configuration file."""
+    return collection.subscriptions.set_mail(data)
+
+
+@post("/mail/test", **spec("test_mail", topic="notifications", status_code=200))
+def test_mail(collection: GivenCollection, data: JSONBody[MailTest]) -> Tried:
+    """Send a test message to an address."""
+    return collection.subscriptions.test_mail(data.to)
 
 
 @get("/deliveries", **spec("deliveries", topic="notifications"))

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from observant.errors import MissingError
+from observant.notifications.channels.mail import MailServer, keep_server, kept_server
+from observant.notifications.delivery import Deliverer
 from observant.notifications.subscriptions import checked, shown, updated
 from observant.service.answers import (
     DeliveryItem,
     DeliveryPage,
+    MailItem,
     NewSubscription,
     Retried,
     SubscriptionItem,
+    Tried,
 )
 from observant.service.collection.context import some
+from observant.service.collection.edits import asked_for
 from observant.service.collection.entries import Entered, NewSource
 from observant.service.collection.entries import checked as checked_source
 from observant.store import Filter, StoredSubscription, Subscription
@@ -25,7 +31,7 @@ from observant.times import utc
 if TYPE_CHECKING:
     from observant.service.collection.context import Context
 
-__all__ = ["CollectionSubscriptions", "SubscriptionChanges"]
+__all__ = ["CollectionSubscriptions", "MailTest", "SubscriptionChanges"]
 
 
 class SubscriptionChanges(Entered, frozen=True, kw_only=True):
@@ -43,6 +49,12 @@ class SubscriptionChanges(Entered, frozen=True, kw_only=True):
     enabled: bool | UnsetType = UNSET
     owner: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
     every: str | float | UnsetType = UNSET
+
+
+class MailTest(Entered, frozen=True, kw_only=True):
+    """Whom to send a test message to."""
+
+    to: Annotated[str, Meta(min_length=3, max_length=320)]
 
 
 class CollectionSubscriptions:
@@ -119,6 +131,40 @@ class CollectionSubscriptions:
         name = None if subscription is None else self._stored(subscription).name
         deliveries = self._in.store.deliveries
         return Retried(deliveries=deliveries.retry(subscription=name, now=self._in.now()))
+
+    def test(self, number: int) -> Tried:
+        """Send one message that says it is a test, now, and say what became of it."""
+        return self._try(self._stored(number))
+
+    # -- the server for e-mail ----------------------------------------------------------------
+
+    def mail(self) -> MailItem:
+        """The server that was entered; its password is shown to nobody."""
+        server = kept_server(self._in.store)
+        return MailItem.of(server, in_file=bool(self._in.given.notify.mail))
+
+    def set_mail(self, given: MailServer) -> MailItem:
+        """Enter the server for e-mail; one without a host goes back to the configuration file."""
+        keep_server(self._in.store, self._in.given, given)
+        return self.mail()
+
+    def test_mail(self, to: str) -> Tried:
+        """Send a test message to an address, whoever is subscribed."""
+        now, entry = self._in.now(), checked(Subscription(name="test", channel=f"mailto:{to}"))
+        plain = {name: getattr(entry, name) for name in entry.__struct_fields__}
+        return self._try(StoredSubscription(**plain, id=0, created_at=now, updated_at=now))
+
+    def _try(self, subscriber: StoredSubscription) -> Tried:
+        async def send() -> Tried:
+            deliverer = Deliverer(self._in.store, self._in.config)
+            try:
+                answer = await deliverer.test(subscriber)
+            finally:
+                await deliverer.close()
+            return Tried(ok=answer.ok, error=answer.error)
+
+        with asked_for():
+            return asyncio.run(send())
 
     def _stored(self, number: int) -> StoredSubscription:
         for found in self._in.store.subscriptions.list():

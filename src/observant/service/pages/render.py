@@ -67,6 +67,7 @@ TOLD = {
     "token-removed": "The token is no longer valid.",
     "imported": "Imported.",
     "unsubscribed": "Nobody is told any more by this subscription.",
+    "tried": "A test message was sent, and taken.",
     "sent-again": "It will be sent again.",
     "signed-out": "You are signed out.",
 }

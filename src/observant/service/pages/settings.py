@@ -11,6 +11,7 @@ from litestar.params import FromPath
 
 from observant.errors import DeniedError, MissingError, ObservantError
 from observant.names import OBJECTIVES
+from observant.notifications.channels.mail import MailServer
 from observant.observer.settings import SettingsChanges
 from observant.service.access import Access
 from observant.service.access.check import identity_of
@@ -70,6 +71,31 @@ def export(request: Asked, collection: GivenCollection) -> Response[bytes]:
         media_type="application/json",
         headers={"Content-Disposition": 'attachment; filename="observant.json"'},
     )
+
+
+@post("/settings/mail", **changing("set_mail"))
+def set_mail(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
+    """Enter the server for e-mail."""
+    try:
+        fields: dict[str, Any] = {key: form[key] for key in ("host", "user", "password", "sender")}
+        fields |= {"port": int(number_in(form, "port", 0.0)), "security": form["security"]}
+        collection.subscriptions.set_mail(msgspec.convert(fields, MailServer))
+    except CANNOT as error:
+        return _page(request, collection, problem=str(error))
+    return back_to(request, "/settings", "saved")
+
+
+@post("/settings/mail/test", **changing("test_mail"))
+def try_mail(request: Asked, collection: GivenCollection, form: GivenForm) -> Response[Any]:
+    """Send a test message to an address."""
+    try:
+        tried = collection.subscriptions.test_mail(form["to"])
+    except CANNOT as error:
+        return _page(request, collection, problem=str(error))
+    if not tried.ok:
+        problem = f"The test message was not delivered: {tried.error}"
+        return _page(request, collection, problem=problem)
+    return back_to(request, "/settings", "tried")
 
 
 @post("/settings/tokens", **changing("create_token"))
@@ -152,6 +178,8 @@ def _page(
         tokens=[TokenItem.of(row) for row in access.tokens(who)],
         accounts=[AccountItem.of(account) for account in accounts],
         roles=ROLES,
+        mail=collection.subscriptions.mail() if who.may("admin") else None,
+        securities={"starttls": "STARTTLS", "tls": "TLS", "none": "none"},
         scopes=[scope for scope in SCOPES if who.may(scope)],
         shortest=SHORTEST,
         secret=secret,

@@ -67,6 +67,17 @@ def unsubscribe(request: Asked, collection: GivenCollection, number: Number) -> 
     return back_to(request, "/subscriptions", "unsubscribed")
 
 
+@post("/subscriptions/{number:int}/test", **changing("test_subscription"))
+def try_subscription(request: Asked, collection: GivenCollection, number: Number) -> Response[Any]:
+    """Send a test message, and say what became of it."""
+    name = collection.subscriptions.get(number).name
+    tried = collection.subscriptions.test(number)
+    if not tried.ok:
+        problem = f"{name} was not told: {tried.error}"
+        return _subscriptions(request, collection, problem=problem)
+    return back_to(request, "/subscriptions", "tried")
+
+
 @post("/subscriptions/retry", **changing("retry_deliveries"))
 def retry(request: Asked, collection: GivenCollection) -> Response[Any]:
     """Have dead letters tried again."""
