@@ -20,9 +20,9 @@ from observant.times import utc
 __all__ = [
     "AccountItem", "Added", "Answer", "BulkAnswer", "CheckAnswer", "DeliveryItem", "DeliveryPage",
     "DiffAnswer", "DiffPart", "Done", "EditedSource", "EventItem", "EventPage", "FieldChange",
-    "Health", "Imported", "MemberItem", "NewSubscription", "NewToken", "ObserverItem",
+    "Imported", "MemberItem", "NewSubscription", "NewToken",
     "PreviewAnswer", "PreviewVersion", "Refused", "RenderingItem", "Retried", "SessionView",
-    "SettingsView", "SourceDetail", "SourcePage", "SourceRow", "SubscriptionItem", "TagItem",
+    "SourceDetail", "SourcePage", "SourceRow", "SubscriptionItem", "TagItem",
     "TokenItem", "VersionItem", "VisitItem", "VisitPage", "finite", "plain",
 ]  # fmt: skip
 
@@ -553,50 +553,6 @@ class MemberItem(Answer, frozen=True, kw_only=True):
 
 
 # -- settings, health, and who may do what --------------------------------------------------------
-
-
-class SettingsView(Answer, frozen=True, kw_only=True):
-    """The settings in force. Those of the first block can be changed while it runs."""
-
-    budget: str
-    budget_per_day: float
-    objective: str
-    grace: str
-    grace_days: float
-    retention: dict[str, Any]
-
-    host_delay: str
-    downloaders: int
-    contact: str
-    allow: list[str]
-    defaults: dict[str, Any]
-    tags: dict[str, dict[str, Any]]
-    store: str
-    """Which kind of store; never where it is or how to get in."""
-    kept: list[str]
-    """Names of settings that were changed here, and win over the configuration file."""
-    refused: dict[str, str]
-    """Those of them that cannot be used, with the reason: the ones before them are in force."""
-
-
-class ObserverItem(Answer, frozen=True, kw_only=True):
-    """An observer of this store."""
-
-    name: str
-    started_at: dt.datetime
-    seen_at: dt.datetime
-    shards: int
-
-
-class Health(Answer, frozen=True, kw_only=True):
-    """ok, or what is wrong; nothing secret."""
-
-    ok: bool
-    problems: list[str]
-    version: str
-    observing: bool
-    sources: int
-    pending_events: int
 
 
 class SessionView(Answer, frozen=True, kw_only=True):

@@ -110,7 +110,7 @@ class Client:
         doc="Hosts in trouble.")
     tags = _op("GET /tags", list[a.TagItem],
         doc="Every tag and how many sources have it.")
-    observers = _op("GET /observers", list[a.ObserverItem],
+    observers = _op("GET /observers", list[s.ObserverItem],
         doc="Observers seen during the last day.")
     events = _op("GET /events", a.EventPage, query="topic tag source limit after",
         doc="Changes and other events, newest first.")
@@ -233,9 +233,9 @@ class Client:
 
     # -- settings -----------------------------------------------------------------------------
 
-    settings = _op("GET /settings", a.SettingsView,
+    settings = _op("GET /settings", s.SettingsView,
         doc="The settings in force.")
-    change_settings = _op("PATCH /settings", a.SettingsView, body="",
+    change_settings = _op("PATCH /settings", s.SettingsView, body="",
         doc="Change budget, objective, grace or retention.")
     export = _op("GET /export", dict[str, Any], query="secrets",
         doc="Everything that was entered, as one document.")
@@ -273,9 +273,9 @@ class Client:
 
     # -- monitoring ---------------------------------------------------------------------------
 
-    def health(self) -> a.Health:
+    def health(self) -> s.Health:
         """Ok, or what is wrong."""
-        return self.call("GET", "/health", a.Health, api="", fine=(503,))
+        return self.call("GET", "/health", s.Health, api="", fine=(503,))
 
     def metrics(self) -> str:
         """Numbers for Prometheus."""

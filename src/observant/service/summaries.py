@@ -1,5 +1,5 @@
 # ruff: noqa: TC003 (msgspec looks at the types)
-"""Answers computed from the whole collection: the overview, plans, rivals, the population."""
+"""Answers about the whole collection: overview, plans, rivals, population, settings, health."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 from observant.service.answers import Answer, EventItem
 
 __all__ = [
-    "BudgetOption", "BudgetView", "CurvePoint", "Estimate", "HostItem", "HourItem", "Lateness",
-    "Measured", "Overview", "PlanPoint", "PlanView", "PopulationView", "RivalItem", "RivalsView",
+    "BudgetOption", "BudgetView", "CurvePoint", "Estimate", "Health", "HostItem", "HourItem",
+    "Lateness", "Measured", "ObserverItem", "Overview", "PlanPoint", "PlanView", "PopulationView",
+    "RivalItem", "RivalsView", "SettingsView",
 ]  # fmt: skip
 
 
@@ -202,3 +203,47 @@ class PopulationView(Answer, frozen=True, kw_only=True):
     """Changes by hour of the week, Monday 00:00 UTC first."""
     hours_from: str = ""
     notes: tuple[str, ...] = ()
+
+
+class SettingsView(Answer, frozen=True, kw_only=True):
+    """The settings in force. Those of the first block can be changed while it runs."""
+
+    budget: str
+    budget_per_day: float
+    objective: str
+    grace: str
+    grace_days: float
+    retention: dict[str, Any]
+
+    host_delay: str
+    downloaders: int
+    contact: str
+    allow: list[str]
+    defaults: dict[str, Any]
+    tags: dict[str, dict[str, Any]]
+    store: str
+    """Which kind of store; never where it is or how to get in."""
+    kept: list[str]
+    """Names of settings that were changed here, and win over the configuration file."""
+    refused: dict[str, str]
+    """Those of them that cannot be used, with the reason: the ones before them are in force."""
+
+
+class ObserverItem(Answer, frozen=True, kw_only=True):
+    """An observer of this store."""
+
+    name: str
+    started_at: dt.datetime
+    seen_at: dt.datetime
+    shards: int
+
+
+class Health(Answer, frozen=True, kw_only=True):
+    """ok, or what is wrong; nothing secret."""
+
+    ok: bool
+    problems: list[str]
+    version: str
+    observing: bool
+    sources: int
+    pending_events: int

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from litestar import Request, Response, get
 
 from observant.observer.metrics import Metrics, Status, Tally
-from observant.service.answers import Health
 from observant.service.api.routes import spec
 from observant.service.collection import Collection
 from observant.service.forms import GivenCollection
+from observant.service.summaries import Health
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,11 +13,11 @@ from litestar.background_tasks import BackgroundTask
 from litestar.params import FromQuery, JSONBody, QueryParameter
 from litestar.response import File
 
-from observant.service.answers import Done, EventPage, ObserverItem, TagItem, VisitPage
+from observant.service.answers import Done, EventPage, TagItem, VisitPage
 from observant.service.api.routes import LARGEST_ID, After, Limit, Text, spec
 from observant.service.collection.entries import SeenEvents
 from observant.service.forms import GivenCollection
-from observant.service.summaries import HostItem, HourItem, Overview
+from observant.service.summaries import HostItem, HourItem, ObserverItem, Overview
 from observant.units import parse_duration
 
 Grace = Annotated[

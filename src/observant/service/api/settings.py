@@ -10,10 +10,11 @@ from litestar.params import FromQuery, JSONBody
 
 from observant.observer.settings import SettingsChanges
 from observant.service.access.check import identity_of
-from observant.service.answers import Imported, SettingsView
+from observant.service.answers import Imported
 from observant.service.api.routes import LARGEST_IMPORT, IdempotencyKey, once, spec
 from observant.service.collection.export import CollectionDocument
 from observant.service.forms import GivenCollection
+from observant.service.summaries import SettingsView
 
 
 @get("/settings", **spec("settings", topic="settings"))

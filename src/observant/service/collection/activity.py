@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from observant.errors import InputError
-from observant.service.answers import Done, EventItem, EventPage, ObserverItem, finite
+from observant.service.answers import Done, EventItem, EventPage, finite
 from observant.service.collection.context import some
 from observant.service.collection.entries import masked_url
 from observant.service.collection.sources import searchable
-from observant.service.summaries import HostItem, HourItem
+from observant.service.summaries import HostItem, HourItem, ObserverItem
 from observant.times import DAY, utc
 
 if TYPE_CHECKING:

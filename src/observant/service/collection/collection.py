@@ -8,7 +8,6 @@ from typing import Any
 from observant.errors import InputError, ObservantError
 from observant.observer.permission import Permission, not_allowed
 from observant.observer.settings import settings_of
-from observant.service.answers import Health
 from observant.service.collection.activity import Activity
 from observant.service.collection.context import Context
 from observant.service.collection.currency import CollectionCurrency
@@ -17,7 +16,7 @@ from observant.service.collection.settings import CollectionSettings
 from observant.service.collection.signals import CollectionSignals
 from observant.service.collection.sources import CollectionSources
 from observant.service.collection.subscriptions import CollectionSubscriptions
-from observant.service.summaries import Overview
+from observant.service.summaries import Health, Overview
 from observant.store import StoreAwayError
 from observant.times import utc
 from observant.units import counted

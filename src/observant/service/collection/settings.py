@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from observant.observer.settings import KEPT, SettingsChanges, keep, settings_of
-from observant.service.answers import SettingsView
 from observant.service.collection.entries import masked_settings
+from observant.service.summaries import SettingsView
 from observant.units import format_duration
 
 if TYPE_CHECKING:
