@@ -96,6 +96,7 @@ def test_json_has_the_promised_columns(folder):
         "rate_per_day",
         "rate_low",
         "rate_high",
+        "rate_ahead",
         "rate_mean",
         "method",
         "evidence",

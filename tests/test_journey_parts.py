@@ -149,7 +149,7 @@ def test_the_currency_of_a_file_of_rates(folder):
         run("currency", "--rates", rates, "--period", "10d", "--grace", "2d", "--json")
     )
     table = estimate_rates(read_visits(folder / "visits.parquet"), "pooled")
-    each = known_rates(table.rate_per_day, table.rate_mean)  # averaged over what is known of a rate
+    each = known_rates(table.rate_ahead, table.rate_mean)  # averaged over what is known of a rate
     assert answer["alpha"] == pytest.approx(float(collection_currency(each, 10.0, grace=2.0)))
     assert (answer["sources"], answer["pages_per_day"]) == (80, 8.0)
     text = run("currency", "--rates", rates, "--target", "0.9", "--page-size", "10kB")

@@ -170,8 +170,13 @@ def test_posterior_on_demand_agrees_with_the_table():
     rng = np.random.default_rng(9)
     table = estimate_rates(poisson_log(rng, POPULATIONS["gamma"](rng, 300), 5), "pooled")
     posterior = table.posterior
-    rates, weights = posterior.points(100, 120)
+    rates, weights = posterior.points(100, 120)  # in the time to come
     np.testing.assert_allclose(weights.sum(axis=1), 1)
+    np.testing.assert_allclose((weights * rates).sum(axis=1), table.rate_mean[100:120])
+    log_mean = (weights * np.log(rates)).sum(axis=1)
+    np.testing.assert_allclose(np.exp(log_mean), table.rate_ahead[100:120])
+    now = posterior.beliefs(100, 120)
+    rates, weights = now.rates, now.weights
     np.testing.assert_allclose((weights * rates).sum(axis=1), posterior.mean[100:120])
     np.testing.assert_allclose(
         (weights * rates**2).sum(axis=1) - posterior.mean[100:120] ** 2, posterior.variance[100:120]

@@ -128,8 +128,8 @@ def plan(
     Parameters
     ----------
     rates
-        A file with the columns source and rate_per_day, and if there are any rate_mean (as the
-        pooled methods give it), importance and cost.
+        A file with the columns source and rate_per_day, and if there are any rate_ahead and
+        rate_mean (as the pooled methods give them), importance and cost.
     output
         Where the plan goes, in the order of the rates.
     importance
@@ -194,6 +194,7 @@ class _StoredRates:
             "time",
             "changes",
             "grace",
+            "rate_ahead",
             *NUMBERS,
             *([importance] if importance else []),
         )
@@ -312,8 +313,9 @@ def checked_rates(
             )
     names = text_in(plain_column(batch.column("source")), "source").cast(pa.string())
     columns: dict[str, Any] = {"source": names}
-    for column, given in zip(NUMBERS, ("rate_per_day", "rate_mean", weight, "cost"), strict=True):
-        if given not in present or _unknown(batch, column):
+    rate = "rate_per_day" if _unknown(batch, "rate_ahead") else "rate_ahead"
+    for column, given in zip(NUMBERS, (rate, "rate_mean", weight, "cost"), strict=True):
+        if given not in present or (column == "rate_mean" and _unknown(batch, column)):
             alone = columns["rate_per_day"] if column == "rate_mean" else np.ones(batch.num_rows)
             columns[column] = alone
             continue
@@ -337,8 +339,8 @@ def checked_rates(
 
 
 def _unknown(batch: pa.RecordBatch, column: str) -> bool:
-    """Whether a table of ours leaves the mean open, as methods do that look at a source alone."""
-    return column == "rate_mean" and not known_means(batch.column(column))
+    """Whether a table leaves a column open, as methods do that look at a source alone."""
+    return column not in batch.schema.names or not known_means(batch.column(column))
 
 
 def _refuse_never_seen(

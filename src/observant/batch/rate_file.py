@@ -105,11 +105,12 @@ def rate_table_of(
     kinds = dict.fromkeys(("visits", "changes"), pa.int64())
     numbers = {
         name: table[name].cast(kinds.get(name, pa.float64())).to_numpy()
-        for name in RateTable.columns[1:8]
-        if name != "rate_mean"
+        for name in RateTable.columns[1:9]
+        if name not in {"rate_ahead", "rate_mean"}
     }
-    if "rate_mean" in table.column_names and known_means(table["rate_mean"]):
-        numbers["rate_mean"] = table["rate_mean"].cast(pa.float64()).to_numpy()
+    for name in {"rate_ahead", "rate_mean"} & set(table.column_names):
+        if known_means(table[name]):
+            numbers[name] = table[name].cast(pa.float64()).to_numpy()
     return RateTable(
         source=table["source"].cast(pa.large_string()).combine_chunks(),
         **numbers,

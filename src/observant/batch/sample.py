@@ -56,6 +56,7 @@ def save_prior(prior: Prior, path: Path) -> None:
             stream,
             rates=prior.rates,
             weights=prior.weights,
+            lasting=[] if prior.lasting is None else prior.lasting,
             scalars=np.array([prior.log_likelihood, *(prior.gamma or ())]),
         )
 
@@ -69,6 +70,7 @@ def load_prior(path: Path) -> Prior:
             weights=found["weights"],
             log_likelihood=likelihood,
             gamma=(gamma[0], gamma[1]) if gamma else None,
+            lasting=found["lasting"] if len(found["lasting"]) else None,
         )
 
 

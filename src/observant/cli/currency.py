@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -266,14 +267,14 @@ def _seen(file: str, source: str | None) -> tuple[AgeModel, dict[str, Any]]:
     from observant.estimation.intervals import chosen_model
     from observant.estimation.rates import estimate_rates
     from observant.formats import read_visits
-    from observant.planning.inputs import known_rates
+    from observant.planning.inputs import posterior_of
 
     log = read_visits(file)
     if source is not None or len(log.sources) == 1:
         found = chosen_model(log, source or log.sources[0].as_py())
         return as_model(found.model), {"sources": 1, "method": found.why}
     table = estimate_rates(log, "pooled")
-    known = known_rates(table.rate_per_day, table.rate_mean)
+    known, _ = posterior_of(replace(table, posterior=None))  # a log-normal one for each source
     return _mixed(known, np.ones(len(table))), {
         "sources": len(log.sources),
         "method": "mean over Poisson sources, pooled; --source looks at one, Poisson or not",

@@ -132,7 +132,8 @@ def plan(
     \b
       source        which one
       rate_per_day  how often it changes
-      rate_mean     the mean of what is known of the rate (optional; without it the rate is certain)
+      rate_mean     its mean in the time to come (optional; without it the rate is certain)
+      rate_ahead    its geometric mean then (optional; rate_per_day without it)
       importance    what it is worth (optional; all alike without it)
       host          for --host-cap (optional; taken from the source's URL without it)
       cost          of a visit (optional; the budget is then in that unit)

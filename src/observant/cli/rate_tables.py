@@ -12,7 +12,7 @@ from observant.units import parse_duration
 __all__ = ["read_rates"]
 
 _NUMBERS = ("rate_per_day", "importance", "cost")
-_EVIDENCE = ("rate_mean", "visits", "changes", "exposure_days", "method", "evidence")
+_EVIDENCE = ("rate_ahead", "rate_mean", "visits", "changes", "exposure_days", "method", "evidence")
 """What the tables of `observant estimate -o` tell of how well each rate is known."""
 
 
@@ -66,9 +66,10 @@ def _known(table: Any, columns: dict[str, Any], file: str) -> tuple[Any, tuple[s
 
     present = set(table.column_names)
     if "rate_mean" in present and known_means(table["rate_mean"]):
-        means = _numbers(table["rate_mean"], "rate_mean", columns["source"], file)
-        return known_rates(columns["rate_per_day"], means), ()
-    if not present.issuperset({*_EVIDENCE} - {"rate_mean"}):
+        name = "rate_ahead" if "rate_ahead" in present else "rate_per_day"
+        ahead, means = (_numbers(table[c], c, columns["source"], file) for c in (name, "rate_mean"))
+        return known_rates(ahead, means), ()
+    if not present.issuperset(_EVIDENCE[2:]):
         return columns["rate_per_day"], ()
     counts = ("visits", "changes", "exposure_days")
     seen = {name: _numbers(table[name], name, columns["source"], file) for name in counts}

@@ -171,6 +171,17 @@ class Likelihoods:
         """What is believed under this prior, or under row `group` of these priors."""
         return self.weighed(np.atleast_2d(cumulated(prior)), group)
 
+    def ahead(
+        self,
+        prior: NDArray[np.float64],
+        group: NDArray[np.int64] | None,
+        kept: NDArray[np.float64],
+    ) -> Beliefs:
+        """The same for a time to come, `kept` of which a rate is what it is now: then any other."""
+        now, anew = self.under(prior, group), Likelihoods(np.ones_like(self.values), self.place)
+        others = anew.under(prior, group).weights
+        return Beliefs(self.place, others + kept[:, None] * (now.weights - others))
+
     def weighed(
         self,
         sums: NDArray[np.float64],

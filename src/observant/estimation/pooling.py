@@ -9,6 +9,8 @@ prior, `pooled-gamma` a Gamma distribution.
 **Forgetting.** Real sources change in bursts and drift, so old visits say less about the rate to
 come than the Poisson likelihood claims. What was learned fades: a rate lasts `drift` days on
 average (`observant.estimation.belief` makes the posterior, for this table as for the observer).
+A plan is for the time to come, so it mixes what is known of a rate with the prior, by how long
+rates last in this collection (`observant.estimation.lasting`).
 
 Groups (hosts, folders, tags) have priors of their own, each shrunk towards that of the whole
 collection as if `strength` more sources of the parent belonged to it.
@@ -25,6 +27,7 @@ from observant.errors import EstimationError
 from observant.estimation.belief import DRIFT, Beliefs, Likelihoods
 from observant.estimation.evidence import Evidence
 from observant.estimation.firth import Totals
+from observant.estimation.lasting import kept, lasting_scores
 from observant.estimation.priors import (
     FEWEST,
     Prior,
@@ -61,7 +64,7 @@ _SOURCES_OF_A_GROUP = 500
 
 @dataclass(frozen=True, eq=False)
 class RatePosterior:
-    """The posterior of every source's rate: `points` gives it, block by block."""
+    """The posterior of every source's rate. Plans take its `points`, for the time to come."""
 
     prior: Prior
     mean: NDArray[np.float64]
@@ -76,18 +79,21 @@ class RatePosterior:
     def __len__(self) -> int:
         return len(self.mean)
 
-    def beliefs(self, first: int = 0, last: int | None = None) -> Beliefs:
-        """The posteriors of the sources ``first:last``."""
+    def beliefs(self, first: int = 0, last: int | None = None, *, ahead: bool = False) -> Beliefs:
+        """The posteriors of the sources ``first:last``, now or for the time to come."""
         last = len(self) if last is None else last
         evidence = Evidence.from_log(self._log, first, last, use_first_age=self._use_first_age)
         group = None if self._group is None else self._group[first:last]
-        return Likelihoods.of(evidence, self._drift).under(self.prior.rows(), group)
+        seen, rows = Likelihoods.of(evidence, self._drift), self.prior.rows()
+        if not ahead:
+            return seen.under(rows, group)
+        return seen.ahead(rows, group, kept(self.prior.lasting, evidence, self._drift))
 
     def points(
         self, first: int = 0, last: int | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Rates and their probabilities for the sources ``first:last``, one row a source."""
-        found = self.beliefs(first, last)
+        """Rates in the time to come and their probabilities for ``first:last``, a row a source."""
+        found = self.beliefs(first, last, ahead=True)
         return found.rates, found.weights
 
     def gamma(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -165,6 +171,7 @@ def learn_prior(
     likelihood /= likelihood.max(axis=1, keepdims=True)
     exposure = Totals.of(sample).time if zero_truncated else None
     prior = fit_collection(likelihood, exposure, gamma=method == "pooled-gamma")
+    prior = replace(prior, lasting=lasting_scores(sample, prior.weights))
     if zero_truncated:
         notes.append("taken as a collection of sources that changed at least once")
     return prior, notes
@@ -207,13 +214,20 @@ def rates_under(
         evidence: Evidence, _totals: Totals, sources: slice
     ) -> tuple[NDArray[np.float64], ...]:
         own = None if group is None else group[sources]
-        beliefs = Likelihoods.of(evidence, drift).under(rows, own)
-        return *beliefs.summary((tail, 1 - tail)), *beliefs.moments()
+        seen = Likelihoods.of(evidence, drift)
+        beliefs = seen.under(rows, own)
+        ahead = seen.ahead(rows, own, kept(prior.lasting, evidence, drift))
+        return (
+            *beliefs.summary((tail, 1 - tail)),
+            *beliefs.moments(),
+            ahead.summary(())[0],
+            ahead.moments()[0],
+        )
 
     columns, conflicts = run_blocks(
         log, one_block, use_first_age=use_first_age, threads=threads, progress=progress
     )
-    changes, exposure_days, code, log_mean, low, high, mean, variance = columns
+    changes, exposure_days, code, log_mean, low, high, mean, variance, *ahead = columns
     posterior = RatePosterior(
         prior=prior,
         mean=mean,
@@ -231,7 +245,9 @@ def rates_under(
         confidence,
         conflicts,
         notes,
-        posterior,
+        posterior=posterior,
+        rate_ahead=ahead[0],
+        rate_mean=ahead[1],
     )
 
 

@@ -70,6 +70,8 @@ class Prior:
     """Mean log marginal likelihood of a source, for comparing priors on one log."""
     gamma: tuple[float, float] | None = None
     """Shape and rate of the Gamma prior, where one was fitted."""
+    lasting: NDArray[np.float64] | None = None
+    """Log likelihood of each time that rates may last (`lasting.DAYS`), where that was learned."""
 
     def rows(self) -> NDArray[np.float64]:
         """The priors of the collection and of each group, on `belief.GRID`, a row each."""

@@ -80,6 +80,7 @@ class RateTable(Table):
         "rate_per_day",
         "rate_low",
         "rate_high",
+        "rate_ahead",
         "rate_mean",
         "method",
         "evidence",
@@ -103,13 +104,11 @@ class RateTable(Table):
     """What a reader should know: evidence set aside, methods chosen, assumptions."""
     posterior: RatePosterior | None = None
     """The full posterior of every rate, from the pooled methods."""
+    rate_ahead: NDArray[np.float64] | None = None
+    """Geometric mean of each rate in the time to come, from the pooled methods: `rate_per_day`,
+    drawn to the middle of the collection where rates do not last. No value for other methods."""
     rate_mean: NDArray[np.float64] | None = None
-    """Mean of what is known of each rate, from the pooled methods. With `rate_per_day`, which is
-    the geometric mean there, it is what planning needs; no value for the other methods."""
-
-    def __post_init__(self) -> None:
-        if self.rate_mean is None and self.posterior is not None:
-            object.__setattr__(self, "rate_mean", self.posterior.mean)
+    """Mean of each rate in the time to come. With `rate_ahead` it is what planning needs."""
 
     @property
     def evidence(self) -> NDArray[np.str_]:
@@ -125,8 +124,9 @@ class RateTable(Table):
         )
         evidence = pa.DictionaryArray.from_arrays(self.evidence_code, pa.array(EVIDENCE))
         given = {"method": constant.cast(pa.string()), "evidence": evidence.cast(pa.string())}
-        if self.rate_mean is None:
-            given["rate_mean"] = pa.nulls(len(self), pa.float64())
+        for name in ("rate_ahead", "rate_mean"):
+            if getattr(self, name) is None:
+                given[name] = pa.nulls(len(self), pa.float64())
         return pa.table(
             {
                 name: given[name] if name in given else pa.array(getattr(self, name))
@@ -401,7 +401,7 @@ def rate_table(
     confidence: float,
     conflicts: int,
     notes: list[str],
-    posterior: RatePosterior | None = None,
+    **known: Any,
 ) -> RateTable:
     """Put the columns of `run_blocks` into a `RateTable`."""
     changes, exposure, code, rate, low, high = columns
@@ -437,7 +437,7 @@ def rate_table(
         method=method,
         confidence=confidence,
         notes=tuple(notes),
-        posterior=posterior,
+        **known,
     )
 
 

@@ -24,8 +24,8 @@ __all__ = ["FROM_COUNTS", "known_rates", "posterior_of", "read_problem"]
 # What a table of rates tells of each rate, so that a plan need not take one number for the truth
 #
 # A plan averages over what is not known. From visits it has the whole posterior of every rate; from
-# a table it has two numbers of it, the geometric mean (`rate_per_day` of the pooled methods) and
-# the mean (`rate_mean`). The log-normal distribution with these two, on Gauss and Hermite's nodes,
+# a table it has two numbers of it, the geometric mean (`rate_ahead` of the pooled methods) and the
+# mean (`rate_mean`). The log-normal distribution with these two, on Gauss and Hermite's nodes,
 # stands for the posterior: plans made with it are as good as those from the whole, to a thousandth
 # (a few thousandths where sources have one visit that can be compared).
 #
@@ -54,7 +54,8 @@ def posterior_of(table: Any) -> tuple[Any, tuple[str, ...]]:
     if table.posterior is not None:
         return table.posterior, ()
     if table.rate_mean is not None:
-        return known_rates(table.rate_per_day, table.rate_mean), ()
+        ahead = table.rate_per_day if table.rate_ahead is None else table.rate_ahead
+        return known_rates(ahead, table.rate_mean), ()
     rate, mean = from_counts(table)
     return known_rates(rate, mean), (FROM_COUNTS,)
 

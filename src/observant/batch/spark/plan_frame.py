@@ -60,10 +60,11 @@ def plan(
 ) -> SparkPlan:
     """Divide a visiting budget over the sources of a data frame.
 
-    `df` has the columns source and rate_per_day, and if there are any rate_mean (as the pooled
-    methods give it), importance (or the column named so) and cost. What is spent agrees with the
-    budget to `tolerance`; visits and currency are those of `observant.plan` to about ten times
-    that. The other options are those of `observant.plan`; caps on hosts are not offered here.
+    `df` has the columns source and rate_per_day, and if there are any rate_ahead and rate_mean (as
+    the pooled methods give them), importance (or the column named so) and cost. What is spent
+    agrees with the budget to `tolerance`; visits and currency are those of `observant.plan` to
+    about ten times that. The other options are those of `observant.plan`; caps on hosts are not
+    offered here.
     """
     require_spark()
     options = PlanOptions(budget, target, objective, grace, min_period, max_period)
@@ -159,7 +160,11 @@ def _rates(df: DataFrame, importance: str | None) -> DataFrame:
     mean = rate
     if "rate_mean" in df.columns:
         mean = F.coalesce(F.col("rate_mean").cast("double"), rate)
-    columns = [F.col("source").cast("string"), rate, mean.alias("rate_mean")]
+    if "rate_ahead" in df.columns:
+        rate = F.coalesce(F.col("rate_ahead").cast("double"), rate)
+    columns = [
+        F.col("source").cast("string"), rate.alias("rate_per_day"), mean.alias("rate_mean")
+    ]  # fmt: skip
     for name, given in (("importance", weight), ("cost", "cost")):
         value = F.col(given).cast("double") if given in df.columns else F.lit(1.0)
         columns.append(value.alias(name))

@@ -33,7 +33,8 @@ __all__ = ["estimate_rates", "pool"]
 
 RATES = (
     "source string, visits long, changes long, exposure_days double, rate_per_day double, "
-    "rate_low double, rate_high double, rate_mean double, method string, evidence string"
+    "rate_low double, rate_high double, rate_ahead double, rate_mean double, method string, "
+    "evidence string"
 )
 _ROW = re.compile(r" \(the first is (?:[^,()]+, )?row \d+\)")
 
