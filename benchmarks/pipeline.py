@@ -1,12 +1,15 @@
 """`observant estimate` and `observant plan`, all defaults: is the promise kept, and is it worth it?
 
-    python -m benchmarks.pipeline [--traces folder] [--seeds 3]
+    python -m benchmarks.pipeline [--traces folder] [--seeds 3] [--ages]
 
 Sources of made-up populations, and those of every trace in the folder, are visited 2, 6 and 20
 times at one period; `observant estimate -o` and `observant plan` do the rest with as many visits.
 What the plan promises stands beside what it achieves afterwards, and beside what visiting all alike
 does: on made-up sources by formula, on real ones by replaying the second half of their history. The
 learning visits to real sources lie in the last part of the first half.
+
+With `--ages` each real source is visited 100 times in the first half. Those that are clearly not
+Poisson are then planned by the ages that their visits show, and by their rate: which is better?
 """
 
 import argparse
@@ -17,8 +20,11 @@ from pathlib import Path
 import numpy as np
 from click.testing import CliRunner
 
+from observant import VisitLog, estimate_rates, plan
 from observant.cli import cli
 from observant.papers.histories import real_traces
+from observant.planning.inputs import posterior_of
+from observant.planning.objectives.composite import objective_of_visits
 
 VISITS = (2, 6, 20)
 POPULATIONS = {
@@ -105,6 +111,46 @@ def real(trace, visits, seed):
     return answer, *(replayed(own, middle, trace.end, p, rng) for p in (periods, alike))
 
 
+def by_ages(folder, seeds, visits=100, most=800):
+    print(
+        "| data | sources | not Poisson | stale by ages, over by rates | the same of those alone |"
+    )
+    print("|---|---:|---:|---:|---:|")
+    for name, trace in real_traces(folder):
+        if len(trace) < 50 or trace.span <= 60:
+            continue
+        ratios, odd = [], 0
+        for seed in range(1, seeds + 1):
+            rng = np.random.default_rng(seed)
+            middle = (trace.start + trace.end) / 2
+            old = np.flatnonzero(trace.updates.count_until(middle - 1) > 0)
+            old = np.sort(rng.choice(old, min(most, len(old)), replace=False))
+            own = [np.asarray(trace.updates[int(i)]) for i in old]
+            times = np.sort(rng.uniform(trace.start, middle, (len(old), visits)), axis=1)
+            before = np.array([np.searchsorted(u, row) for u, row in zip(own, times, strict=True)])
+            changed = np.diff(before, axis=1, prepend=before[:, :1]) > 0
+            log = VisitLog.from_columns(
+                np.repeat([f"s{i:05}" for i in range(len(old))], visits).tolist(),
+                times.ravel(),
+                [None if k % visits == 0 else bool(x) for k, x in enumerate(changed.ravel())],
+                time_unit="d",
+            )
+            table = estimate_rates(log, "pooled")
+            ages, odd = objective_of_visits(log, posterior_of(table)[0])
+            if not odd:
+                continue
+            budget = 50 * len(old) / (trace.end - middle)
+            stale = []
+            for best in (plan(table, budget=budget), plan(table, budget=budget, objective=ages)):
+                periods = np.where(best.period_days > 0, best.period_days, np.inf)
+                draws = np.random.default_rng(seed)
+                found = [replayed(own, middle, trace.end, periods, draws) for _ in range(3)]
+                stale.append(1 - np.mean(found))
+            ratios.append(stale[1] / stale[0])
+        if ratios:
+            print(f"| {name} | {len(old)} | {odd} | {shown(ratios)} |", flush=True)
+
+
 def main(folder, seeds):
     cases = {name: (made_up, name) for name in POPULATIONS}
     if folder is not None:
@@ -137,5 +183,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", type=Path, help="a file or folder of real update times")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--ages", action="store_true", help="by ages or by rates?")
     options = parser.parse_args()
-    main(options.traces, options.seeds)
+    (by_ages if options.ages else main)(options.traces, options.seeds)

@@ -1255,3 +1255,62 @@ def test_the_population_tells_of_links_that_died():
         collection.cache.close()
     assert found.rot.died.sum() == 1
     assert found.rot.sources == 2
+
+
+# -- sources that are not Poisson -------------------------------------------------------------
+
+
+def watched(collection, store, name, changed, hour):
+    """A source that was visited at these hours, and how each visit found it."""
+    collection.sources.add(NewSource(url=name))
+    now = collection.now()
+    for k, (at, seen) in enumerate(zip(hour, changed, strict=True)):
+        started = now - 3600.0 * (hour[-1] + 2 - at)
+        store.visits.record(
+            Visit(
+                source=name,
+                started_at=started,
+                ended_at=started + 1,
+                outcome="first" if k == 0 else "changed" if seen else "same",
+                changed=None if k == 0 else bool(seen),
+                status=200,
+            ),
+            posterior=Posterior(data=b"", rate=4.0, rate_low=2.0, rate_high=8.0),
+            due_at=started + 4 * 3600.0,
+        )
+
+
+@pytest.mark.slow
+def test_the_copy_of_a_regular_source_is_judged_by_its_ages_and_not_by_its_rate():
+    """Updated every ten hours: two hours after a visit, it has changed with probability 0.2."""
+    world = World()
+    try:
+        rng = np.random.default_rng(1)
+        hour = np.cumsum(rng.uniform(0.5, 3.0, 400))
+        regular = np.floor(hour / 10.0) > np.floor(np.append(0.0, hour[:-1]) / 10.0)
+        gaps = np.diff(hour, prepend=0.0)
+        poisson = rng.random(400) < -np.expm1(-gaps / 10.0)
+        watched(world.collection, world.store, "https://regular.example/", regular, hour)
+        watched(world.collection, world.store, "https://poisson.example/", poisson, hour)
+
+        def judged(number):
+            copy = world.collection.sources.get(number).copy
+            return None if "computed" in copy.why else copy
+
+        clock = until(lambda: judged(1), "the ages")
+        assert clock.measured
+        assert "regular" in clock.why
+        assert clock.changed_probability == pytest.approx(0.2, abs=0.03)
+        assert clock.currency == pytest.approx(1 - 0.5 * 4 / 10, abs=0.03)  # a visit in four hours
+        assert 24 * clock.time_to_live_days == pytest.approx(0.5, abs=0.2)  # a twentieth of ten
+        other = until(lambda: judged(2), "the rate")
+        assert not other.measured
+        with world.browser("viewer") as client:
+            page = client.get("/sources/1").text
+            assert "by its measured ages" in page
+            assert "How long it remembers" in page
+            assert "by its measured ages" not in client.get("/sources/2").text
+            drawn = client.get("/charts/correlation.json?source=1").json()
+            assert "missing" not in drawn
+    finally:
+        world.close()

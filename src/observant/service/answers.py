@@ -155,6 +155,20 @@ class RenderingItem(Answer, frozen=True, kw_only=True):
     """What has to be installed before it can be rendered; empty if nothing has."""
 
 
+class CopyItem(Answer, frozen=True, kw_only=True):
+    """How good the copy of a source is: by its rate, or by the ages that its visits show."""
+
+    measured: bool
+    """Whether the ages were measured: the source is clearly not Poisson."""
+    why: str
+    changed_probability: float
+    """P(changed by now)."""
+    currency: float | None
+    """Expected currency at its period and grace; None where no period is planned."""
+    time_to_live_days: float
+    """How long a copy may be kept until it is out of date with probability 5 %."""
+
+
 class SourceDetail(Answer, frozen=True, kw_only=True):
     """Everything about one source but its visits."""
 
@@ -173,6 +187,8 @@ class SourceDetail(Answer, frozen=True, kw_only=True):
     """A regular expression that would leave it out."""
     last_modified: dt.datetime | None
     rendering: RenderingItem
+    copy: CopyItem | None
+    """None before the first visit."""
 
 
 class VisitItem(Answer, frozen=True, kw_only=True):

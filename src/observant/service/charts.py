@@ -16,6 +16,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from observant.errors import InputError, PendingError
 from observant.service import studies
 from observant.service.forms import budget_in, cost_in, days_in, importance_in, whole_in
@@ -38,6 +40,8 @@ FORMATS = {
 }
 _VISITS = 400
 """Visits that a timeline shows."""
+_CORRELATED = 20
+"""Intervals from which on it is shown how alike they are."""
 _FRESH = 15.0
 """Seconds that a drawing is kept."""
 PATIENT = 25.0
@@ -247,6 +251,19 @@ def _intervals(asked: Asked) -> Any:
     return chart
 
 
+def _correlation(asked: Asked) -> Any:
+    from observant.estimation.intervals import autocorrelation
+    from observant.figures.dashboard import correlation_figure
+
+    visits = asked.collection.store.visits.list(_source(asked).name, changed=True, limit=_VISITS)
+    found = np.unique([one.last_modified or one.started_at for one in visits])
+    if len(found) <= _CORRELATED:
+        raise InputError(
+            f"how alike intervals are needs {_CORRELATED + 1} changes, and there are {len(found)}"
+        )
+    return correlation_figure(*autocorrelation(np.diff(found), min(len(found) // 4, 40)))
+
+
 def _history(asked: Asked) -> Any:
     from observant.figures.dashboard import rate_history_figure
 
@@ -394,6 +411,7 @@ CHARTS = {
     "timeline": Chart("Age, visits and changes", _timeline),
     "posterior": Chart("What is believed of the rate", _posterior),
     "intervals": Chart("Time between updates", _intervals),
+    "correlation": Chart("How long it remembers", _correlation),
     "history": Chart("The rate as it was known", _history),
     "season": Chart("Hours at which it changes", _season),
     "magnitude": Chart("How much changed", _magnitude),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from observant.estimation.drift import RatePath
     from observant.estimation.intervals import IntervalEstimate
+    from observant.estimation.intervals.choice import ChosenModel
     from observant.estimation.population import Population, Turnover
     from observant.estimation.season.table import Season
     from observant.service.cache import Cached
@@ -33,6 +34,7 @@ __all__ = [
     "PlannedPeriods",
     "PopulationAnswer",
     "change_hours",
+    "chosen",
     "history",
     "intervals",
     "plan_study",
@@ -213,6 +215,25 @@ def intervals(
 
     return collection.cache.get(
         ("intervals", source.id, source.visits), make, max_age=_HOUR, wait=wait, heavy=True
+    )
+
+
+_CLEAR = 1e-3
+"""Below which p a source is clearly not Poisson, as for a plan of visits."""
+
+
+def chosen(
+    collection: Context, source: StoredSource, *, wait: float = QUICK
+) -> Cached[ChosenModel]:
+    """The rate of a source, or the ages that its visits show where it is clearly not Poisson."""
+
+    def make() -> ChosenModel:
+        from observant.estimation.intervals import chosen_model
+
+        return chosen_model(_own_log(collection, source), source.name, level=_CLEAR)
+
+    return collection.cache.get(
+        ("chosen", source.id, source.visits), make, max_age=_HOUR, wait=wait, heavy=True
     )
 
 

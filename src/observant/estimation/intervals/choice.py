@@ -24,6 +24,11 @@ class ChosenModel(NamedTuple):
     """Updates a day, as if it were Poisson."""
     why: str
 
+    @property
+    def measured(self) -> bool:
+        """Whether the ages were measured, since the rate would mislead."""
+        return not isinstance(self.model, float)
+
 
 def chosen_model(log: VisitLog, source: str, *, level: float = 0.01) -> ChosenModel:
     """The rate of a source, or all of its ages where visits show that it is not Poisson.

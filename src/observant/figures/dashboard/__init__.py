@@ -16,6 +16,7 @@ from observant.figures.dashboard.overview import (
 from observant.figures.dashboard.plan import budgets_figure, plan_figure, rivals_figure
 from observant.figures.dashboard.source import (
     attributes_figure,
+    correlation_figure,
     magnitude_figure,
     posterior_figure,
     rate_history_figure,
@@ -28,6 +29,7 @@ __all__ = [
     "attributes_figure",
     "budgets_figure",
     "change_ratio_figure",
+    "correlation_figure",
     "links_figure",
     "magnitude_figure",
     "mean_times_figure",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OUTCOMES",
     "attributes_figure",
+    "correlation_figure",
     "magnitude_figure",
     "posterior_figure",
     "rate_history_figure",
@@ -166,6 +167,24 @@ def rate_history_figure(path: RatePath) -> Any:
                 alt.Tooltip("high:Q", format=".3g", title="at most"),
             ],
         )
+    )
+
+
+def correlation_figure(lags: Any, rho: Any, noise: float) -> Any:
+    """Li's curve ρ(h): how alike intervals are that lie h updates apart; dashed: what is chance."""
+    import altair as alt
+
+    rows = [{"lag": int(h), "rho": float(r), "none": 0} for h, r in zip(lags, rho, strict=True)]
+    base = alt.Chart(data(rows), width=420, height=150).encode(
+        x=alt.X("lag:Q", axis=alt.Axis(title="lag h, updates", tickMinStep=1, format="d")),
+        y=alt.Y("rho:Q", axis=alt.Axis(title="autocorrelation ρ(h)", tickCount=5)),
+        tooltip=[alt.Tooltip("lag:Q", title="updates apart"), alt.Tooltip("rho:Q", format=".2f")],
+    )
+    chance = alt.Chart(data([{"rho": -noise}, {"rho": noise}])).encode(y="rho:Q")
+    return styled(
+        base.mark_rule(color=BLUE, opacity=0.6).encode(y2="none:Q")
+        + base.mark_circle(color=BLUE, size=34, opacity=1)
+        + chance.mark_rule(color=GREY, strokeDash=[4, 3])
     )
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from observant.errors import InputError
 from observant.observer.permission import Permission
 from observant.observer.watched import own_settings
-from observant.service.studies import plan_study
+from observant.service.answers import CopyItem
+from observant.service.studies import chosen, plan_study
 from observant.times import DAY
 from observant.units import format_duration
 
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from observant.service.collection.context import Context
     from observant.store import StoredSource
 
-__all__ = ["freshness_elsewhere", "price_of", "why"]
+__all__ = ["copy_of", "freshness_elsewhere", "price_of", "why"]
 
+_RISK = 0.05
+"""That a copy is out of date, at the end of its time to live."""
 _NOTHING = 1e-12
 """A price below which there is more budget than anybody can spend."""
 
@@ -107,6 +110,38 @@ def _by_price(
         )
     hours = f", within its hours ({', '.join(settings.active)})" if settings.active else ""
     return f"{start}: {worth}{limit}{hours}."
+
+
+def copy_of(collection: Context, source: StoredSource, settings: SourceSettings) -> CopyItem | None:
+    """How good the copy of a source is: the same functions as `observant currency` and `plan`."""
+    from observant.currency import RateMixture, currency, time_to_live
+    from observant.currency.age_models import as_model
+    from observant.service.posteriors import beliefs_of
+
+    if source.good_at is None:
+        return None
+    evidence = collection.store.sources.previous(source.name, text=False).posterior
+    known = beliefs_of(collection.store, [source.name], [source.host], [evidence])
+    found = chosen(collection, source)
+    measured = found.value is not None and found.value.measured
+    model = as_model(
+        found.value.model
+        if found.value is not None and measured
+        else RateMixture(known.rates[0], known.weights[0])
+    )
+    why = "by its rate: whether it is Poisson is being computed"
+    if not found.pending:
+        why = found.value.why if found.value is not None else f"by its rate: {found.error}"
+    period = max((source.due_at or 0.0) - source.good_at, 0.0) / DAY
+    grace = collection.config.limits_of(settings)["grace"]
+    waited = max(collection.now() - source.good_at, 0.0) / DAY
+    return CopyItem(
+        measured=measured,
+        why=why,
+        changed_probability=float(model.age_cdf(waited)),
+        currency=float(currency(model, period, grace)) if period > 0.0 else None,
+        time_to_live_days=float(time_to_live(model, _RISK, grace)),
+    )
 
 
 def price_of(collection: Context) -> float | None:

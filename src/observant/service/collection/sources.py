@@ -60,7 +60,7 @@ from observant.service.collection.entries import (
     masked_settings,
     masked_url,
 )
-from observant.service.collection.reasons import freshness_elsewhere, why
+from observant.service.collection.reasons import copy_of, freshness_elsewhere, why
 from observant.service.posteriors import beliefs_of
 from observant.store import SourceQuery
 from observant.times import DAY, utc
@@ -136,6 +136,7 @@ class CollectionSources:
             **self._noisy(found),
             last_modified=utc(found.last_modified),
             rendering=_rendering(self._in, found, previous),
+            copy=copy_of(self._in, found, in_force),
         )
 
     def _noisy(self, found: StoredSource) -> dict[str, str]:
