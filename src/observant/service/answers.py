@@ -156,17 +156,16 @@ class RenderingItem(Answer, frozen=True, kw_only=True):
 
 
 class CopyItem(Answer, frozen=True, kw_only=True):
-    """How good the copy of a source is: by its rate, or by the ages that its visits show."""
+    """How good a copy is: P(changed by now), expected currency at its period and grace (if it has a
+    period), and how long it may be kept until it is out of date with probability 5 %. By the rate,
+    or by the ages that visits show (`measured`) where the source is clearly not Poisson.
+    """
 
     measured: bool
-    """Whether the ages were measured: the source is clearly not Poisson."""
     why: str
     changed_probability: float
-    """P(changed by now)."""
     currency: float | None
-    """Expected currency at its period and grace; None where no period is planned."""
     time_to_live_days: float
-    """How long a copy may be kept until it is out of date with probability 5 %."""
 
 
 class SourceDetail(Answer, frozen=True, kw_only=True):
@@ -188,7 +187,6 @@ class SourceDetail(Answer, frozen=True, kw_only=True):
     last_modified: dt.datetime | None
     rendering: RenderingItem
     copy: CopyItem | None
-    """None before the first visit."""
 
 
 class VisitItem(Answer, frozen=True, kw_only=True):
@@ -457,9 +455,6 @@ class CheckAnswer(Answer, frozen=True, kw_only=True):
     visit: VisitItem
 
 
-# -- events ----------------------------------------------------------------------------------------
-
-
 class EventItem(Answer, frozen=True, kw_only=True):
     """Something that others are told of."""
 
@@ -487,9 +482,6 @@ class EventPage(Answer, frozen=True, kw_only=True):
 
     events: list[EventItem]
     next: int | None
-
-
-# -- subscriptions, deliveries, results of standing queries ---------------------------------------
 
 
 class SubscriptionItem(Answer, frozen=True, kw_only=True):
@@ -566,9 +558,6 @@ class MemberItem(Answer, frozen=True, kw_only=True):
     first_at: dt.datetime
     seen_at: dt.datetime
     left_at: dt.datetime | None
-
-
-# -- settings, health, and who may do what --------------------------------------------------------
 
 
 class SessionView(Answer, frozen=True, kw_only=True):
