@@ -52,10 +52,14 @@ def by_brentq(gaps, changed, tail=0.025):
         lam = np.exp(s)
         return np.log(-np.expm1(-lam * gaps[changed])).sum() - lam * gaps[~changed].sum()
 
+    def logit(x):
+        """log(exp(x) − 1), also where exp(x) is too large a number."""
+        return x + np.log(-np.expm1(-x))
+
     def surplus(s):
         """Log probability of evidence as far out, less that of the tail (`estimation.score`)."""
         w = np.sqrt(2 * max(top - likelihood(s), 0.0))
-        tilt = np.abs(np.log(np.expm1(np.exp(best) * gaps)) - np.log(np.expm1(np.exp(s) * gaps)))
+        tilt = np.abs(logit(np.exp(best) * gaps) - logit(np.exp(s) * gaps))
         u2, cubes = (tilt**2 * variance).sum(), (tilt**3 * variance).sum()
         step = cubes / u2
         half = 1 / np.sqrt(scale * u2)

@@ -52,7 +52,15 @@ def commands(folder):
         "observant --help": [observant, "--help"],
         "observant list (50 sources)": [observant, "list", "--store", store],
         "observant estimate (10 visits)": [observant, "estimate", visits],
-        "observant study design": [observant, "design", "--rate", "1/7d", "--visits", "10"],
+        "observant study design": [
+            observant,
+            "study",
+            "design",
+            "--rate",
+            "1/7d",
+            "--visits",
+            "10",
+        ],
     }
 
 

@@ -28,8 +28,9 @@ inlined = numba.njit(inline="always")
 
 CHANGED, DATED = 1, 2
 WEIGHT_OF_TIES = 0.73  # see `score`
+MEDIAN = math.sqrt(-2 * math.log(0.5))  # √(−2 log P) at the likeliest rate, about
 TOLERANCE = 1e-12
-BOUND_TOLERANCE = 1e-9
+BOUND_TOLERANCE = 1e-6  # of the last step; the bound is closer to the root than that, 1e-9
 
 
 @jit
@@ -45,6 +46,7 @@ def solve(offsets, gaps, kind, ages, reduction, tail, rate, low, high):
     hit = np.empty(longest)  # 1 where such a comparison saw a change, else 0
     odds = np.empty(longest)  # log odds of a change in each gap, at the likeliest rate
     spread = np.empty(longest)  # and the variance of seeing one
+    m = np.empty(longest)  # and the chance, at another rate
     for i in range(len(offsets) - 1):
         begin, end = offsets[i], offsets[i + 1]
         rate[i], low[i], high[i] = math.nan, 0.0, math.inf
@@ -79,8 +81,7 @@ def solve(offsets, gaps, kind, ages, reduction, tail, rate, low, high):
         guess = changes / (quiet + 0.5 * (changes - dated_changes) * time / n)
         s = math.log(guess) if 0 < guess < math.inf else 0.0
         always = changes == n and dated_changes == 0
-        start = s
-        s = root(t, hit, undated, n, start, quiet, dated_changes, 0.5)
+        s = root(t, hit, undated, n, s, quiet, dated_changes, 0.5)
         rate[i] = math.exp(s)
         if always:
             low[i] = math.exp(always_root(t, n, s, math.log(tail)))
@@ -89,18 +90,30 @@ def solve(offsets, gaps, kind, ages, reduction, tail, rate, low, high):
             continue
         best = s
         if quiet > 0:
-            best = root(t, hit, undated, n, start, quiet, dated_changes, 0.0)
+            best = root(t, hit, undated, n, s, quiet, dated_changes, 0.0)
         if reduction == 0:
             rate[i] = math.exp(best)
         told = math.exp(best) * quiet_dated
-        top = likelihood(t, hit, undated, math.exp(best)) - math.exp(best) * quiet
-        top += dated_changes * best
-        weigh(t, undated, math.exp(best), odds, spread)
-        observed, expected = information(t, hit, undated, math.exp(best))
+        top, observed, expected = weigh(t, hit, undated, math.exp(best), odds, spread)
+        top += dated_changes * best - math.exp(best) * quiet
         observed, expected = observed + dated_changes, expected + told
         scale = observed / expected if observed > 0 and expected > 0 else 1.0
         far = 1 / math.sqrt(max(observed, 1e-6))
-        known = (t, hit, undated, quiet, dated_changes, best, top, odds, spread, told, scale, far)
+        known = (
+            t,
+            hit,
+            undated,
+            quiet,
+            dated_changes,
+            best,
+            top,
+            odds,
+            spread,
+            told,
+            scale,
+            far,
+            m,
+        )
         low[i] = math.exp(bound_root(known, -1.0, tail))
         high[i] = math.exp(bound_root(known, 1.0, tail))
 
@@ -180,36 +193,32 @@ def root(t, hit, undated, n, s, quiet, dated_changes, reduction):
 
 
 @jit
-def likelihood(t, hit, undated, rate):
-    """Σ log(1 − e⁻ˣ) over the undated comparisons that saw a change."""
-    value = 0.0
-    for k in range(undated):
-        if hit[k] > 0:
-            value += math.log(decay(rate * t[k])[0])
-    return value
+def weigh(t, hit, undated, rate, odds, spread):
+    """What the undated comparisons say at a rate.
 
-
-@vector
-def information(t, hit, undated, rate):
-    """λ² times the information of the undated comparisons, as observed and as expected."""
-    observed = expected = 0.0
-    for k in range(undated):
-        x = rate * t[k]
-        m, e = decay(x)
-        each = x * x * e / m
-        expected += each
-        observed += hit[k] * each / m
-    return observed, expected
-
-
-@jit
-def weigh(t, undated, rate, odds, spread):
-    """Log odds of a change in each undated gap, and the variance of seeing one."""
+    Writes down the log odds of a change in each gap and the variance of seeing one; returns
+    Σ log(1 − e⁻ˣ) over those that saw a change, and λ² times their information, as observed and as
+    expected.
+    """
+    value = observed = expected = 0.0
     for k in range(undated):
         x = max(rate * t[k], 1e-300)
         m, e = decay(x)
-        odds[k] = x + math.log(m)
+        gone = math.log(m)
+        odds[k] = x + gone
         spread[k] = m * e
+        value += hit[k] * gone
+        each = x * x * e / m
+        expected += each
+        observed += hit[k] * each / m
+    return value, observed, expected
+
+
+@vector
+def chances(t, undated, rate, m):
+    """1 − e⁻ˣ of each gap: apart from the logarithms, so that they are made four at a time."""
+    for k in range(undated):
+        m[k] = decay(max(rate * t[k], 1e-300))[0]
 
 
 @jit
@@ -221,7 +230,8 @@ def bound_root(known, side, tail):
     best, far = known[5], min(2.2 * known[11], 3.0)
     goal = math.sqrt(-2 * math.log(tail))
     near, beyond = 0.0, math.inf
-    f, slope = surprise(known, best + side * far) - goal, goal / far
+    f = surprise(known, best + side * far) - goal
+    slope = max(f + goal - MEDIAN, 0.1 * goal) / far
     for _ in range(100):
         if f < 0:
             near = far
@@ -245,15 +255,15 @@ def bound_root(known, side, tail):
 @jit
 def surprise(known, s):
     """√(−2 log P) at the rate exp(s), with P as `score` describes it."""
-    t, hit, undated, quiet, dated_changes, best, top, odds, spread, told, scale, _ = known
+    t, hit, undated, quiet, dated_changes, best, top, odds, spread, told, scale, _, m = known
     rate, apart = math.exp(s), abs(best - s)
     value = dated_changes * s - rate * quiet
     u2, cubes = apart * apart * told, apart**3 * told
+    chances(t, undated, rate, m)
     for k in range(undated):
-        x = max(rate * t[k], 1e-300)
-        gone = math.log(decay(x)[0])
+        gone = math.log(m[k])
         value += hit[k] * gone
-        tilt = abs(odds[k] - x - gone)
+        tilt = abs(odds[k] - rate * t[k] - gone)
         u2 += tilt * tilt * spread[k]
         cubes += tilt**3 * spread[k]
     w = math.sqrt(max(2 * (top - value), 0.0))
