@@ -790,3 +790,23 @@ def test_bad_calls_are_refused():
     scheduler.visited("a", 3.5, changed=None)
     with pytest.raises(InputError, match="not after"):
         scheduler.visited("a", 3.0, changed=True)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_loop_that_asks_now_and_then_spends_the_whole_budget(learned):
+    """A backlog makes the price rise. When it is gone, what the savings cannot hold is spent on
+    visits before their time, until the price has come down.
+    """
+    rng, many = np.random.default_rng(0), 2000
+    prior = Prior([0.1, 1.0, 4.0], [0.4, 0.4, 0.2])
+    scheduler = Scheduler(float(many), prior=prior if learned else None)
+    rates = rng.choice([0.1, 1.0, 4.0], many)
+    rate = None if learned else rates
+    scheduler.add(range(many), rate=rate, last=-2 * rng.random(many))
+    now, visits = 0.0, 0
+    for step in range(1, 241):
+        now = step * 25 / many
+        for source in scheduler.due(now, 100):
+            scheduler.visited(source, now, bool(rng.random() < rates[source]))
+            visits += 1
+    assert visits == pytest.approx(240 * 25, rel=0.01)

@@ -7,6 +7,7 @@ Import only where it is used. Every decision costs O(log n). The rules, in the o
 - The source whose crossing time comes first is visited when that time has come and the savings hold
   the cost of the visit. The savings never exceed more than `burst`, so a backlog cannot burst.
 - When enough is saved (`ready`), the first source is visited before its time: no budget is lost.
+  The same holds for what the savings cannot hold, where somebody asks only now and then.
 - Crossing times are those of the price (`keys`), and the price follows what happens (`pricing`).
   Where it rests, every source is visited exactly on its crossing time.
 - A host that was visited rests. Its next source waits at the head of a queue; a host that
@@ -57,7 +58,8 @@ _MENDED = 64  # keys that are mended for one visit at most, however many are lat
 def due(sources, heaps, hosts, clocks, known, now, out):
     """Fill `out` with the sources to visit now; return how many."""
     clock = clocks[0]
-    advance(clock, now)
+    spare = advance(clock, now)
+    ours = clock.savings  # for those that are due; what is spare is for others
     turn(sources, heaps, hosts, clocks, known, now)
     found = mended = 0
     while found < len(out):
@@ -76,7 +78,7 @@ def due(sources, heaps, hosts, clocks, known, now, out):
             put(sources, heaps, clock, i)
             mended += 1
             continue
-        full = clock.savings >= clock.ready * (1 - 1e-12)
+        full = spare + clock.savings >= clock.ready * (1 - 1e-12)
         early = source.key > now
         if early:
             clock.starved = 0
@@ -84,7 +86,7 @@ def due(sources, heaps, hosts, clocks, known, now, out):
                 break
             i = better(sources, hosts, clock, known, i, now)
             source = sources[i]
-        if clock.savings < min(source.cost, clock.burst) * (1 - 1e-12):
+        if (spare + clock.savings if early else ours) < min(source.cost, clock.burst) * (1 - 1e-12):
             clock.starved = 1
             break
         queued = source.why == POLITE
@@ -95,7 +97,9 @@ def due(sources, heaps, hosts, clocks, known, now, out):
             break
         if (queued or source.why == CROSSING) and source.state != AWAY:
             learn_price(sources, hosts, clock, known, i, now, early, queued)
-        clock.savings -= source.cost
+        ours -= source.cost
+        clock.savings -= max(source.cost - spare, 0.0)
+        spare = max(spare - source.cost, 0.0)
         clock.spent += source.cost
         if source.host >= 0:
             release_host(sources, heaps, hosts, clock, source.host, now, i)
@@ -140,10 +144,16 @@ def better(sources, hosts, clock, known, i, now):
 
 @inner
 def advance(clock, now):
-    """Let time pass: the savings fills."""
-    if now > clock.time:
-        clock.savings = min(clock.burst, clock.savings + clock.budget * (now - clock.time))
-        clock.time = now
+    """Let time pass: the savings fill. Returns what they do not hold, at most as much again.
+
+    That is for visits before their time, when somebody asks only now and then and nobody is due.
+    Where they are made for less than all savings (`ready`), there is nothing to return.
+    """
+    if now <= clock.time:
+        return 0.0
+    total = clock.savings + clock.budget * (now - clock.time)
+    clock.savings, clock.time = min(clock.burst, total), now
+    return min(total - clock.savings, clock.burst) if clock.ready >= clock.burst else 0.0
 
 
 @jit
