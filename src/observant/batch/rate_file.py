@@ -20,6 +20,7 @@ from observant.estimation.pooling import learn_prior, rates_under, sampled_ranks
 from observant.estimation.rates import ENOUGH_TO_POOL, EVIDENCE, RateTable, refuse_bad_options
 from observant.formats import format_of, read_batches, write_batches
 from observant.tables import Note
+from observant.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -266,7 +267,9 @@ class _Run:
                 # The same choice as in memory, now that the sources are counted.
                 few = self._sources < ENOUGH_TO_POOL
                 self._method = "bias-reduced" if few else "pooled"
-                notes.append(f"method {self._method} was chosen for {self._sources:,} sources")
+                notes.append(
+                    f"method {self._method} was chosen for {counted(self._sources, 'source')}"
+                )
         prior: Prior | None = None
         if self._method.startswith("pooled"):
             prior, said = self._prior()

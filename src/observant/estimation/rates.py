@@ -24,7 +24,7 @@ from observant.estimation.firth import (
 )
 from observant.names import RATE_METHODS
 from observant.tables import Note, Table, first_rows
-from observant.units import format_rate
+from observant.units import counted, format_rate
 from observant.visits.log import require_log
 from observant.visits.order import blocks_of_sources
 
@@ -235,7 +235,7 @@ def estimate_rates(
     notes = list(log.notes)
     if own is None and method == "auto":
         method = "pooled" if len(log.sources) >= ENOUGH_TO_POOL else "bias-reduced"
-        notes.append(f"method {method} was chosen for {len(log.sources):,} sources")
+        notes.append(f"method {method} was chosen for {counted(len(log.sources), 'source')}")
     if own is None and method.startswith("pooled"):
         from observant.estimation.pooling import estimate_pooled
 

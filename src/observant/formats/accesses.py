@@ -138,7 +138,7 @@ class Accesses:
         elif pc.any(unknown).as_py():
             raise InputError(
                 "the log names no hosts, and the sources are of several: say which site it is of "
-                "(--site example.org)",
+                "(observant settings importance --site example.org), or plan for that site alone",
                 file=name or None,
             )
         self._seen.update(host.unique().to_pylist())
