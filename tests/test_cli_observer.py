@@ -73,7 +73,7 @@ def test_from_add_to_restore(web, tmp_path):
     )
     assert "1 source added to observant.db" in out
     out, _ = observant("add", url, "--json", cwd=tmp_path)
-    same = {"added": 0, "known": 1, "changed": 0, "edited": [], "sources": [url]}
+    same = {"added": 0, "known": 1, "changed": 0, "edited": [], "sources": [url], "found": []}
     assert json.loads(out) == same
 
     # Nothing goes to a private address unless it is allowed.
@@ -327,5 +327,6 @@ def test_commands_answer_as_the_api_does(tmp_path):
     assert shown.pop("changed_probability") >= source.pop("changed_probability")
     assert shown.pop("last_visits") == visits.json()["visits"][:5]
     assert shown.pop("why").split(":")[0] == one.pop("why").split(":")[0]
+    assert shown.pop("copy").keys() == one.pop("copy").keys()
     assert shown == source | one
     assert "top-secret" not in answer + json.dumps(shown)

@@ -57,7 +57,7 @@ def test_no_command_writes_what_a_terminal_obeys(tmp_path):
     for text in told:
         assert not obeyed(text)
     found = json.loads(observant("diff", page, "--json", cwd=tmp_path)[0])
-    assert HOSTILE in found["diff"]  # for programs nothing is lost
+    assert HOSTILE in found["text"]  # for programs nothing is lost
 
 
 def test_log_lines_are_inert(capsys, monkeypatch):

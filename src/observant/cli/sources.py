@@ -199,35 +199,25 @@ def diff(
     """
     from observant.cli.console import print_json
     from observant.errors import InputError
-    from observant.observer.tasks import show
     from observant.units import counted
 
-    with opened(store, config) as (found, _):
-        row = found.sources.find(source)
-        versions = found.snapshots.versions(row.name, limit=max(back, to) + 1)
-        if len(versions) <= max(back, to):
+    with collected(store, config) as collection:
+        name = collection.store.sources.find(source).name
+        needed = max(back, to) + 1
+        versions = collection.store.snapshots.versions(name, limit=needed)
+        if len(versions) < needed:
             kept = counted(len(versions), "version")
             raise InputError(
-                f"there is nothing to compare yet: {kept} kept, {max(back, to) + 1} needed",
-                source=row.name,
+                f"there is nothing to compare yet: {kept} kept, {needed} needed", source=name
             )
-        old, new = (
-            found.snapshots.get(versions[k].digest).decode("utf-8", "replace") for k in (back, to)
+        answer = collection.sources.diff(
+            name, versions[back].digest.hex(), versions[to].digest.hex(), by=by
         )
-        times = [versions[k].at for k in (back, to)]
-    difference = show(old, new, by)
     if as_json:
-        print_json(
-            {
-                "source": row.name,
-                "from": iso(times[0]),
-                "to": iso(times[1]),
-                "diff": difference.text,
-            }
-        )
+        print_json(answer)
         return
-    click.echo(f"--- {row.name} {iso(times[0])}\n+++ {row.name} {iso(times[1])}")
-    click.echo(difference.text)
+    click.echo(f"--- {name} {iso(answer.old.at)}\n+++ {name} {iso(answer.new.at)}")
+    click.echo(answer.text)
 
 
 @click.command("remove", short_help="Stop watching sources.")
