@@ -2,8 +2,10 @@
 
     python -m benchmarks.signals --traces FOLDER
     python -m benchmarks.signals --traces FOLDER --seeds 1 --sources 500 --collections pkg-scoop
+    python -m benchmarks.signals --traces FOLDER --lists
     python -m benchmarks.signals --liar
     python -m benchmarks.signals --speed
+    python -m benchmarks.signals --live
 
 FOLDER and the window are those of `benchmarks.policies`. Signals are drawn from the real updates
 with a given recall and precision (`observant.simulation.signals`); how good they are is learned
@@ -11,18 +13,28 @@ from what visits find. Compared are our policy, the same without signals, and th
 trust, all with the same visits. Staleness is relative to uniform visits; ± is its standard error
 over the seeds. The last column is ours less the better of the other two, seed by seed: where it
 is above zero by more than its error, ours is worse. `--sources` takes so many sources of each
-collection, evenly.
+collection, evenly. With `--lists` the signals stand in a sitemap for each host (or top group), and
+say nothing until a policy spends a visit on reading it.
 
 `--liar` replays a host that stamps everything with now at each daily read of its sitemap, beside an
 honest one. `--speed` measures how many signals a second are taken in.
+
+`--live` runs the observer over HTTP against the synthetic web on loopback, 60 days in a minute and a
+half, without sitemaps and with them: half of the hosts have honest ones, a quarter stamps all pages
+with now, a quarter has none. Both spend the same visits, reads of sitemaps among them.
 """
 
 import argparse
+import asyncio
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
 from benchmarks.policies import collections, trace_of
+from observant.observer.synthetic.trial import run_demo
+from observant.observer.synthetic.web import DemoWorld
 from observant.planning.policy import make_scheduler
 from observant.simulation import simulate
 
@@ -37,7 +49,9 @@ SETTINGS = {
 }
 
 
-def run(folder, *, budgets=(0.1, 0.02), seeds=5, sources=0, chosen=(), settings=SETTINGS):
+def run(
+    folder, *, budgets=(0.1, 0.02), seeds=5, sources=0, chosen=(), settings=SETTINGS, lists=False
+):
     """Yield (collection, budget, setting), then `_scores`."""
     for name in chosen or collections(folder):
         trace = trace_of(folder, name)
@@ -56,7 +70,8 @@ def run(folder, *, budgets=(0.1, 0.02), seeds=5, sources=0, chosen=(), settings=
             }
             ignoring = simulate(trace, ["observant"], **options)["observant"]
             for setting, text in settings.items():
-                answer = simulate(trace, ["observant", "observant-blind"], signals=text, **options)
+                said = text + ",kind=sitemap" * lists
+                answer = simulate(trace, ["observant", "observant-blind"], signals=said, **options)
                 found = (answer["observant"], ignoring, answer["observant-blind"])
                 yield name, budget, setting, *_scores(found)
 
@@ -119,6 +134,24 @@ def speed(sources=100_000, signals=1_000_000):
     return signals / (time.process_time() - begun)
 
 
+def live(seed, *, sitemaps, pages=1200, hosts=40, days=60.0, visits_per_page=6.0, seconds=90.0):
+    """Share of the time in which copies were fresh, of all pages and of those of each sort of host,
+    by the truth, after the first half; visits, and reads of sitemaps among them."""
+    world = DemoWorld(pages=pages, hosts=hosts, days=days, seed=seed)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "web.db"
+        judged = asyncio.run(
+            run_demo(
+                file, world, seconds=seconds, visits_per_page=visits_per_page, sitemaps=sitemaps
+            )
+        )
+    score = judged.comparison["observant"].scores[0]
+    sort = np.array(["honest", "honest", "lying", "none"])[np.arange(pages) % hosts % 4]
+    shares = {name: score.freshness[sort == name].mean() for name in ("honest", "lying", "none")}
+    reads = judged.visits - int(judged.seen.sum())
+    return {"all": score.freshness.mean(), **shares, "visits": judged.visits, "reads": reads}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--traces", help="folder of the collections")
@@ -126,8 +159,10 @@ def main():
     parser.add_argument("--budget", type=float, nargs="*", default=(0.1, 0.02))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sources", type=int, default=0)
+    parser.add_argument("--lists", action="store_true", help="signals have to be read")
     parser.add_argument("--liar", action="store_true")
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--live", action="store_true")
     args = parser.parse_args()
     if args.liar:
         ignored, moved, rows = liar()
@@ -140,6 +175,16 @@ def main():
             )
     if args.speed:
         print(f"{speed():,.0f} signals a second of CPU")
+    if args.live:
+        print("| seed | sitemaps | all | honest | lying | none | visits | reads |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+        for seed in range(1, args.seeds + 1):
+            for sitemaps in (False, True):
+                found = live(seed, sitemaps=sitemaps)
+                shown = " | ".join(
+                    f"{x:.3f}" if isinstance(x, float) else f"{x}" for x in found.values()
+                )
+                print(f"| {seed} | {'with' if sitemaps else 'without'} | {shown} |", flush=True)
     if not args.traces:
         return
     print("| collection | visits | signals | ours | ignoring | blind | ours less the better |")
@@ -151,6 +196,7 @@ def main():
         seeds=args.seeds,
         sources=args.sources,
         chosen=args.collections,
+        lists=args.lists,
     ):
         shown = " | ".join(f"{mean:.3f} ±{error:.3f}" for mean, error in scores)
         print(f"| {name} | {budget:g} | {setting} | {shown} |", flush=True)

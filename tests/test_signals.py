@@ -273,6 +273,30 @@ def test_what_was_not_read_yet_is_not_held_against_a_list(said):
     assert (row.recall > 0.8) == said
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_list_of_quick_pages_that_is_seldom_read_is_no_liar(seed):
+    """Pages change every two days, all changes are listed, and the list is read every five."""
+    rng = np.random.default_rng(seed)
+    scheduler = make_scheduler(10.0, seed=seed)
+    scheduler.add(range(30), last=-3 * rng.random(30))
+    host(scheduler, range(30))
+    changes = [np.cumsum(rng.exponential(2.0, 100)) for _ in range(30)]
+    for day in range(5, 120, 5):
+        scheduler.signals.read("sitemap", "a.example", float(day))
+        new = [i for i, at in enumerate(changes) if ((at > day - 5) & (at <= day)).any()]
+        dates = [float(changes[i][changes[i] <= day][-1]) for i in new]
+        scheduler.signals.receive(new, [float(day)] * len(new), "sitemap", "a.example", dates)
+        while (now := scheduler.next_time()) < day + 5:
+            for i in scheduler.due(now):
+                last = scheduler.last_visit(i)
+                found = ((changes[i] > last) & (changes[i] <= now)).any()
+                scheduler.visited(i, now, bool(found))
+    (row,) = scheduler.signals.reliability()
+    assert row.verdict == "believed"
+    assert row.precision > 0.5
+    assert row.recall_high > 0.5
+
+
 # -- replays --------------------------------------------------------------------------------------
 
 
@@ -289,6 +313,39 @@ def test_good_signals_are_worth_much(trace, budget, share):
     ours, ignoring, blind = staleness(trace, GOOD, budget)
     assert ours < share * ignoring
     assert ours < blind + 0.03
+
+
+def test_reads_of_lists_are_paid_from_the_budget(trace):
+    """Who reads a sitemap has fewer visits; it is worth that, if less than signals for nothing."""
+    options = {"budget": 8.0, "score_from": "half", "seeds": (1, 2, 3)}
+    policies = ["observant", "observant-ignoring", "observant-blind"]
+    answer = simulate(trace, policies, signals=f"{GOOD},kind=sitemap", **options)
+    spent = {n: answer[n].metrics["visits"] + answer[n].metrics["reads"] for n in policies}
+    assert set(spent.values()) == {720.0}
+    assert answer["observant-ignoring"].metrics["reads"] == 0
+    assert min(answer[n].metrics["reads"] for n in ("observant", "observant-blind")) > 20
+    ours, ignoring = (answer[n].relative_staleness for n in policies[:2])
+    given = simulate(trace, ["observant"], signals=GOOD, **options)["observant"]
+    assert given.relative_staleness < ours < 0.6 * ignoring
+    assert math.isfinite(answer["observant"].gap_closed)
+
+
+def test_recall_is_not_taken_for_a_higher_rate(monkeypatch):
+    """Nearly all visits follow a signal, so that only what they find tells recall from rate."""
+    kept, make = [], policy.make_scheduler
+
+    def making(*args, **options):
+        kept.append(make(*args, **options))
+        return kept[-1]
+
+    monkeypatch.setattr(policy, "make_scheduler", making)
+    trace = Trace.sample(Poisson(1.0), [0.02] * 100, horizon=180, seed=2)
+    world = world_of(trace, budget=1.5, seed=1, signals="recall=0.9,precision=0.9")
+    replay(named("observant"), world)
+    (row,) = kept[0].signals.reliability()
+    assert row.recall > 0.6
+    assert row.recall_high >= 0.9
+    assert np.median(kept[0].beliefs(range(100)).summary()[0]) < 0.036
 
 
 def test_worthless_signals_cost_next_to_nothing(trace):

@@ -147,15 +147,29 @@ def spread(place, sums, weights):
     weights[POINTS - 1] = sums[len(sums) - 1] - below
 
 
-def learn(values, place, gap, changed, age, lasting, weights, recall=0.0, false=0.0, told=math.inf):
+def learn(
+    values,
+    place,
+    gap,
+    changed,
+    age,
+    lasting,
+    weights,
+    recall=0.0,
+    false=0.0,
+    told=math.inf,
+    span=0.0,
+):
     """Take in a comparison with the visit `gap` days before: it found a change, or none.
 
     `age` says how old the change was, where that is known. A rate lasts `lasting` days on average:
     since the visit before it is another with probability 1 - `kept`. `weights` is scratch.
 
     Where changes are announced with probability `recall`, with `false` signals a day, the first
-    signal came `told` days after the visit before, or never (`planning.schedule.heard`).
+    signal came `told` days after the visit before, or at any time in the `span` of days from then,
+    or never (`planning.schedule.heard`).
     """
+    lie = false if span <= 0 else -math.expm1(-false * span) / span
     if place[1] < 0:
         top = math.ceil(math.log2(BEYOND / min(gap, 1e6)))
         place[0] = min(max(top - SIDE, FIRST_CENTRE), HIGHEST - SIDE // 2) * FINE
@@ -173,8 +187,9 @@ def learn(values, place, gap, changed, age, lasting, weights, recall=0.0, false=
                 seen *= math.exp(-recall * rate * min(told, gap - age))
                 seen *= recall * rate + false if told < gap - age else 1.0
         elif recall > 0 and told < gap:
-            seen = math.exp(-recall * rate * told) * (recall * rate + false)
-            seen -= false * math.exp(-rate * gap)
+            signal = recall * rate + false
+            signal = signal if span <= 0 else -math.expm1(-signal * span) / span
+            seen = math.exp(-recall * rate * told) * signal - lie * math.exp(-rate * gap)
         elif recall > 0:
             seen = math.exp(-recall * rate * gap) * -math.expm1(-(1 - recall) * rate * gap)
         else:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from observant.errors import BadURL
 from observant.observer.transport.urls import parse
+from observant.planning.schedule.signals import LISTING
 from observant.store.signals import Signal
 from observant.times import DAY, from_any, from_mail, is_date_only, seconds
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LISTING", "RELIABILITY", "Listener", "announced", "members_of"]
 
-LISTING = frozenset({"sitemap", "feed"})
-"""Kinds of sources that tell of others."""
 RELIABILITY = "observer.reliability"
 """The setting that says how far each channel is believed, for the service."""
 _SETTING = "observer.signals"

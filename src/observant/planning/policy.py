@@ -94,6 +94,8 @@ class ReplayedVisits:
     source: NDArray[np.int64]
     time: NDArray[np.float64]
     failed: NDArray[np.bool_]
+    reads: NDArray[np.float64]
+    """When lists of signals were read, each instead of a visit."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,10 @@ class ObservantPolicy:
         n = world.sources
         # Those that are equal go in the order in which they were added, so that is drawn.
         order = world.rng(1).permutation(n)
+        said = world.signals if self.signals != "ignored" else None
+        lists = said.lists() if said is not None else []
         cost = np.ones(n) if world.cost is None else world.cost[order]
+        cost = np.append(cost, np.ones(len(lists)))  # a read costs a visit
         slot = 1.0 if (cost == 1.0).all() else float(cost.min())
         scheduler = make_scheduler(
             world.budget,
@@ -138,26 +143,20 @@ class ObservantPolicy:
         if world.known:
             _, age = world.look(order, np.full(n, -np.inf), np.full(n, world.start))
             seen = np.where(np.isnan(age) | (not self.ages), -1.0, age)
+            seen = np.append(seen, np.full(len(lists), -1.0))
         groups = None
         if self.siblings:
             labels = world.groups or ("",)
-            groups = [labels[g] for g in world.group[order]]
+            groups = [labels[g] for g in world.group[order]] + [group for _, group, _ in lists]
         scheduler.add(
-            range(n),
-            importance=world.importance[order],
+            range(n + len(lists)),
+            importance=np.append(world.importance[order], np.ones(len(lists))),
             cost=cost,
             last=world.start if world.known else None,
             group=groups,
             age=seen,
         )
-        heard = heard_at = about = np.zeros(0)
-        if world.signals is not None and self.signals != "ignored":
-            place = np.argsort(order)
-            heard, heard_at = place[world.signals.source], world.signals.time
-            about = world.signals.about
-            for kind, group, sources in world.signals.channels():
-                blind = self.signals == "blind"
-                scheduler.signals.listen(place[sources].tolist(), kind, group, blind=blind)
+        pushed, listed = self._listen(scheduler, world, said, lists, np.argsort(order))
         lengths = np.diff(world.offsets)[order]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.arange(offsets[-1]) + np.repeat(world.offsets[order] - offsets[:-1], lengths)
@@ -168,10 +167,44 @@ class ObservantPolicy:
         who, when, failed = scheduler.drive(
             driving.drive,
             int(world.slots / slot),
-            (times, offsets, pointer, world.dated[order], heard.astype(np.int64), heard_at, about),
+            (times, offsets, pointer, world.dated[order], pushed, listed),
             (world.start, world.budget / slot, world.failure),
         )
-        return ReplayedVisits(order[who], when, failed)
+        page = who < n
+        return ReplayedVisits(order[who[page]], when[page], failed[page], when[~page])
+
+    def _listen(
+        self, scheduler: Scheduler, world: Any, said: Any, lists: list[Any], place: Any
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Who listens to what; the signals that are pushed, and those that stand in lists, as
+        `driving.drive` takes them."""
+        n, signals = world.sources, scheduler.signals
+        number = np.full(n, len(lists))
+        for kind, group, sources in () if said is None else said.channels():
+            signals.listen(place[sources].tolist(), kind, group, blind=self.signals == "blind")
+        for k, (kind, group, sources) in enumerate(lists):
+            number[sources] = k
+            if world.known:
+                signals.read(kind, group, world.start)
+                signals.weigh(n + k, place[sources].tolist(), kind)
+                scheduler.reweight(n + k, 1.0)
+        nothing = np.zeros(0, np.int64)
+        source, time, about = (
+            (nothing, np.zeros(0), np.zeros(0))
+            if said is None
+            else (said.source, said.time, said.about)
+        )
+        ends = np.searchsorted(np.sort(number[source]), np.arange(len(lists) + 2))
+        order = np.argsort(number[source], kind="stable")
+        parts = (place[source][order].astype(np.int64), time[order], about[order])
+        members = [place[sources].astype(np.int64) for _, _, sources in lists]
+        upto = ends[len(lists)]
+        return tuple(one[upto:] for one in parts), (
+            *(one[:upto] for one in parts),
+            *(ends[1:], ends[:-1].copy(), np.concatenate([nothing, *members])),
+            np.concatenate([[0], np.cumsum([len(m) for m in members], dtype=np.int64)]),
+            np.array([signals.places[kind, group] for kind, group, _ in lists], np.int64),
+        )
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,9 @@ def simulate(
         Days from a visit until its copy is in place.
     signals
         What policies hear of changes between visits: text such as
-        ``"recall=0.8,precision=0.7,delay=1h,share=0.5"``, or a `SignalLog` (`read_signals`).
+        ``"recall=0.8,precision=0.7,delay=1h,share=0.5"``, or a `SignalLog` (`read_signals`). Those
+        of the kinds ``sitemap`` and ``feed`` stand in a list for each group of sources, and a read
+        of it costs a visit.
     first_visit
         ``known``: all copies are fresh at the start, after a first crawl that is not counted.
         ``counted``: there is nothing at the start, and each source is visited once at first.
@@ -454,7 +456,7 @@ def results_of(
         closed = np.where(np.isfinite(closed) & better, closed, np.nan)
         own = stale(judged(name))
         saved = [_budget_for(own[seed], level) for seed, level in enumerate(levels)]
-        spent = np.array([s["visits"] for s in summaries[name]])
+        spent = np.array([s["visits"] + s["reads"] for s in summaries[name]])
         even = np.array([s["visits"] for s in summaries["uniform"]])
         # Who spends more or less is not on the same scale.
         closed = np.where(np.abs(spent - even) <= 0.01 * even + len(runs[0].source), closed, np.nan)

@@ -74,6 +74,8 @@ class Score(Table):
     start: float
     score_from: float
     end: float
+    reads: int = 0
+    """Of lists of signals, each instead of a visit."""
 
     @property
     def span(self) -> float:
@@ -97,7 +99,7 @@ class Score(Table):
 
     def summary(self) -> dict[str, Any]:
         """The collection in a few numbers; shares of nothing are not-a-number."""
-        return self._summary(np.ones(len(self.source), bool))
+        return {**self._summary(np.ones(len(self.source), bool)), "reads": self.reads}
 
     def by_group(self) -> list[dict[str, Any]]:
         """The same numbers for each group, by its number."""
@@ -217,6 +219,7 @@ def account(
         start=world.start,
         score_from=begin,
         end=world.end,
+        reads=0 if visits.reads is None else int(np.count_nonzero(visits.reads > begin)),
     )
 
 

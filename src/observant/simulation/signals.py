@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import InputError
+from observant.planning.schedule.signals import LISTING
 from observant.units import parse_duration
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class WorldSignals:
         for (kind, group), sources in members.items():
             yield kind, group, np.array(sources, np.int64)
 
+    def lists(self) -> list[tuple[str, str, Integers]]:
+        """Those of them that say nothing until they are read: the sitemap or feed of a group."""
+        return [channel for channel in self.channels() if channel[0] in LISTING]
+
 
 @dataclass(frozen=True)
 class DrawnSignals:
@@ -53,7 +58,9 @@ class DrawnSignals:
 
     Every change is announced with probability `recall`, a `delay` later (exponential, with that
     mean, in days). False signals come at random times, so many for each source that a share
-    `precision` of its signals is true. Only a `share` of the sources is covered.
+    `precision` of its signals is true. Only a `share` of the sources is covered. They come by
+    themselves, unless their `kind` is ``sitemap`` or ``feed``: then each group of sources has a
+    list, which dates what it says, and says nothing until a policy spends a visit on reading it.
 
     >>> DrawnSignals.parse("recall=0.8, precision=0.7, delay=1h").delay * 24
     1.0
@@ -63,6 +70,7 @@ class DrawnSignals:
     precision: float
     delay: float = 0.0
     share: float = 1.0
+    kind: str = "signal"
 
     def __post_init__(self) -> None:
         for name in ("recall", "precision", "share"):
@@ -75,14 +83,21 @@ class DrawnSignals:
 
     @classmethod
     def parse(cls, text: str) -> DrawnSignals:
-        """Read ``recall=0.8,precision=0.7,delay=1h,share=0.5``; the last two may be left out."""
-        given: dict[str, float] = {}
+        """Read ``recall=0.8,precision=0.7,delay=1h,share=0.5,kind=sitemap``.
+
+        All but the first two may be left out.
+        """
+        given: dict[str, Any] = {}
         for part in text.split(","):
             name, equals, value = (piece.strip() for piece in part.partition("="))
-            if not equals or name not in {"recall", "precision", "delay", "share"}:
+            if not equals or name not in {"recall", "precision", "delay", "share", "kind"}:
                 raise InputError(
-                    f"signals are recall=…,precision=…[,delay=…][,share=…], not {part.strip()!r}"
+                    "signals are recall=…,precision=…[,delay=…][,share=…][,kind=…], "
+                    f"not {part.strip()!r}"
                 )
+            if name == "kind":
+                given[name] = value or "signal"
+                continue
             try:
                 given[name] = parse_duration(value) if name == "delay" else float(value)
             except ValueError:
@@ -107,8 +122,12 @@ class DrawnSignals:
             expected = counts * 0.5
         false = np.repeat(np.arange(n), rng.poisson(expected))
         source = np.concatenate([owner[said], false])
-        at = np.concatenate([(time + late)[said], rng.uniform(world.start, world.end, len(false))])
-        return _sorted(source, at, np.full(len(at), np.nan), covered, ("signal",) * n, world)
+        lies = rng.uniform(world.start, world.end, len(false))
+        at = np.concatenate([(time + late)[said], lies])
+        about = np.concatenate([time[said], lies])
+        if self.kind not in LISTING:
+            about[:] = np.nan
+        return _sorted(source, at, about, covered, (self.kind,) * n, world)
 
 
 def signals_of(log: SignalLog, names: tuple[str, ...], world: World) -> WorldSignals:

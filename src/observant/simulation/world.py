@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -131,6 +131,8 @@ class WorldVisits:
     offsets: Integers
     time: Floats
     failed: Flags | None = None
+    reads: Floats | None = None
+    """When lists of signals were read, each instead of a visit."""
 
     @classmethod
     def of(cls, given: Any, world: World) -> WorldVisits:
@@ -141,7 +143,8 @@ class WorldVisits:
             given if isinstance(given, tuple) else (given.source, given.time)
         )  # fmt: skip
         failed = None if isinstance(given, tuple) else getattr(given, "failed", None)
-        return cls.from_flat(source, time, failed, sources=world.sources).with_failures(world)
+        made = cls.from_flat(source, time, failed, sources=world.sources)
+        return replace(made, reads=getattr(given, "reads", None)).with_failures(world)
 
     @classmethod
     def from_flat(
@@ -189,4 +192,4 @@ class WorldVisits:
             return self
         source = self.source
         number = np.arange(len(self.time)) - self.offsets[source]
-        return WorldVisits(self.offsets, self.time, world.fails(source, number))
+        return replace(self, failed=world.fails(source, number))

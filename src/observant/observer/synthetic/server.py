@@ -47,12 +47,14 @@ class DemoServer:
     def answer(self, path: str, etag: str | None) -> WorldAnswer | None:
         """Return what is to be said about this path; None if there is no such page."""
         name, _, number = path.strip("/").partition("/")
+        now = self.clock.time()
+        day = (now - self.clock.start) / DAY
+        if name == "sitemap" and number.isdecimal():
+            return self._world.sitemap(int(number), day, now=now)
         if name != "page" or not number.isdecimal() or int(number) >= self._world.pages:
             return None
         page = int(number)
-        now = self.clock.time()
         visit = self._visits[page] = self._visits.get(page, 0) + 1
-        day = (now - self.clock.start) / DAY
         return self._world.answer(page, day, now=now, etag=etag, visit=visit)
 
 

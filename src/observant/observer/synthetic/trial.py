@@ -116,9 +116,13 @@ async def run_demo(
     *,
     seconds: float = 60.0,
     visits_per_page: float = 12.0,
+    sitemaps: bool = False,
     show: Callable[[Status], None] | None = None,
 ) -> Judgement:
-    """Watch the synthetic web for so many seconds, in which all its days pass."""
+    """Watch the synthetic web for so many seconds, in which all its days pass.
+
+    With `sitemaps` those of its hosts are watched, too; a read of one is a visit of the budget.
+    """
     budget = world.pages * visits_per_page / world.days
     config = Config(budget=budget, first_visits=0, store=str(file), defaults={"min_period": "1s"})
     warm_up()
@@ -127,6 +131,8 @@ async def run_demo(
     clock = AcceleratedClock(speed=world.days * DAY / seconds, start=start)
     with serving(world) as server, open_store(file, durable=False, clock=clock.time) as store:
         store.sources.add([describe(world.url(page)) for page in range(world.pages)])
+        lists = [world.sitemap_url(host) for host in range(world.hosts)] if sitemaps else []
+        store.sources.add([describe(url, kind="sitemap") for url in lists if url])
         clock.restart()
         transport = Transport(
             user_agent="observant-demo/1",
@@ -165,7 +171,8 @@ def judge(
 ) -> Judgement:
     """Compare what was believed and done with what was true."""
     page_of = {describe(world.url(page)).name: page for page in range(world.pages)}
-    rows = _visits(store)
+    made_all = _visits(store)
+    rows = [row for row in made_all if row.source in page_of]  # the others are reads of sitemaps
     page = np.array([page_of[row.source] for row in rows], np.int64)
     day = np.array([(row.started_at - start) / DAY for row in rows])
     # Whoever is told "not modified" falsely has seen nothing.
@@ -179,7 +186,7 @@ def judge(
     comparison = simulate(
         trace,
         [made, *RIVALS],
-        budget=len(rows) / world.days,
+        budget=len(made_all) / world.days,
         first_visit="counted",
         score_from=begin,
         visits_saved=True,
@@ -194,8 +201,8 @@ def judge(
     return Judgement(
         world=world,
         budget=observer.schedule.budget,
-        spent=len(rows) / world.days,
-        visits=len(rows),
+        spent=len(made_all) / world.days,
+        visits=len(made_all),
         changes=observer.tally.changes,
         failures=observer.tally.outcomes["failed"],
         not_modified=observer.tally.not_modified,

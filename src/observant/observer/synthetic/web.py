@@ -3,13 +3,15 @@
 Most pages change by a Poisson process; others regularly, in bursts, or with a rhythm of the week.
 Some carry a time or a token that differs on every visit (noise, not a change). Some servers
 tell when a page was modified, some do not, some lie; some know conditional requests, and of these a
-few answer 304 for ever; some are slow, some fail. Everything follows from the seed.
+few answer 304 for ever; some are slow, some fail. Half of the hosts have a sitemap that says the
+truth, a quarter one that stamps every page with now. Everything follows from the seed.
 """
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from email.utils import formatdate
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -79,6 +81,14 @@ class DemoWorld:
     def url(self, page: int) -> str:
         return f"http://site{self.host(page)}.example/page/{page}"
 
+    def sitemap_url(self, host: int) -> str | None:
+        """Where the sitemap of this host is; every fourth has none."""
+        return None if host % 4 == 3 else f"http://site{host}.example/sitemap/{host}"
+
+    def sitemap_lies(self, host: int) -> bool:
+        """Whether the sitemap of this host stamps every page with now."""
+        return host % 4 == 2
+
     # -- what is true -------------------------------------------------------------------------
 
     @cached_property
@@ -142,6 +152,25 @@ class DemoWorld:
             stamp = formatdate(now, usegmt=True)
             body = body.replace("<!--noise-->", f'<p class="served">Served {stamp} as {token}</p>')
         return WorldAnswer(200, tuple(headers), body.encode(), delay)
+
+    def sitemap(self, host: int, day: float, *, now: float) -> WorldAnswer | None:
+        """The sitemap of a host on that day, with the date of every page; None where there is none.
+
+        >>> world = DemoWorld(pages=8, hosts=4)
+        >>> world.sitemap(1, 2.0, now=2 * DAY).body.count(b"<lastmod>1970-01-0")
+        2
+        """
+        if not 0 <= host < self.hosts or self.sitemap_url(host) is None:
+            return None
+        rows = []
+        for page in range(host, self.pages, self.hosts):
+            version = self.version(page, day)
+            changed = self._times[page][version - 1] if version else 0.0
+            at = now if self.sitemap_lies(host) else now - (day - changed) * DAY
+            stamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+            rows.append(f"<url><loc>{self.url(page)}</loc><lastmod>{stamp}</lastmod></url>")
+        body = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{"".join(rows)}</urlset>'
+        return WorldAnswer(200, (("content-type", "application/xml"),), body.encode())
 
     @property
     def reliable(self) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ import math
 from observant.estimation.belief_kernels import learn as learn_rate
 from observant.estimation.belief_kernels import weigh as weigh_rates
 from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS
-from observant.planning.schedule.heaps import inner
+from observant.planning.schedule.heaps import inner, jit
 from observant.planning.schedule.heard import (
     LEVELS,
     changed_by,
@@ -23,7 +23,10 @@ from observant.planning.schedule.heard import (
 from observant.planning.schedule.index_tables import remains
 from observant.planning.schedule.siblings import BLEND, attribute, elapsed, score, weigh
 
-__all__ = ["believe", "learn", "listens", "signals_at", "time_of"]
+__all__ = ["believe", "learn", "listens", "signals_at", "time_of", "weigh_list"]
+
+_SAMPLE = 5_000  # members of a list that are looked at to find what a read is worth
+_DOUBT = 0.02  # of the worth of a list that is not believed, so that it can prove honest
 
 
 @inner
@@ -44,13 +47,14 @@ def learn(source, clock, known, i, time, outcome, age):
     if clock.learning == 0 or outcome < 0 or not 0 < gap < math.inf:
         return
     dated = outcome == 1 and 0 <= age < gap
-    recall, false, told, share = 0.0, 0.0, math.inf, 1.0
+    recall, false, told, span, share = 0.0, 0.0, math.inf, 0.0, 1.0
     if listens(clock, known, i):
         heard = known.heard[i]
         channel = known.channels[heard.channel - 1]
         recall, false = LEVELS[channel.level], false_rate(known, i)
         if heard.count > 0:
-            told = max(heard.first - source.last, 0.0)
+            span = min(heard.span, heard.first - source.last)
+            told = max(heard.first - source.last - span, 0.0)
         else:
             share = covered(channel, source.last, time)
     if source.node >= 0:
@@ -71,7 +75,7 @@ def learn(source, clock, known, i, time, outcome, age):
         )
     if listens(clock, known, i):
         believe(source, clock, known, i)
-        judge_channel(known, i, gap, told, share, outcome == 1)
+        judge_channel(known, i, gap, told, span, share, outcome == 1)
     known_age = age if dated else math.nan
     learn_rate(
         known.values[i],
@@ -84,6 +88,7 @@ def learn(source, clock, known, i, time, outcome, age):
         recall * share,
         false,
         told,
+        span,
     )
 
 
@@ -130,6 +135,36 @@ def signals_at(source, known, i, now):
     if known.heard[i].count > 0:
         first = max(own - time_between(source, known, known.heard[i].first, now), 0.0)
     return state_of_signals(known, i, own, plain, first)
+
+
+@jit
+def weigh_list(sources, clocks, known, listing, members, kind):
+    """Let a list be read as often as that is worth for its members (`Signals.weigh`)."""
+    step = max(-(-len(members) // _SAMPLE), 1)  # of a long list every so many
+    weight = pace = toll = 0.0
+    for i in members[::step]:
+        heard = known.heard[i]
+        if heard.channel == 0 or known.channels[heard.channel - 1].kind != kind:
+            continue
+        channel = known.channels[heard.channel - 1]
+        recall = 1.0 if channel.blind else LEVELS[channel.level]
+        believe(sources[i], clocks[0], known, i)
+        offsets, base = OFFSETS[max(known.place[i, 1], 0)], known.place[i, 0] - FLOOR * FINE
+        octaves = total = 0.0
+        for k in range(POINTS):
+            total += known.weights[k]
+            octaves += known.weights[k] * (FLOOR + (base + offsets[k]) / FINE)
+        rate, own = 2.0 ** (octaves / total), sources[i].importance
+        if recall == 0:
+            own, recall = own * _DOUBT, 0.5
+        elif channel.blind == 0:
+            own *= recall * rate / (recall * rate + false_rate(known, i))
+        weight += own
+        pace += own * recall * rate
+        toll += sources[i].cost * rate * own / sources[i].importance
+    heard = known.heard[listing]
+    heard.lists = step * weight if pace > 0 else 0.0
+    heard.pace, heard.toll = pace / max(weight, 1e-9), toll / max(weight, 1e-9)
 
 
 @inner

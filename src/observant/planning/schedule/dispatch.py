@@ -258,7 +258,10 @@ def hear(sources, heaps, hosts, clocks, known, which, when, about):
         moved[taken] = i
         taken += 1
         if heard.count == 0:
-            heard.first = time
+            heard.first, heard.span = time, 0.0
+            if channel.lag > 0:  # it stands in a list, and may be from any time since it was read
+                known_at = channel.before if channel.before < time else -math.inf
+                heard.span = min(time - max(known_at, source.last), 1e6)
         heard.count += 1
         heard.owed = 0
     moved[:taken].sort()

@@ -10,8 +10,10 @@ import math
 
 import numpy as np
 
+from observant.planning.schedule.beliefs import weigh_list
 from observant.planning.schedule.dispatch import due, hear, visited
-from observant.planning.schedule.heaps import jit
+from observant.planning.schedule.heaps import inner, jit
+from observant.planning.schedule.heard import read_list
 from observant.planning.schedule.keys import chance
 
 __all__ = ["drive"]
@@ -30,9 +32,8 @@ def drive(
     offsets,
     pointer,
     dated,
-    heard,
-    heard_at,
-    about,
+    pushed,
+    lists,
     begin,
     stop,
     start,
@@ -45,10 +46,13 @@ def drive(
 ):
     """Fill slots `begin` to `stop`; return how many visits were paid.
 
-    `pointer` stands at the first update that no visit has seen yet, for each source. Signals
-    about the sources `heard` came at `heard_at`, in the order of time.
+    `pointer` stands at the first update that no visit has seen yet, for each source. `pushed` are
+    signals that come by themselves: their sources, when they came, in the order of time, and when
+    they say that the change was. `lists` are those that stand in lists (`read`).
     """
     paid = 0
+    heard, heard_at, about = pushed
+    pages = len(pointer)
     came = np.searchsorted(heard_at, start + (begin - 0.5) / budget, side="right") if begin else 0
     clock = clocks[0]
     even, slot_cost = (sources[: clock.slots].cost == 1.0).all(), clock.budget / budget
@@ -67,6 +71,11 @@ def drive(
             continue
         i = out[0]
         who[paid], when[paid] = i, now
+        if i >= pages:
+            read(sources, heaps, hosts, clocks, known, lists, i, i - pages, now)
+            failed[paid] = False
+            paid += 1
+            continue
         number = sources[i].visits + sources[i].failures
         if failure > 0 and chance(clocks[0].seed + _FAILURE, i, number, 0) < failure:
             visited(sources, heaps, hosts, clocks, known, i, now, -2, math.nan)
@@ -86,3 +95,29 @@ def drive(
         failed[paid] = False
         paid += 1
     return paid
+
+
+@inner
+def read(sources, heaps, hosts, clocks, known, lists, i, which, now):
+    """Read a list: of every source that it names it shows the last date, and costs a visit.
+
+    `lists` has the signals, list after list, each in the order of time, as sources, times and
+    dates; where each list begins and ends; where those begin that no read has shown yet; the same
+    for its members; and its channel.
+    """
+    of, at, about, ends, shown, members, bounds, channel = lists
+    first = last = shown[which]
+    while last < ends[which] and at[last] <= now:
+        last += 1
+    shown[which] = last
+    new = np.unique(of[first:last])
+    dates = np.empty(len(new))
+    for row in range(first, last):
+        dates[np.searchsorted(new, of[row])] = about[row]
+    c = channel[which]
+    read_list(known.channels, c, now)
+    hear(sources, heaps, hosts, clocks, known, new, np.full(len(new), now), dates)
+    some = members[bounds[which] : bounds[which + 1]]
+    weigh_list(sources, clocks, known, i, some, known.channels[c].kind)
+    outcome = -1 if sources[i].last == -math.inf else int(last > first)
+    visited(sources, heaps, hosts, clocks, known, i, now, outcome, math.nan)

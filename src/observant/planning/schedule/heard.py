@@ -33,6 +33,8 @@ __all__ = [
     "heard_crossing",
     "heard_index",
     "judge_channel",
+    "list_weight",
+    "read_list",
     "review",
     "signal_tables",
     "state_of_signals",
@@ -58,7 +60,8 @@ CHANNEL = np.dtype(
         ("days", "f8"),
         ("false", "f8"),  # φ of a usual source, as it is used
         ("expected", "f8"),  # changes in the days of watching, by what is believed of the rates
-        ("read", "f8"),  # when a list was read that says all, and the mean
+        ("before", "f8"),  # the last but one read of a list, and the last; and the mean
+        ("read", "f8"),
         ("lag", "f8"),  # time since then at any moment; 0 where signals come by themselves
         ("odds", "f8"),  # log odds that false signals are as frequent as changes
         ("compared", "f8"),  # visits, whether they found a change or not, and the days between them
@@ -71,13 +74,15 @@ HEARD = np.dtype(
     [
         ("channel", "i4"),  # 1 + its place, or 0
         ("count", "i4"),  # signals since the last visit
-        ("first", "f8"),  # when the first of them came
+        ("first", "f8"),  # when the first of them came, and the
+        ("span", "f4"),  # days before that from which it may be: since a list was read before
         ("falses", "f4"),
         ("days", "f4"),
         ("owed", "i4"),  # the last visit found a change that had not been announced
         ("rate", "f4"),  # its mean rate when it was last judged
         ("lists", "f4"),  # importance of all that it announces itself, and how often one of these
-        ("pace", "f4"),  # has a change that it announces
+        ("pace", "f4"),  # has a change that it announces; what visits that follow take of a price
+        ("toll", "f4"),
     ]
 )
 _KIND_STANDS_FOR = 10.0  # visits, or false signals, of a channel of its own
@@ -150,6 +155,12 @@ def _look_up(table, level, j, part, octaves):
 # -- one source -----------------------------------------------------------------------------------
 
 
+@jit
+def arrivals(rate, span):
+    """Signals a day at this rate, or the chance of one in a `span` of so many days, per day."""
+    return rate if span <= 0 else -math.expm1(-rate * span) / span
+
+
 @inner
 def false_rate(known, i):
     """φ of a source: what its visits found, drawn to what is usual in its channel.
@@ -179,16 +190,17 @@ def ratio(channel, heard):
 
 @inner
 def state_of_signals(known, i, own, plain, first):
-    """(level, φ, signals, first, lag): what is needed below, on the source's own clock.
+    """(level, φ, signals, first, lag, span): what is needed below, on the source's own clock.
 
     `own` and `plain` are the time since the last visit on that clock and on the wall, `first` the
     time of the first signal on its own.
     """
     heard = known.heard[i]
     scale = plain / own if 0 < plain < math.inf and own > 0 else 1.0
-    phi = false_rate(known, i) * min(max(scale, 1e-3), 1e3)
+    scale = min(max(scale, 1e-3), 1e3)
+    phi = false_rate(known, i) * scale
     channel = known.channels[heard.channel - 1]
-    return channel.level, phi, heard.count, first, channel.lag / min(max(scale, 1e-3), 1e3)
+    return channel.level, phi, heard.count, first, channel.lag / scale, heard.span / scale
 
 
 @jit
@@ -202,7 +214,7 @@ def covered(channel, last, time):
 @inner
 def heard_index(known, place, grace, signals, s):
     """W of a source with signals, averaged over the posterior that `believe` has weighed."""
-    level, phi, count, first, lag = signals
+    level, phi, count, first, lag, span = signals
     if count > 0 and s - grace < first:
         count = 0
     recall = LEVELS[level]
@@ -218,16 +230,20 @@ def heard_index(known, place, grace, signals, s):
             continue
         rate = RATES[base + offsets[k]]
         of_rate = FLOOR + (base + offsets[k]) / FINE
+        j, part = _cell(of_phi - of_rate)
+        octaves = of_y + of_rate
         if count == 0:
             weight *= math.exp(-recall * rate * max(s - lag, 0.0))
         else:
-            weight *= math.exp(-recall * rate * first) * (recall * rate + phi)
-        total += weight
-        j, part = _cell(of_phi - of_rate)
-        octaves = of_y + of_rate
-        if count > 0:
-            worth = known.worths_of[level, j] * (1 - part) + known.worths_of[level, j + 1] * part
+            came = arrivals(recall * rate + phi, span)
+            weight *= math.exp(-recall * rate * max(first - span, 0.0)) * came
+            m, rest = j, part
+            if span > 0 and recall > 0:  # as a signal that comes by itself and is as often false
+                false = min(arrivals(phi, span) / came * math.exp(-recall * rate * span), 0.999)
+                m, rest = _cell(math.log2(recall * false / (1 - false)))
+            worth = known.worths_of[level, m] * (1 - rest) + known.worths_of[level, m + 1] * rest
             octaves = math.log2(rate * y + count * worth)
+        total += weight
         one = known.factors[base + offsets[k]] * _look_up(known.signalled, level, j, part, octaves)
         if grace > 0:
             one += grace * -math.expm1(-(1 - recall) * 2.0**octaves)
@@ -263,7 +279,7 @@ def heard_crossing(known, place, grace, signals, price, guess):
 @inner
 def changed_by(known, place, signals, s):
     """P(changed by now), averaged over the posterior that `believe` has weighed."""
-    level, phi, count, first, lag = signals
+    level, phi, count, first, lag, span = signals
     recall = LEVELS[level]
     offsets, base = OFFSETS[max(place[1], 0)], place[0] - FLOOR * FINE
     total = fresh = 0.0
@@ -275,22 +291,53 @@ def changed_by(known, place, signals, s):
             weight *= math.exp(-recall * rate * max(s - lag, 0.0))
             still *= math.exp(-recall * rate * min(s, lag))
         else:
-            weight *= math.exp(-recall * rate * first) * (recall * rate + phi)
-            still *= (phi / (recall * rate + phi)) ** count
+            came = arrivals(recall * rate + phi, span)
+            weight *= math.exp(-recall * rate * max(first - span, 0.0)) * came
+            still *= (arrivals(phi, span) / came * math.exp(-recall * rate * span)) ** count
         total += weight
         fresh += weight * still
     return 1.0 - fresh / total if total > 0 else 0.0
+
+
+# -- lists that are read --------------------------------------------------------------------------
+
+
+@jit
+def read_list(channels, c, time):
+    """A list was read that names what changed: silence counts until then, and no further."""
+    own = channels[c]
+    half = (time - own.read) / 2
+    if own.lag == 0:
+        own.lag = 1e-6
+    elif half > 0:
+        own.lag = half if own.lag == 1e-6 else own.lag + 0.2 * (half - own.lag)
+    if time > own.read:
+        own.before, own.read = own.read, time
+
+
+@jit
+def list_weight(heard, price):
+    """What a list counts for: its members, less what the visits that it brings will cost.
+
+    Of a member that changes λ times a day (1 − price·λ)⁺ is left, which is averaged here as if the
+    rates of members were distributed exponentially.
+    """
+    x = price * heard.toll
+    return heard.lists * (1 + x * math.expm1(-1 / x)) if x > 0 else heard.lists
 
 
 # -- what a visit teaches -------------------------------------------------------------------------
 
 
 @inner
-def judge_channel(known, i, gap, first, share, changed):
+def judge_channel(known, i, gap, first, span, share, changed):
     """Add a comparison to what is known of a channel; the posterior of the source is weighed.
 
-    `gap` is the time since the visit before, `first` that until the first signal, infinite if none;
-    in a `share` of the gap silence would have said something.
+    `gap` is the time since the visit before; the first signal is of the `span` of time that follows
+    `first`, infinite if there was none; in a `share` of the gap silence would have said something.
+    The recall of a list is judged by how well it foretells what a visit finds, given the signals;
+    that of signals that come by themselves by those that visits found to be true, and by when
+    they came.
     """
     heard = known.heard[i]
     own = known.channels[heard.channel - 1]
@@ -298,6 +345,7 @@ def judge_channel(known, i, gap, first, share, changed):
     recall, phi = LEVELS[own.level], false_rate(known, i)
     told = first < gap
     first = max(min(first, share * gap), 1e-9)
+    lie = arrivals(phi, span)
     place = known.place[i]
     offsets, base = OFFSETS[max(place[1], 0)], place[0] - FLOOR * FINE
     false = 1.0 if told and not changed else 0.0  # how far the first signal was
@@ -305,11 +353,12 @@ def judge_channel(known, i, gap, first, share, changed):
     if told and changed:
         for k in range(POINTS):
             rate = RATES[base + offsets[k]]
-            signal = recall * rate + phi
+            signal = arrivals(recall * rate + phi, span)
             left = math.exp(-(1 - recall) * rate * first - rate * (gap - first))
+            only = lie * math.exp(-recall * rate * span)  # false signals, and no true one
             part = known.weights[k] * math.exp(-recall * rate * first)
-            weight += part * phi * (1 - left)
-            seen += part * (signal - phi * left)
+            weight += part * (only - lie * left)
+            seen += part * (signal - lie * left)
     if seen > 0:
         false = weight / seen
     mean = 0.0
@@ -320,33 +369,38 @@ def judge_channel(known, i, gap, first, share, changed):
     if not changed:  # only false signals could have come
         usual = drawn_rate(heard, own.false)
         scaled = drawn_rate(heard, own.false * ratio(own, heard))
-        odds = told * math.log(scaled / usual) - (scaled - usual) * first
+        odds = -(scaled - usual) * first
+        if told:
+            odds += math.log(arrivals(scaled, span) / arrivals(usual, span))
+    watched = first + told * span
     kept = math.exp(-gap / _LASTING)
     heard.falses = kept * heard.falses + false
-    heard.days = kept * heard.days + first
+    heard.days = kept * heard.days + watched
     for channel in (own, kind):
         channel.falses = (1 - 1 / _MEMORY) * channel.falses + false
-        channel.days = (1 - 1 / _MEMORY) * channel.days + first
-        channel.expected = (1 - 1 / _MEMORY) * channel.expected + first * mean
+        channel.days = (1 - 1 / _MEMORY) * channel.days + watched
+        channel.expected = (1 - 1 / _MEMORY) * channel.expected + watched * mean
         channel.odds = (1 - 1 / _MEMORY) * channel.odds + odds
         channel.told = (1 - 1 / _MEMORY) * channel.told + told
         channel.compared = (1 - 1 / _MEMORY) * channel.compared + 1
         channel.gaps = (1 - 1 / _MEMORY) * channel.gaps + gap
+    for level in range(len(LEVELS)):
+        r = LEVELS[level]
+        said = same = 0.0  # chance of what was said, and that nothing has changed as well
+        for k in range(POINTS):
+            rate = RATES[base + offsets[k]]
+            part = known.weights[k] * math.exp(-r * rate * first)
+            said += part * (arrivals(r * rate + phi, span) if told else 1.0)
+            same += known.weights[k] * math.exp(-rate * gap) * (lie if told else 1.0)
+        chance = said - same if changed else same
+        if own.lag > 0:
+            chance /= said
+        elif not changed:
+            break
+        log = math.log(max(chance, 1e-300))
+        own.logs[level] = (1 - 1 / _MEMORY) * own.logs[level] + log
+        kind.logs[level] = (1 - 1 / _MEMORY) * kind.logs[level] + log
     if changed:
-        for level in range(len(LEVELS)):
-            r = LEVELS[level]
-            chance = 0.0
-            for k in range(POINTS):
-                rate = RATES[base + offsets[k]]
-                one = math.exp(-r * rate * first)
-                if told:
-                    one = one * (r * rate + phi) - phi * math.exp(-rate * gap)
-                else:
-                    one *= -math.expm1(-(1 - r * share) * rate * gap)
-                chance += known.weights[k] * one
-            log = math.log(max(chance, 1e-300))
-            own.logs[level] = (1 - 1 / _MEMORY) * own.logs[level] + log
-            kind.logs[level] = (1 - 1 / _MEMORY) * kind.logs[level] + log
         for channel in (own, kind):
             channel.visits = (1 - 1 / _MEMORY) * channel.visits + 1
             channel.announced = (1 - 1 / _MEMORY) * channel.announced + told

@@ -21,7 +21,7 @@ from observant.planning.schedule.crossing import (
     worth_of_hint,
 )
 from observant.planning.schedule.heaps import inner, jit
-from observant.planning.schedule.heard import LEVELS, heard_crossing, heard_index
+from observant.planning.schedule.heard import LEVELS, heard_crossing, heard_index, list_weight
 from observant.planning.schedule.index_tables import crossing_of, index_of
 
 __all__ = [
@@ -83,7 +83,8 @@ def period_at(source, clock, price, known, i):
         )
     if clock.channels > 0 and known.heard[i].lists > 0:  # or earlier, for what it announces
         known.rates[0], known.weights[0] = known.heard[i].pace, 1.0
-        price *= source.importance / known.heard[i].lists
+        price *= source.importance
+        price /= list_weight(known.heard[i], price / source.cost)
         read = crossing(clock.code, known.rates[:1], known.weights[:1], 0.0, price, source.period)
         period = min(period, read)
         believe(source, clock, known, i)
@@ -114,7 +115,8 @@ def index_now(source, clock, known, i, now):
     w *= source.importance
     if clock.channels > 0 and known.heard[i].lists > 0:
         heard = known.heard[i]
-        w = max(w, heard.lists * value(clock.code, heard.pace, 0.0, min(s, 1e9))[0])
+        of_all = list_weight(heard, clock.price)
+        w = max(w, of_all * value(clock.code, heard.pace, 0.0, min(s, 1e9))[0])
     return w / source.cost
 
 

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
     from observant.planning.schedule.state import State
 
-__all__ = ["Reliability", "Signals"]
+__all__ = ["LISTING", "Reliability", "Signals"]
+
+LISTING = frozenset({"sitemap", "feed"})
+"""Kinds of signals that stand in a list, which says nothing until it is read."""
 
 _ENOUGH = 10.0
 """Visits after a signal before a channel is called honest, or a liar."""
@@ -34,10 +37,6 @@ _LEARNED = (
 """What of a channel outlives a restart."""
 _LIAR = 0.2
 """A channel whose precision surely is below that says nothing."""
-
-
-_SAMPLE = 5_000
-"""Members of a listing that are looked at to find what a read is worth."""
 
 
 class Reliability(NamedTuple):
@@ -134,14 +133,10 @@ class Signals:
         What was not read yet cannot be held against the channel. Without reads signals are taken
         to come by themselves.
         """
-        own = self._state.channels[self._channel(kind, group)]
-        since = time - float(own["read"])
-        if own["read"] > 0 and since > 0:
-            half = since / 2
-            own["lag"] = half if own["lag"] == 0 else own["lag"] + 0.2 * (half - own["lag"])
-        elif own["read"] == 0:
-            own["lag"] = 1e-6
-        own["read"] = max(float(own["read"]), time)
+        from observant.planning.schedule import heard
+
+        place = self._channel(kind, group)
+        heard.read_list(self._state.channels, place, time)
 
     def has(self, source: str | int, kind: str, group: str = "") -> bool:
         """Whether a source listens to this channel."""
@@ -156,24 +151,12 @@ class Signals:
         much as a visit to a source that counts as all of them and changes as often as one of them
         has a change that is announced. Members of channels that are not believed count nothing.
         """
-        from observant.planning.schedule import heard
+        from observant.planning.schedule import beliefs
 
-        state, slots = self._state, self._state.places_of(members)
-        step = max(-(-len(slots) // _SAMPLE), 1)  # of a long list every so many
-        slots = slots[::step]
-        places = np.array([p for (k, _), p in self.places.items() if k == kind], np.int64)
-        if not len(places):
-            return
-        channel = state.heard["channel"][slots] - 1
-        there = np.isin(channel, places)
-        recall = np.where(there, heard.LEVELS[state.channels["level"][channel]], 0.0)
-        weight = np.where(recall > 0, state.sources["importance"][slots], 0.0)
-        own = state.heard[state.find(listing)]
-        own["lists"] = step * weight.sum()
-        rates = state.beliefs(slots).summary()[0]
-        own["pace"] = (weight * recall) @ rates / max(weight.sum(), 1e-9)
-        if own["pace"] <= 0:
-            own["lists"] = 0.0
+        if (kind, _OF_ALL) in self.places:
+            slots, above = self._state.places_of(members), self.places[kind, _OF_ALL]
+            sources, _, _, clock, known = self._state.all
+            beliefs.weigh_list(sources, clock, known, self._state.find(listing), slots, above)
 
     def learned(self) -> dict[str, Any]:
         """What visits have taught of the channels, as JSON can hold it; for `restore`."""
