@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -492,6 +493,24 @@ def test_a_schedule_sees_what_can_be_seen(rate, gap):
 
 
 # -- synthetic web --------------------------------------------------------------------------------
+
+
+def test_sitemaps_of_the_synthetic_web_are_honest_lie_or_are_not_there():
+    world = DemoWorld(pages=80, hosts=8, days=30.0, seed=3)
+
+    def dates(host, day):
+        body = world.sitemap(host, day, now=1e9 + day * 86_400).body.decode()
+        return re.findall("<lastmod>([^<]*)</lastmod>", body)
+
+    assert [world.sitemap_lies(h) for h in range(4)] == [False, False, True, False]
+    assert world.sitemap(3, 1.0, now=1e9) is None
+    assert world.sitemap(8, 1.0, now=1e9) is None
+    for host, pages in ((0, range(0, 80, 8)), (2, range(2, 80, 8))):
+        changed = [world.version(page, 10.0) < world.version(page, 12.0) for page in pages]
+        moved = [a != b for a, b in zip(dates(host, 10.0), dates(host, 12.0), strict=True)]
+        assert moved == (changed if host == 0 else [True] * 10)
+        assert any(moved)
+        assert not all(changed)
 
 
 def test_the_synthetic_web_keeps_its_promises():

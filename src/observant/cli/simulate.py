@@ -112,8 +112,8 @@ _SEEDS = 3
     "--signals",
     metavar="FILE|QUALITY",
     help="Signals of change: a table (source, time, kind), or recall=0.8,precision=0.7,delay=1h"
-    "[,share=0.5][,kind=sitemap] to draw them from the updates. Sitemaps and feeds have to be read, "
-    "for a visit each.",
+    "[,share=0.5][,kind=sitemap] to draw them from the updates. Sitemaps and feeds have to be "
+    "read, for a visit each.",
 )
 @click.option(
     "--queue",
@@ -394,6 +394,8 @@ def _print_summary(answer: PolicyComparison, trace: Trace) -> None:
         if starved >= 0.5:  # a mean over seeds
             click.echo(f"{result.policy}: {starved:,.0f} sources had no visit in that time")
         if (reads := result.metrics["reads"]) >= 0.5:
-            click.echo(f"{result.policy}: {reads:,.0f} visits were spent on reading lists of signals")
+            click.echo(
+                f"{result.policy}: {reads:,.0f} visits were spent on reading lists of signals"
+            )
     for note in (*trace.notes, *answer.notes):
         click.echo(f"note: {note}")

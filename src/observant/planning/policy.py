@@ -176,8 +176,7 @@ class ObservantPolicy:
     def _listen(
         self, scheduler: Scheduler, world: Any, said: Any, lists: list[Any], place: Any
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Who listens to what; the signals that are pushed, and those that stand in lists, as
-        `driving.drive` takes them."""
+        """Let sources listen; answer what is pushed and what stands in lists, for `drive`."""
         n, signals = world.sources, scheduler.signals
         number = np.full(n, len(lists))
         for kind, group, sources in () if said is None else said.channels():

@@ -116,13 +116,9 @@ async def run_demo(
     *,
     seconds: float = 60.0,
     visits_per_page: float = 12.0,
-    sitemaps: bool = False,
     show: Callable[[Status], None] | None = None,
 ) -> Judgement:
-    """Watch the synthetic web for so many seconds, in which all its days pass.
-
-    With `sitemaps` those of its hosts are watched, too; a read of one is a visit of the budget.
-    """
+    """Watch the synthetic web for so many seconds, in which all its days pass."""
     budget = world.pages * visits_per_page / world.days
     config = Config(budget=budget, first_visits=0, store=str(file), defaults={"min_period": "1s"})
     warm_up()
@@ -131,8 +127,6 @@ async def run_demo(
     clock = AcceleratedClock(speed=world.days * DAY / seconds, start=start)
     with serving(world) as server, open_store(file, durable=False, clock=clock.time) as store:
         store.sources.add([describe(world.url(page)) for page in range(world.pages)])
-        lists = [world.sitemap_url(host) for host in range(world.hosts)] if sitemaps else []
-        store.sources.add([describe(url, kind="sitemap") for url in lists if url])
         clock.restart()
         transport = Transport(
             user_agent="observant-demo/1",

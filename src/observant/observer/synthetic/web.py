@@ -169,7 +169,9 @@ class DemoWorld:
             at = now if self.sitemap_lies(host) else now - (day - changed) * DAY
             stamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
             rows.append(f"<url><loc>{self.url(page)}</loc><lastmod>{stamp}</lastmod></url>")
-        body = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{"".join(rows)}</urlset>'
+        body = (
+            f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{"".join(rows)}</urlset>'
+        )
         return WorldAnswer(200, (("content-type", "application/xml"),), body.encode())
 
     @property

@@ -98,7 +98,7 @@ def drive(
 
 
 @inner
-def read(sources, heaps, hosts, clocks, known, lists, i, which, now):
+def read(sources, heaps, hosts, clocks, known, lists, i, which, now) -> None:
     """Read a list: of every source that it names it shows the last date, and costs a visit.
 
     `lists` has the signals, list after list, each in the order of time, as sources, times and

@@ -335,9 +335,9 @@ def judge_channel(known, i, gap, first, span, share, changed):
 
     `gap` is the time since the visit before; the first signal is of the `span` of time that follows
     `first`, infinite if there was none; in a `share` of the gap silence would have said something.
-    The recall of a list is judged by how well it foretells what a visit finds, given the signals;
-    that of signals that come by themselves by those that visits found to be true, and by when
-    they came.
+    A recall is judged by how well it foretells the signals and what visits find. Signals decide who
+    is visited, so that a low recall with a high rate foretells them as well as the truth: those
+    of a list, which are known less well in time, count only half (as a square root).
     """
     heard = known.heard[i]
     own = known.channels[heard.channel - 1]
@@ -394,7 +394,7 @@ def judge_channel(known, i, gap, first, span, share, changed):
             same += known.weights[k] * math.exp(-rate * gap) * (lie if told else 1.0)
         chance = said - same if changed else same
         if own.lag > 0:
-            chance /= said
+            chance /= math.sqrt(said)
         elif not changed:
             break
         log = math.log(max(chance, 1e-300))
