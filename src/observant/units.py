@@ -16,6 +16,8 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import UnitError
+from observant.language import N_
+from observant.language import gettext as _
 from observant.times import SECOND
 
 if TYPE_CHECKING:
@@ -210,7 +212,13 @@ def format_duration(days: float) -> str:
     return f"{_three_digits(days / _DAYS['y'])}y"
 
 
-_WORDS = ((365.25, "year"), (30.4375, "month"), (7.0, "week"), (1.0, "day"), (1 / 24, "hour"))
+_WORDS = (
+    (365.25, N_("%(n)s years")),
+    (30.4375, N_("%(n)s months")),
+    (7.0, N_("%(n)s weeks")),
+    (1.0, N_("%(n)s days")),
+    (1 / 24, N_("%(n)s hours")),
+)
 
 
 def duration_in_words(days: float) -> str:
@@ -219,11 +227,11 @@ def duration_in_words(days: float) -> str:
     >>> [duration_in_words(d) for d in (0.0001, 0.02, 1.4, 2.0, 10, 45, 800)]
     ['a minute', '29 minutes', '34 hours', '2 days', '10 days', '6 weeks', '2 years']
     """
-    for unit, name in _WORDS:
+    for unit, words in _WORDS:
         if days >= 1.95 * unit:
-            return f"{days / unit:.0f} {name}s"
+            return _(words) % {"n": f"{days / unit:.0f}"}
     minutes = round(days * 1440)
-    return f"{minutes} minutes" if minutes > 1 else "a minute"
+    return _("%(n)s minutes") % {"n": minutes} if minutes > 1 else _("a minute")
 
 
 def rate_in_words(
@@ -237,14 +245,15 @@ def rate_in_words(
     ('not known yet', 'never')
     """
     if per_day is None or math.isnan(per_day):
-        return "not known yet"
+        return _("not known yet")
     if per_day <= 0:
-        return "never"
-    text = f"about every {duration_in_words(1 / per_day)}"
-    if not low or not high:
-        return text
-    short, long = duration_in_words(1 / high), duration_in_words(1 / low)
-    return text if short == long else f"{text} ({short} to {long})"
+        return _("never")
+    span = {"span": duration_in_words(1 / per_day)}
+    bounds = [duration_in_words(1 / rate) for rate in (high, low) if rate]
+    if len({*bounds}) < 2:
+        return _("about every %(span)s") % span
+    within = span | {"low": bounds[0], "high": bounds[1]}
+    return _("about every %(span)s (%(low)s to %(high)s)") % within
 
 
 def format_rate(per_day: float) -> str:

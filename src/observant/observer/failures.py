@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
+from observant.language import N_
+from observant.language import gettext as _
 from observant.times import DAY
 from observant.units import duration_in_words
 
 __all__ = ["failure", "remedy", "state_in_words"]
 
 _STATUSES = {
-    401: "asks for a password",
-    403: "refuses us",
-    404: "not found (404)",
-    407: "a proxy asks for a password",
-    410: "gone for good (410)",
-    429: "too many visits",
-    451: "withheld for legal reasons",
+    401: N_("asks for a password"),
+    403: N_("refuses us"),
+    404: N_("not found (404)"),
+    407: N_("a proxy asks for a password"),
+    410: N_("gone for good (410)"),
+    429: N_("too many visits"),
+    451: N_("withheld for legal reasons"),
 }
 _ERRORS = {
-    "dns": "no such host",
-    "connect": "no connection",
-    "tls": "certificate not accepted",
-    "timeout": "no answer in time",
-    "too-large": "too large",
-    "refused-address": "a private network",
-    "robots": "robots.txt forbids it",
-    "bad-url": "not an address",
-    "protocol": "not an answer in HTTP",
-    "too-many-redirects": "redirects in circles",
-    "content": "nothing to compare",
+    "dns": N_("no such host"),
+    "connect": N_("no connection"),
+    "tls": N_("certificate not accepted"),
+    "timeout": N_("no answer in time"),
+    "too-large": N_("too large"),
+    "refused-address": N_("a private network"),
+    "robots": N_("robots.txt forbids it"),
+    "bad-url": N_("not an address"),
+    "protocol": N_("not an answer in HTTP"),
+    "too-many-redirects": N_("redirects in circles"),
+    "content": N_("nothing to compare"),
 }
 _REMEDIES = {
-    "dns": "check the spelling of the address",
-    "tls": "mend the certificate, or set verify = false for a server of your own",
-    "timeout": "it is tried again; raise `total` in [limits] if it is always that slow",
-    "too-large": "raise `body` in [limits]",
-    "refused-address": "allow its network: --allow NETWORK, or `allow` in observant.toml",
-    "robots": "ask its owner, or say --no-robots if it is yours",
-    "bad-url": "write https://…",
-    "too-many-redirects": "watch the address that a browser ends at",
-    "content": "choose another part of the page: `serve`, then Choose by pointing on its page",
+    "dns": N_("check the spelling of the address"),
+    "tls": N_("mend the certificate, or set verify = false for a server of your own"),
+    "timeout": N_("it is tried again; raise `total` in [limits] if it is always that slow"),
+    "too-large": N_("raise `body` in [limits]"),
+    "refused-address": N_("allow its network: --allow NETWORK, or `allow` in observant.toml"),
+    "robots": N_("ask its owner, or say --no-robots if it is yours"),
+    "bad-url": N_("write https://…"),
+    "too-many-redirects": N_("watch the address that a browser ends at"),
+    "content": N_("choose another part of the page: `serve`, then Choose by pointing on its page"),
 }
 
 
@@ -51,11 +53,12 @@ def failure(error: str | None, status: int | None = None) -> str:
     'an error of the server'
     """
     if error == "http" or (error is None and status):
-        trouble = "the server is in trouble" if (status or 0) >= 500 else "the server answers"
-        return _STATUSES.get(
-            status or 0, f"{trouble} ({status})" if status else "an error of the server"
-        )
-    return _ERRORS.get(error or "", error or "unknown")
+        if status in _STATUSES:
+            return _(_STATUSES[status])
+        in_trouble = (status or 0) >= 500
+        trouble = _("the server is in trouble") if in_trouble else _("the server answers")
+        return f"{trouble} ({status})" if status else _("an error of the server")
+    return _(_ERRORS[error]) if error in _ERRORS else error or _("unknown")
 
 
 def remedy(error: str | None, status: int | None = None) -> str:
@@ -68,11 +71,13 @@ def remedy(error: str | None, status: int | None = None) -> str:
     """
     if error == "http":
         if status == 401:
-            return "give its password: --header 'Authorization: …'"
+            return _("give its password: --header 'Authorization: …'")
         if status in {404, 410}:
-            return "correct the address, or observant remove it"
-        return "it may want a browser or a header: --header 'NAME: VALUE'" if status == 403 else ""
-    return _REMEDIES.get(error or "", "")
+            return _("correct the address, or observant remove it")
+        if status == 403:
+            return _("it may want a browser or a header: --header 'NAME: VALUE'")
+        return ""
+    return _(_REMEDIES[error]) if error in _REMEDIES else ""
 
 
 def state_in_words(
@@ -96,8 +101,9 @@ def state_in_words(
     ('active', 'paused')
     """
     if state != "active" or not failed_in_row:
-        return state
-    why = failure(error, status)
+        return _(state)
+    why = {"why": failure(error, status)}
     if seen_at is None:
-        return f"{why}; never seen"
-    return f"{why} for {duration_in_words(max(now - seen_at, 0.0) / DAY)}"
+        return _("%(why)s; never seen") % why
+    span = duration_in_words(max(now - seen_at, 0.0) / DAY)
+    return _("%(why)s for %(span)s") % (why | {"span": span})

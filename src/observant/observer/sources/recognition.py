@@ -13,6 +13,8 @@ from urllib.parse import urljoin
 import msgspec
 
 from observant.errors import UnreadableError
+from observant.language import N_
+from observant.language import gettext as _
 from observant.observer.browser.need import BrowserNeed, has_scripts
 from observant.observer.content import Comparer
 from observant.observer.content.document import utf8
@@ -27,18 +29,18 @@ if TYPE_CHECKING:
 __all__ = ["WORDS", "Recognised", "recognised"]
 
 WORDS = {
-    "page": "a web page",
-    "shell": "a web page that is empty without a browser",
-    "product": "a page of a shop: {detail}",
-    "feed": "a feed; its list of entries is watched, {count} now",
-    "sitemap": "a sitemap; its list of pages is watched, {count} now",
-    "json": "JSON; its values are watched",
-    "xml": "XML; its text is watched",
-    "pdf": "a PDF; its text is watched",
-    "pdf-bytes": "a PDF; its text needs observant[pdf], its bytes are watched",
-    "image": "an image; its bytes are watched",
-    "text": "plain text",
-    "file": "a file; its bytes are watched",
+    "page": N_("a web page"),
+    "shell": N_("a web page that is empty without a browser"),
+    "product": N_("a page of a shop: {detail}"),
+    "feed": N_("a feed; its list of entries is watched, {count} now"),
+    "sitemap": N_("a sitemap; its list of pages is watched, {count} now"),
+    "json": N_("JSON; its values are watched"),
+    "xml": N_("XML; its text is watched"),
+    "pdf": N_("a PDF; its text is watched"),
+    "pdf-bytes": N_("a PDF; its text needs observant[pdf], its bytes are watched"),
+    "image": N_("an image; its bytes are watched"),
+    "text": N_("plain text"),
+    "file": N_("a file; its bytes are watched"),
 }
 """What is said of each thing that is found."""
 _KINDS = {"feed": "feed", "sitemap": "sitemap"}
@@ -67,7 +69,7 @@ class Recognised(msgspec.Struct, frozen=True, kw_only=True):
         return _KINDS.get(self.what, "http")
 
     def __str__(self) -> str:
-        return WORDS[self.what].format(count=f"{self.count:,}", detail=self.detail)
+        return _(WORDS[self.what]).format(count=f"{self.count:,}", detail=self.detail)
 
 
 def recognised(fetched: Fetched) -> Recognised:

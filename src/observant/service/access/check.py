@@ -20,6 +20,7 @@ from litestar.middleware import ASGIMiddleware
 from litestar.response.redirect import ASGIRedirectResponse
 
 from observant.errors import InputError
+from observant.language import languages, preferred, use
 from observant.service.access.identity import ANONYMOUS, Identity
 from observant.service.access.rights import NEEDS
 
@@ -29,9 +30,14 @@ if TYPE_CHECKING:
 
     from observant.service.access.identity import Access
 
-__all__ = ["COOKIE", "CSRF_FIELD", "CSRF_HEADER", "AccessGuard", "check_routes", "identity_of"]
+__all__ = [
+    "COOKIE", "CSRF_FIELD", "CSRF_HEADER", "LANGUAGE", "AccessGuard", "check_routes", "identity_of",
+    "language_of",
+]  # fmt: skip
 
 COOKIE = "observant_session"
+LANGUAGE = "observant_language"
+"""The cookie that holds the language somebody has chosen."""
 CSRF_HEADER = "x-csrf-token"
 CSRF_FIELD = "csrf_token"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -79,6 +85,7 @@ class AccessGuard(ASGIMiddleware):
             raise PermissionDeniedException("only HTTP is spoken here")
         # A handler that does not say (the answer to OPTIONS) needs what reading needs.
         need = scope["route_handler"].opt.get("needs", "read")
+        use(language_of(scope, self._prefix))
         who = await sync_to_thread(self._who, scope) if _shows_something(scope) else ANONYMOUS
         scope["user"] = who
         if not who.may(need):
@@ -133,7 +140,7 @@ class AccessGuard(ASGIMiddleware):
         return (
             scope["method"] == "GET"
             and b"text/html" in accept
-            and not inside.startswith(("/api/", "/feeds/", "/metrics"))
+            and not inside.startswith(_FOR_PROGRAMS)
         )
 
     async def _to_sign_in(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,6 +151,7 @@ class AccessGuard(ASGIMiddleware):
 
 
 _CREDENTIALS = {b"authorization"}
+_FOR_PROGRAMS = ("/api/", "/feeds/", "/metrics")
 _VERBS = {"read": "read", "write": "change things", "admin": "administer"}
 
 
@@ -164,12 +172,31 @@ def _token_in(authorization: str, *, basic: bool) -> str:
     return ""
 
 
+def language_of(scope: Scope, prefix: str) -> str:
+    """The language of a page: chosen by its address, chosen before, or wished by the browser.
+
+    Programs are answered in English.
+    """
+    if scope["path"].removeprefix(prefix).startswith(_FOR_PROGRAMS):
+        return "en"
+    asked = parse_qs(scope["query_string"].decode("latin-1")).get("language", [""])[0]
+    chosen = asked or cookie_of(scope, LANGUAGE) or ""
+    if chosen in languages():
+        return chosen
+    return preferred(dict(scope["headers"]).get(b"accept-language", b"").decode("latin-1"))
+
+
 def session_of(scope: Scope) -> str | None:
     """The secret of the session that a browser sent."""
+    return cookie_of(scope, COOKIE)
+
+
+def cookie_of(scope: Scope, wanted: str) -> str | None:
+    """A cookie that a browser sent."""
     for key, value in scope["headers"]:
         if key == b"cookie":
             for part in value.decode("latin-1").split(";"):
-                name, _, secret = part.strip().partition("=")
-                if name == COOKIE and secret:
-                    return secret
+                name, _, sent = part.strip().partition("=")
+                if name == wanted and sent:
+                    return sent
     return None

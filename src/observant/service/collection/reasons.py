@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import InputError
+from observant.language import gettext as _
+from observant.language import ngettext
 from observant.observer.permission import Permission
 from observant.observer.watched import own_settings
 from observant.service.answers import CopyItem
@@ -31,28 +33,38 @@ def why(collection: Context, source: StoredSource) -> str:
     """One sentence for people."""
     now = collection.now()
     if source.state == "paused":
-        return "It is paused, so it is not visited until somebody resumes it."
+        return _("It is paused, so it is not visited until somebody resumes it.")
     if source.state == "gone":
-        return "It is gone, so it is not visited until somebody resumes it."
+        return _("It is gone, so it is not visited until somebody resumes it.")
     config = collection.config
     observer = collection.observer
     permission = Permission(config) if observer is None else observer.permission
     if reason := permission.refusal(source):
-        return f"It is not visited: {reason}."
+        return _("It is not visited: %(reason)s.") % {"reason": reason}
     try:
         settings = config.settings_of(source.tags, own_settings(source), source.name)
     except InputError as error:
-        return f"It cannot be visited as it is described: {error}."
+        return _("It cannot be visited as it is described: %(reason)s.") % {"reason": error}
     if source.failed_in_row:
-        times = "visit" if source.failed_in_row == 1 else f"{source.failed_in_row} visits"
+        failed = {
+            "n": source.failed_in_row,
+            "error": source.error or source.outcome,
+            "when": _when(source.due_at, now),
+        }
         return (
-            f"The last {times} failed ({source.error or source.outcome}), so it is tried again at "
-            f"growing distances, next {_when(source.due_at, now)}."
+            ngettext(
+                "The last visit failed (%(error)s), so it is tried again at growing distances, "
+                "next %(when)s.",
+                "The last %(n)s visits failed (%(error)s), so it is tried again at growing "
+                "distances, next %(when)s.",
+                source.failed_in_row,
+            )
+            % failed
         )
     if source.good_at is None or source.due_at is None:
-        return "It was never seen, so it is visited as soon as the budget and its host allow."
+        return _("It was never seen, so it is visited as soon as the budget and its host allow.")
     if source.due_at <= source.good_at:  # by a command that does not plan
-        return (
+        return _(
             "When it is visited next is planned as soon as an observer runs: observant serve, or "
             "observant run."
         )
@@ -77,39 +89,46 @@ def _by_price(
     index /= (source.cost or 1.0) if config.counts_cost else 1.0
     period = max((source.due_at or now) - (source.good_at or now), 0.0) / DAY
     wish = collection.store.subscriptions.wishes().period(source.name, source.tags, source.host)
-    start = f"It changes {_often(source.rate)} and has importance {settings.importance:g}"
+    known_of = {
+        "often": _often(source.rate),
+        "importance": f"{settings.importance:g}",
+        "grace": format_duration(grace),
+    }
+    start = _("It changes %(often)s and has importance %(importance)s") % known_of
     if grace:
-        start += f" and a grace of {format_duration(grace)}"
+        start = (
+            _("It changes %(often)s and has importance %(importance)s and a grace of %(grace)s")
+            % known_of
+        )
+    when = _when(source.due_at, now)
     if price is None:
-        last = f"{format_duration(period)} after its last visit"
-        return f"{start}; it is due {_when(source.due_at, now)}, {last}."
-    bought = f"the budget buys visits worth {price:.3g}"
+        after = {"start": start, "when": when, "period": format_duration(period)}
+        return _("%(start)s; it is due %(when)s, %(period)s after its last visit.") % after
+    bought = _("the budget buys visits worth %(price)s") % {"price": f"{price:.3g}"}
     if price < _NOTHING:
-        bought = "there is budget for every visit"
-    little = index < price / 100
-    worth = f"a visit now is worth {'next to nothing' if little else f'{index:.3g}'}, and {bought}"
+        bought = _("there is budget for every visit")
+    said = {"value": f"{index:.3g}", "bought": bought}
+    worth = _("a visit now is worth %(value)s, and %(bought)s") % said
+    if index < price / 100:
+        worth = _("a visit now is worth next to nothing, and %(bought)s") % said
     if period <= settings.shortest * 1.02:
-        limit = (
-            f"; it is due {_when(source.due_at, now)}, since it may not be visited more often than "
-            f"every {format_duration(settings.shortest)}"
-        )
+        span = settings.shortest
+        limit = _("it is due %(when)s, since it may not be visited more often than every %(span)s")
     elif wish < settings.longest and period >= wish * 0.98:
-        limit = (
-            f"; it is due {_when(source.due_at, now)}, since somebody wants it every "
-            f"{format_duration(wish)}"
-        )
+        span, limit = wish, _("it is due %(when)s, since somebody wants it every %(span)s")
     elif period >= settings.longest * 0.98:
-        limit = (
-            f"; that price is never reached, so it is due {_when(source.due_at, now)}, after its "
-            f"longest period of {format_duration(settings.longest)}"
+        span = settings.longest
+        limit = _(
+            "that price is never reached, so it is due %(when)s, after its longest period of "
+            "%(span)s"
         )
     else:
-        limit = (
-            f"; that price is reached {format_duration(period)} after the last visit, so it is due "
-            f"{_when(source.due_at, now)}"
-        )
-    hours = f", within its hours ({', '.join(settings.active)})" if settings.active else ""
-    return f"{start}: {worth}{limit}{hours}."
+        span = period
+        limit = _("that price is reached %(span)s after the last visit, so it is due %(when)s")
+    reason = limit % {"when": when, "span": format_duration(span)}
+    within = {"hours": ", ".join(settings.active)}
+    hours = ", " + _("within its hours (%(hours)s)") % within if settings.active else ""
+    return f"{start}: {worth}; {reason}{hours}."
 
 
 def copy_of(collection: Context, source: StoredSource, settings: SourceSettings) -> CopyItem | None:
@@ -176,15 +195,15 @@ def _often(rate: float | None) -> str:
     ('about 2 times a day', 'about once in 10d')
     """
     if not rate:
-        return "at an unknown rate"
+        return _("at an unknown rate")
     if rate >= 1.5:
-        return f"about {rate:.3g} times a day"
-    return f"about once in {format_duration(1 / rate)}"
+        return _("about %(n)s times a day") % {"n": f"{rate:.3g}"}
+    return _("about once in %(span)s") % {"span": format_duration(1 / rate)}
 
 
 def _when(at: float | None, now: float) -> str:
     if at is None:
-        return "at no known time"
+        return _("at no known time")
     if at <= now:
-        return "now"
-    return f"in {format_duration((at - now) / DAY)}"
+        return _("now")
+    return _("in %(span)s") % {"span": format_duration((at - now) / DAY)}

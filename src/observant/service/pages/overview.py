@@ -9,6 +9,8 @@ from typing import Any
 
 from litestar import Response, get, post
 
+from observant.language import gettext as _
+from observant.language import localized
 from observant.names import TOPICS
 from observant.service.collection.entries import SeenEvents
 from observant.service.forms import GivenCollection, GivenForm, days_in, number_in, whole_in
@@ -63,7 +65,8 @@ def _in_short(view: Overview) -> str:
     """How fresh the copies are, and what more visits would buy, in one sentence."""
     if view.alpha is None:
         return ""
-    text = f"{_in_words_of(view.alpha.value).capitalize()} copies are current"
+    text = _in_words_of(view.alpha.value, copies=True)
+    text = f"{text[:1].upper()}{text[1:]}"
     bought = {option.factor: option for option in view.budget.options}
     more = bought.get(max(bought, default=1.0))
     if more is None or more.alpha <= view.alpha.value or more.factor <= 1:
@@ -71,23 +74,32 @@ def _in_short(view: Overview) -> str:
     extra, share = more.per_day - view.budget.per_day, _in_words_of(more.alpha)
     if share == _in_words_of(view.alpha.value):
         return f"{text}."
-    return f"{text}; {extra:,.0f} more visits a day would make it {share}, in the long run."
+    return _("%(now)s; %(extra)s more visits a day would make it %(then)s, in the long run.") % {
+        "now": text,
+        "extra": localized(f"{extra:,.0f}"),
+        "then": share,
+    }
 
 
-def _in_words_of(share: float) -> str:
+def _in_words_of(share: float, *, copies: bool = False) -> str:
     """A share as people count: the plainest fraction that is near.
 
     >>> [_in_words_of(share) for share in (0.74, 0.81, 0.93, 0.965)]
     ['about 3 of 4', 'about 4 of 5', 'about 9 of 10', 'about 19 of 20']
     >>> [_in_words_of(share) for share in (0.999, 0.01)]
     ['nearly all', 'hardly any']
+    >>> _in_words_of(0.5, copies=True)
+    'about 1 of 2 copies are current'
     """
-    if not 0.025 < share < 0.975:
-        return "nearly all" if share > 0.5 else "hardly any"
+    if share >= 0.975:
+        return _("nearly all copies are current") if copies else _("nearly all")
+    if share <= 0.025:
+        return _("hardly any copies are current") if copies else _("hardly any")
     plain = [(k, n) for n in (2, 3, 4, 5, 10) for k in range(1, n)] + [(1, 20), (19, 20)]
     near = [(k, n) for k, n in plain if abs(k / n - share) < 0.031]
     k, n = near[0] if near else (round(10 * share), 10)
-    return f"about {k} of {n}"
+    words = _("about %(k)s of %(n)s copies are current") if copies else _("about %(k)s of %(n)s")
+    return words % {"k": k, "n": n}
 
 
 def _slider(curve: list[CurvePoint]) -> str:

@@ -16,8 +16,10 @@ import jinja2
 from litestar import MediaType, Response
 from markupsafe import Markup
 
+from observant.language import N_, code, languages, localized, ngettext
+from observant.language import gettext as _
 from observant.observer.failures import failure, remedy, state_in_words
-from observant.service.access.check import CSRF_FIELD, identity_of
+from observant.service.access.check import CSRF_FIELD, LANGUAGE, identity_of
 from observant.service.pages.assets import asset
 from observant.times import DAY, SECOND
 from observant.units import format_duration, format_rate, rate_in_words
@@ -41,37 +43,57 @@ class Place(NamedTuple):
 
 
 PLACES = (
-    Place("/", "Overview"),
-    Place("/sources", "Sources"),
-    Place("/plan", "Plan"),
-    Place("/population", "Population"),
-    Place("/events", "Events"),
-    Place("/subscriptions", "Subscriptions"),
-    Place("/queries", "Queries"),
-    Place("/settings", "Settings"),
-    Place("/status", "Health"),
+    Place("/", N_("Overview")),
+    Place("/sources", N_("Sources")),
+    Place("/plan", N_("Plan")),
+    Place("/population", N_("Population")),
+    Place("/events", N_("Events")),
+    Place("/subscriptions", N_("Subscriptions")),
+    Place("/queries", N_("Queries")),
+    Place("/settings", N_("Settings")),
+    Place("/status", N_("Health")),
 )
 
 TOLD = {
-    "added": "The source is watched from now on.",
-    "known": "This source was already there; nothing was changed.",
-    "saved": "Saved.",
-    "seen": "Marked as seen.",
-    "ignored": "This text is left out from now on, by the last expression under “Ignore text”.",
-    "removed": "Removed. Its visits stay in the log.",
-    "visited": "The source was visited just now.",
-    "bulk": "Done.",
-    "applied": "Applied. A running observer takes it up within seconds.",
-    "account": "The account was saved.",
-    "account-removed": "The account was removed.",
-    "token-removed": "The token is no longer valid.",
-    "imported": "Imported.",
-    "unsubscribed": "Nobody is told any more by this subscription.",
-    "tried": "A test message was sent, and taken.",
-    "sent-again": "It will be sent again.",
-    "signed-out": "You are signed out.",
+    "added": N_("The source is watched from now on."),
+    "known": N_("This source was already there; nothing was changed."),
+    "saved": N_("Saved."),
+    "seen": N_("Marked as seen."),
+    "ignored": N_("This text is left out from now on, by the last expression under “Ignore text”."),
+    "removed": N_("Removed. Its visits stay in the log."),
+    "visited": N_("The source was visited just now."),
+    "bulk": N_("Done."),
+    "applied": N_("Applied. A running observer takes it up within seconds."),
+    "account": N_("The account was saved."),
+    "account-removed": N_("The account was removed."),
+    "token-removed": N_("The token is no longer valid."),
+    "imported": N_("Imported."),
+    "unsubscribed": N_("Nobody is told any more by this subscription."),
+    "tried": N_("A test message was sent, and taken."),
+    "sent-again": N_("It will be sent again."),
+    "signed-out": N_("You are signed out."),
 }
 """What a page may be told to say by its address: words of ours, never words of the address."""
+
+
+TRANSLATED = frozenset(
+    f"{name}.html"
+    for name in ("overview", "sources", "source", "edit", "plan", "settings", "login", "add")
+) | {"error.html"}
+"""Templates whose texts are marked; the others are in English for everybody."""
+WORDS = (
+    *(N_("active"), N_("paused"), N_("gone")),
+    *(N_("changed"), N_("vanished"), N_("back"), N_("failing"), N_("recovered"), N_("condition")),
+    *(N_("overdue"), N_("new-result"), N_("changed-result"), N_("dropped-result"), N_("alarm")),
+    *(N_("first"), N_("same"), N_("failed"), N_("unconfirmed"), N_("met"), N_("not met")),
+    *(N_("freshness"), N_("currency"), N_("harmonic"), N_("age"), N_("delay"), N_("detected")),
+    *(N_("viewer"), N_("editor"), N_("owner"), N_("read"), N_("write"), N_("admin")),
+    *(N_("side by side"), N_("slider"), N_("differences")),
+    *(N_("auto"), N_("always"), N_("words"), N_("lines"), N_("none")),
+    *(N_("bytes"), N_("text"), N_("structure"), N_("magnitude"), N_("columns")),
+)
+"""Names of ours that pages show in the language of who looks (the filter `t`)."""
+_YEAR = 365 * 86_400
 
 
 def page(
@@ -102,7 +124,10 @@ def page(
             places=[place for place in PLACES if who.may(place.needs)],
             path=path,
             now=now,
-            told=TOLD.get(told, ""),
+            told=_(TOLD[told]) if told in TOLD else "",
+            language=code(),
+            spoken=languages(),
+            translated=template in TRANSLATED,
             asset=lambda name: f"{prefix}/static/{asset(name)}",
             ago=functools.partial(_ago, now),
             due=functools.partial(_due, now),
@@ -110,7 +135,12 @@ def page(
             **context,
         )
     )
-    return Response(text, status_code=status, media_type=MediaType.HTML, cookies=cookies)
+    answer = Response(text, status_code=status, media_type=MediaType.HTML, cookies=cookies)
+    if request.query_params.get("language") in languages():  # chosen just now: it stays
+        answer.set_cookie(
+            LANGUAGE, code(), path=prefix or "/", max_age=_YEAR, httponly=True, samesite="lax"
+        )
+    return answer
 
 
 def back_to(
@@ -142,17 +172,20 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
     )
+    made.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
     made.filters.update(
+        t=lambda word: _(str(word)) if word else "",
         duration=_duration,
         grace=lambda days: "0" if not days else _duration(days),
-        points=lambda value: f"{100 * value:+.1f}".replace("-", "−"),
+        points=lambda value: localized(f"{100 * value:+.1f}").replace("-", "−"),
         seconds=lambda value: _duration(None if value is None else value / DAY),
         rate=lambda value: "?" if value is None else format_rate(value),
         percent=_percent,
         share=lambda value: "?" if value is None else f"{100 * value:.0f} %",
-        number=lambda value: "?" if value is None else f"{value:,.0f}",
-        short=lambda value: "?" if value is None else f"{value:,.3g}",
+        number=lambda value: "?" if value is None else localized(f"{value:,.0f}"),
+        short=lambda value: "?" if value is None else localized(f"{value:,.3g}"),
         size=_size,
         query=query_of,
         failure=failure,
@@ -163,15 +196,16 @@ def environment() -> jinja2.Environment:
     return made
 
 
-def _ago(now: dt.datetime, at: dt.datetime | None, missing: str = "never") -> Markup | str:
+def _ago(now: dt.datetime, at: dt.datetime | None, missing: str = N_("never")) -> Markup | str:
     """An instant as a person says it: 3 h ago, in 20 min; exactly on a closer look."""
     if at is None:
-        return missing
+        return _(missing)
     days = (now - at).total_seconds() / DAY
     if abs(days) < SECOND:
-        words = "now"
+        words = _("now")
     else:
-        words = f"{_rounded(days)} ago" if days > 0 else f"in {_rounded(-days)}"
+        span = {"span": _rounded(abs(days))}
+        words = (_("%(span)s ago") if days > 0 else _("in %(span)s")) % span
     exact = at.astimezone(dt.UTC)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         exact.isoformat(timespec="seconds"), f"{exact:%Y-%m-%d %H:%M:%S} UTC", words
@@ -192,11 +226,12 @@ def _due(now: dt.datetime, at: dt.datetime | None, missing: str = "–") -> Mark
 
 def _rounded(days: float) -> str:
     """A duration with two digits, in the unit a person would choose."""
-    for unit, size in (("y", 365.25), ("d", 1.0), ("h", 1 / 24), ("min", 1 / 1440)):
+    for unit, size in ((N_("y"), 365.25), (N_("d"), 1.0), (N_("h"), 1 / 24), (N_("min"), 1 / 1440)):
         if days >= (2 * size if unit == "y" else size):
             value = days / size
-            return f"{value:.1f} {unit}" if value < 9.95 and unit in "yd" else f"{value:.0f} {unit}"
-    return f"{days * DAY:.0f} s"
+            digits = 1 if value < 9.95 and unit in "yd" else 0
+            return f"{localized(f'{value:.{digits}f}')} {_(unit)}"
+    return f"{days * DAY:.0f} {_('s')}"
 
 
 def _duration(days: float | None) -> str:
@@ -204,7 +239,7 @@ def _duration(days: float | None) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "?" if value is None or math.isnan(value) else f"{100 * value:.1f} %"
+    return "?" if value is None or math.isnan(value) else localized(f"{100 * value:.1f} %")
 
 
 def _size(number: float | None) -> str:

@@ -13,6 +13,8 @@ from litestar import Response, get, post
 from litestar.params import PathParameter
 
 from observant.errors import InputError, ObservantError
+from observant.language import N_
+from observant.language import gettext as _
 from observant.names import CHANGES, RENDER_MODES
 from observant.observer.browser.chooser import nearest
 from observant.observer.content import learned_noise
@@ -371,7 +373,7 @@ def _verdict(collection: Collection, number: int) -> str:
     found = studies.intervals(collection, collection.find(number), wait=0.0)
     if found.value is not None:
         return studies.verdict(found.value)
-    return found.error or "Whether it is Poisson is being computed"
+    return found.error or _("Whether it is Poisson is being computed")
 
 
 class ShownPart(NamedTuple):
@@ -418,28 +420,32 @@ class SettingField(NamedTuple):
 
 
 FIELDS = {
-    "What is watched": (
-        SettingField("regex", "Regular expression", "keeps what it matches, after the selector"),
-        SettingField("drop", "Leave out, by CSS selector", "one on each line", lines=True),
+    N_("What is watched"): (
         SettingField(
-            "ignore", "Ignore text, by regular expression", "one on each line", lines=True
+            "regex", N_("Regular expression"), N_("keeps what it matches, after the selector")
         ),
-        SettingField("render", "Browser", choices=RENDER_MODES),
-    ),
-    "What counts, and what is told": (
-        SettingField("change", "What counts as a change", choices=CHANGES),
-        SettingField("threshold", "Least magnitude", "from 0 to 1"),
-        SettingField("confirm", "Further visits that must see it"),
-        SettingField("conditions", "Tell when", "such as: below 50; one on each line", lines=True),
-    ),
-    "When it is visited": (
-        SettingField("min_period", "Shortest period"),
-        SettingField("max_period", "Longest period"),
-        SettingField("grace", "Grace β"),
+        SettingField("drop", N_("Leave out, by CSS selector"), N_("one on each line"), lines=True),
         SettingField(
-            "active", "Hours", "such as: mon-fri 08:00-18:00; one on each line", lines=True
+            "ignore", N_("Ignore text, by regular expression"), N_("one on each line"), lines=True
         ),
-        SettingField("timezone", "Time zone of these hours"),
+        SettingField("render", N_("Browser"), choices=RENDER_MODES),
+    ),
+    N_("What counts, and what is told"): (
+        SettingField("change", N_("What counts as a change"), choices=CHANGES),
+        SettingField("threshold", N_("Least magnitude"), N_("from 0 to 1")),
+        SettingField("confirm", N_("Further visits that must see it")),
+        SettingField(
+            "conditions", N_("Tell when"), N_("such as: below 50; one on each line"), lines=True
+        ),
+    ),
+    N_("When it is visited"): (
+        SettingField("min_period", N_("Shortest period")),
+        SettingField("max_period", N_("Longest period")),
+        SettingField("grace", N_("Grace β")),
+        SettingField(
+            "active", N_("Hours"), N_("such as: mon-fri 08:00-18:00; one on each line"), lines=True
+        ),
+        SettingField("timezone", N_("Time zone of these hours")),
     ),
 }
 """The settings that have a field of their own; the others are JSON."""
