@@ -302,6 +302,7 @@ PAGES = [
     "/sources/14/edit",
     "/sources/8",  # it fails
     "/sources/14",  # its address is hostile
+    "/reference",
     "/add?urls=https%3A%2F%2Fa.example%2F",
     "/subscriptions/1",
     "/events?topic=changed",

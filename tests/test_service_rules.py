@@ -74,7 +74,7 @@ def test_most_page_actions_have_their_twin_in_the_api(world):
         for operation, routes in by_operation(world).items()
         if not any(path.startswith(("/api/", "/health", "/metrics")) for _, path in routes)
     }
-    assert alone == {"figure", "feed", "static", "status"} | FOR_OTHERS
+    assert alone == {"figure", "feed", "static", "status", "reference"} | FOR_OTHERS
     assert {RULES[operation] for operation in alone} <= {"nothing", "read"}
 
 

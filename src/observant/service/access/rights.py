@@ -24,7 +24,7 @@ _OPERATIONS = {
         list_sources source source_visits source_signals signals websub source_versions snapshot
         diff members
         plan rivals population subscriptions subscription deliveries settings export
-        session sign_out change_password tokens create_token revoke_token
+        reference session sign_out change_password tokens create_token revoke_token
     """,
     "write": """
         add_source import_sources change_sources update_source remove_source pause_source

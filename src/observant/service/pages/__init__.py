@@ -8,6 +8,7 @@ from observant.service.api.routes import handlers_in
 from observant.service.pages import (
     assets,
     overview,
+    reference,
     settings,
     sign_in,
     source,
@@ -37,6 +38,7 @@ def page_handlers() -> list[ControllerRouterHandler]:
         events,
         subscriptions,
         settings,
+        reference,
         health,
         figures,
     )
