@@ -116,6 +116,7 @@ LAYERS = {
         "observant.service.client": "api.md#with-python",
         "observant.service.collection": "api.md#in-the-same-process",
         "observant.service.answers": "api.md",
+        "observant.language": "languages.md",
     },
 }
 """The modules that people import from, by the question they answer, and the page of each."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import os
 import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -316,7 +317,9 @@ def _plain(value: Any) -> Any:
 
 
 def terminal(pipe_width: int = PIPE_WIDTH) -> Console:
-    """Where tables are printed: as wide as the terminal, or `pipe_width` columns in a pipe."""
+    """Where tables are printed: as wide as the terminal or as the environment says (COLUMNS), and
+    else `pipe_width` columns in a pipe.
+    """
     from rich.console import Console
 
     class Told(Console):
@@ -326,7 +329,7 @@ def terminal(pipe_width: int = PIPE_WIDTH) -> Console:
     return Told(
         file=beneath(sys.stdout),
         highlight=False,
-        width=None if sys.stdout.isatty() else pipe_width,
+        width=None if sys.stdout.isatty() or os.environ.get("COLUMNS") else pipe_width,
     )
 
 
@@ -341,32 +344,75 @@ def print_table(
 ) -> None:
     """Print a table. The first column and `words` are flush left, numbers flush right.
 
-    Where it is too wide for the terminal, the columns of `least` go, in their order.
+    Where it is too wide for the terminal, the columns of `least` go, in their order; then names in
+    the first column are shortened in the middle, and texts go on below at a blank. No word is cut:
+    what does not fit even so is printed as one field a line.
     """
     from rich.table import Table
     from rich.text import Text
 
-    rows, out, dropped = list(rows), terminal(pipe_width), set()
-    wide = [max(len(row[i]) for row in (columns, *rows)) + 2 for i in range(len(columns))]
+    # Strangers wrote some of this: neither markup nor an escape sequence reaches the terminal.
+    shown = [[_printable(cell) for cell in row] for row in rows]
+    out, dropped = terminal(pipe_width), set()
+    wide = [max(len(row[i]) for row in (columns, *shown)) + 2 for i in range(len(columns))]
     for name in least:
         if sum(wide) - 2 > out.width:
             dropped.add(columns.index(name))
             wide[columns.index(name)] = 0
-    columns, *rows = (
-        [cell for i, cell in enumerate(row) if i not in dropped] for row in (columns, *rows)
+    names, *shown = (
+        [cell for i, cell in enumerate(row) if i not in dropped] for row in (columns, *shown)
     )
+    widths = _widths([names, *shown], out.width)
+    if widths is None:
+        for row in shown:
+            for name, cell in zip(names, row, strict=True):
+                if cell:
+                    out.print(Text(f"{name}: {cell}" if name else cell), soft_wrap=True)
+            out.print()
+        return
     grid = Table(box=None, pad_edge=False, header_style="bold")
-    for place, name in enumerate(columns):
+    for place, name in enumerate(names):
         grid.add_column(
             Text(name),
             justify="left" if place == 0 or name in words else "right",
             style="dim" if name in dim else None,
-            no_wrap=True,
+            width=widths[place],
         )
-    for row in rows:
-        # Strangers wrote some of this: neither markup nor an escape sequence reaches the terminal.
-        grid.add_row(*(Text("".join(c if c.isprintable() else "�" for c in cell)) for cell in row))
+    for first, *rest in shown:
+        grid.add_row(*map(Text, (wide_enough(first, widths[0]), *rest)))
     out.print(grid)
+
+
+_SHORTEST_NAME = 24
+"""Names in the first column of a table are shortened to no less."""
+
+
+def _widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """How wide each column is so that all fit and no word is cut; None if that cannot be.
+
+    >>> _widths([["source", "state"], ["a", "not found for 2 days"]], 20)
+    [6, 12]
+    >>> _widths([["source", "state"], ["a", "indescribable"]], 12) is None
+    True
+    """
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    least = [
+        max((len(word) for cell in column for word in cell.split()), default=0)
+        for column in zip(*rows, strict=True)
+    ]
+    least[0] = min(wide[0], _SHORTEST_NAME)
+    free = width - 2 * (len(wide) - 1)
+    if sum(least) > free:
+        return None
+    while sum(wide) > free:
+        over = [have - need for have, need in zip(wide, least, strict=True)]
+        place = max(range(len(wide)), key=lambda k: (over[k] > 0, wide[k]))
+        wide[place] -= 1
+    return wide
+
+
+def _printable(cell: str) -> str:
+    return "".join(letter if letter.isprintable() else "�" for letter in cell)
 
 
 def wide_enough(text: str, width: int) -> str:

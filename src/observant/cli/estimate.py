@@ -356,7 +356,7 @@ def print_rows(table: RateTable, sort: str, rows: int) -> None:
         "changes": -table.changes,
     }
     order = np.argsort(keys[sort], kind="stable") if sort in keys else np.arange(len(table))
-    width = max(terminal().width - 70, 16)
+    width = max(terminal().width - 70, 24)
     interval = f"{100 * table.confidence:g} % interval"
     print_table(
         ("source", "visits", "changes", "observed", "rate", interval, ""),
@@ -374,6 +374,7 @@ def print_rows(table: RateTable, sort: str, rows: int) -> None:
         ],
         words={""},
         dim={""},
+        least=("observed",),
     )
     if len(table) > rows:
         more = counted(len(table) - rows, "more source")

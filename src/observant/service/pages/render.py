@@ -127,6 +127,7 @@ def page(
             told=_(TOLD[told]) if told in TOLD else "",
             language=code(),
             spoken=languages(),
+            here=path if request.method == "GET" and status < 400 else "/",
             translated=template in TRANSLATED,
             asset=lambda name: f"{prefix}/static/{asset(name)}",
             ago=functools.partial(_ago, now),
