@@ -1,13 +1,16 @@
 """Tables read well at 80 columns: columns go by importance, and no word is ever cut."""
 
+import io
 import json
 import re
+import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
-from observant.cli.console import print_table
+from observant.cli import console
 from observant.observer.config import Config
 from observant.service.collection import Collection, NewSource
 from observant.store import Posterior, Subscription, Visit, open_store
@@ -16,7 +19,6 @@ from .command_line import run_here
 
 CUT = re.compile(r"\S…(?=\s|$)")
 NAME = "https://really-long-host-name-{}.example.org/some/very/long/path/to/a/page-{}.html"
-NARROW = {"COLUMNS": "80"}
 
 
 @settings(max_examples=60, deadline=None)
@@ -32,13 +34,9 @@ def test_every_word_of_a_table_is_printed_whole(rows, width):
     cells = [tuple(" ".join(words) for words in row) for row in rows]
     columns = ("name", "first", "second column", "third")
     with pytest.MonkeyPatch.context() as patch:
-        import io
-        import sys
-
-        patch.setenv("COLUMNS", str(width))
         out = io.StringIO()
-        patch.setattr(sys, "stdout", out)
-        print_table(columns, cells, words=("third",))
+        patch.setattr(console, "terminal", lambda *_: Console(file=out, width=width))
+        console.print_table(columns, cells, words=("third",))
     lines = out.getvalue().splitlines()
     as_cards = not any(line.startswith("name ") for line in lines)
     assert as_cards or max(map(len, lines)) <= width
@@ -84,6 +82,16 @@ def folder(tmp_path_factory):
     return made
 
 
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch):
+    """A terminal of 80 columns, whatever the standard output is at the time."""
+
+    def terminal(*_):
+        return Console(file=sys.stdout, width=80, highlight=False)
+
+    monkeypatch.setattr(console, "terminal", terminal)
+
+
 COMMANDS = {
     "list": ["list", "--store", "o.db"],
     "show": ["show", "page-3", "--store", "o.db"],
@@ -101,7 +109,7 @@ COMMANDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_at_80_columns_no_word_is_cut_and_no_line_is_too_long(folder, command):
-    code, out, told = run_here(*COMMANDS[command], cwd=folder, env=NARROW)
+    code, out, told = run_here(*COMMANDS[command], cwd=folder)
     assert code == 0, told
     tables = out.partition("\nnote")[0]
     assert not [cut for cut in CUT.findall(tables) if "…and" not in cut], out
@@ -110,11 +118,11 @@ def test_at_80_columns_no_word_is_cut_and_no_line_is_too_long(folder, command):
 
 @pytest.mark.slow
 def test_the_list_of_sources_at_80_columns_says_name_rate_and_state(folder):
-    _, out, _ = run_here("list", "--store", "o.db", cwd=folder, env=NARROW)
+    _, out, _ = run_here("list", "--store", "o.db", cwd=folder)
     head, *rows = out.splitlines()
     assert head.split() == ["source", "rate", "next", "visit", "state"] or "state" in head
     assert max(map(len, out.splitlines())) <= 80
     assert "a private network" in " ".join(out.split())
     assert rows
-    _, wide, _ = run_here("list", "--store", "o.db", "--json", cwd=folder, env=NARROW)
+    _, wide, _ = run_here("list", "--store", "o.db", "--json", cwd=folder)
     assert json.loads(wide)["total"] == 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-import os
 import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -317,9 +316,7 @@ def _plain(value: Any) -> Any:
 
 
 def terminal(pipe_width: int = PIPE_WIDTH) -> Console:
-    """Where tables are printed: as wide as the terminal or as the environment says (COLUMNS), and
-    else `pipe_width` columns in a pipe.
-    """
+    """Where tables are printed: as wide as the terminal, or `pipe_width` columns in a pipe."""
     from rich.console import Console
 
     class Told(Console):
@@ -329,7 +326,7 @@ def terminal(pipe_width: int = PIPE_WIDTH) -> Console:
     return Told(
         file=beneath(sys.stdout),
         highlight=False,
-        width=None if sys.stdout.isatty() or os.environ.get("COLUMNS") else pipe_width,
+        width=None if sys.stdout.isatty() else pipe_width,
     )
 
 
