@@ -150,11 +150,14 @@ def walk(address: str, password: str, site: str) -> dict[str, str]:
 
 
 def pictures(page, name: str) -> None:
-    """The page as it is, in each size, light and dark."""
+    """The page as it is, in each size, light and dark; what it is about is in sight."""
+    about = {"difference": "#versions", "edit": "#preview"}.get(name)
     for width, height in SIZES.items():
         page.set_viewport_size({"width": width, "height": height})
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
+            if about:
+                page.locator(about).evaluate("element => element.scrollIntoView()")
             page.wait_for_timeout(400)
             file = IMAGES / f"walk-{name}-{width}-{scheme}.jpg"
             page.screenshot(path=file, type="jpeg", quality=70)
