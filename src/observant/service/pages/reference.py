@@ -23,7 +23,7 @@ class Piece(NamedTuple):
     schema: str = ""
 
 
-class Field(NamedTuple):
+class ReferenceField(NamedTuple):
     """A parameter of an operation, or a field of a schema."""
 
     name: str
@@ -42,7 +42,7 @@ class Operation(NamedTuple):
     path: str
     description: list[str]
     needs: str
-    parameters: list[Field]
+    parameters: list[ReferenceField]
     body: list[Piece]
     answer: list[Piece]
     example: str
@@ -82,7 +82,7 @@ def _operation(
         description=(found.get("description") or "").split("\n\n"),
         needs=_NEEDS[RULES.get(found["operationId"], "read")],
         parameters=[
-            Field(
+            ReferenceField(
                 name=one["name"],
                 kind=_kind(one.get("schema", {})),
                 where=one["in"],
@@ -105,10 +105,10 @@ def _content(described: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _fields(schema: dict[str, Any]) -> list[Field]:
+def _fields(schema: dict[str, Any]) -> list[ReferenceField]:
     required = schema.get("required", ())
     return [
-        Field(
+        ReferenceField(
             name=name,
             kind=_kind(one),
             required=name in required,
