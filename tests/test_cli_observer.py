@@ -165,10 +165,10 @@ def test_lists_sitemaps_feeds_and_configuration(web, tmp_path):
     shown = json.loads(out)
     assert shown["tags"] == ["fast", "red"]
     assert shown["in_force"]["min_period"] == "1s"
-    assert shown["settings"]["importance"] == 4.0  # that of its tag
+    assert shown["in_force"]["importance"] == 4.0  # that of its tag
     observant("add", f"{url}c", "--tag", "fast", "--importance", 1, cwd=tmp_path)
     out, _ = observant("show", f"{url}c", "--json", cwd=tmp_path)
-    assert json.loads(out)["settings"]["importance"] == 1.0  # its own
+    assert json.loads(out)["in_force"]["importance"] == 1.0  # its own
     out, _ = observant("list", "--json", cwd=tmp_path)
     assert json.loads(out)["total"] == 8
 
