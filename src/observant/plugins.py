@@ -39,6 +39,7 @@ EXTRAS = {
     "protego": "watch",
     "psycopg": "postgres",
     "pycurl": "watch",
+    "pypdf": "pdf",
     "pyspark": "spark",
     "regex": "watch",
     "scrapy": "scrapy",

@@ -127,7 +127,8 @@ async def read(
             return Read(comparison=found)
     rules = comparer.rules
     length = len(fetched.body) + len((previous and previous.text) or "")
-    if form == "page" and length <= AT_ONCE and not rules.expressions:
+    plain = form == "page" and not rules.expressions and fetched.body[:5] != b"%PDF-"
+    if plain and length <= AT_ONCE:
         return _compared(comparer, previous, fetched)
     body = BodyTask(
         form=form,

@@ -12,9 +12,11 @@ __all__ = ["html_tree", "kind_of", "read", "xml_tree"]
 import codecs
 import contextlib
 import functools
+import io
 import json
 import re
 import threading
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from lxml import etree
@@ -26,7 +28,7 @@ from observant.observer.content.record import pieces
 if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
 
-Kind = Literal["html", "json", "xml", "text", "bytes"]
+Kind = Literal["html", "json", "xml", "text", "pdf", "bytes"]
 
 INVISIBLE = frozenset({"script", "style", "noscript", "template"})
 INLINE = frozenset(
@@ -62,6 +64,8 @@ def read(body: bytes, kind: Kind, charset: str | None = None, *, fold: bool = Tr
     """
     if kind == "bytes":
         return Document("bytes", [f"{len(body):,} bytes, {short_digest(body)}"], ["body"])
+    if kind == "pdf":
+        return clean(read_pdf(body))
     if kind == "html":
         return clean(read_html(utf8(body, charset), fold=fold))
     if kind == "json":
@@ -99,9 +103,58 @@ def kind_of(fetched: "Fetched") -> Kind:
             return "json"
         if not kind and start[:1] == b"<":
             return "html"
-    if kind.startswith(("image/", "audio/", "video/", "font/")) or kind == "application/pdf":
+    if is_pdf(fetched):
+        return "pdf" if reads_pdf() else "bytes"
+    if kind.startswith(("image/", "audio/", "video/", "font/")):
         return "bytes"
     return "bytes" if _is_binary(fetched.body[:4096]) and not fetched.charset else "text"
+
+
+def is_pdf(fetched: "Fetched") -> bool:
+    """Whether an answer is a PDF."""
+    return fetched.content_type == "application/pdf" or fetched.body[:5] == b"%PDF-"
+
+
+@functools.cache
+def reads_pdf() -> bool:
+    """Whether the text of a PDF can be read here (``observant[pdf]``)."""
+    return find_spec("pypdf") is not None
+
+
+_MOST_PAGES = 1000
+_LONGEST_TEXT = 20_000_000
+
+
+def read_pdf(body: bytes) -> Document:
+    """The text of a PDF, page by page."""
+    try:
+        return _read_pdf(body)
+    except (UnreadableError, MemoryError):
+        raise
+    except Exception as error:  # it meets bytes that no specification knows
+        raise UnreadableError(f"this PDF cannot be read: {type(error).__name__}") from error
+
+
+def _read_pdf(body: bytes) -> Document:
+    import logging
+
+    import pypdf
+
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it complains of each flaw
+    document, length = Document("text"), 0
+    reader = pypdf.PdfReader(io.BytesIO(body))
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise UnreadableError("this PDF asks for a password")
+    document.title = str((reader.metadata and reader.metadata.title) or "")[:1000]
+    for number, page in enumerate(reader.pages, 1):
+        text = page.extract_text()
+        length += len(text)
+        if number > _MOST_PAGES or length > _LONGEST_TEXT:
+            raise UnreadableError("this PDF is too long to be read")
+        lines = [line for line in map(folded, text.splitlines()) if line]
+        document.lines += lines
+        document.addresses += [f"page[{number}]/line[{k}]" for k in range(1, len(lines) + 1)]
+    return document
 
 
 def _is_json(body: bytes) -> bool:

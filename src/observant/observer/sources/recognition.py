@@ -18,7 +18,7 @@ from observant.language import gettext as _
 from observant.observer.browser.need import BrowserNeed, has_scripts
 from observant.observer.content import Comparer
 from observant.observer.content.document import utf8
-from observant.observer.content.normalisation import html_tree, kind_of
+from observant.observer.content.normalisation import html_tree, is_pdf, kind_of
 from observant.observer.sources.feed import entries_of
 from observant.observer.sources.product import product_of
 from observant.observer.sources.sitemap import read_sitemap
@@ -102,7 +102,7 @@ def _listing(fetched: Fetched) -> Recognised | None:
 
 def _document(fetched: Fetched) -> Recognised:
     body, kind = fetched.body, kind_of(fetched)
-    if body[:5] == b"%PDF-" or fetched.content_type == "application/pdf":
+    if is_pdf(fetched):
         return Recognised(what="pdf-bytes" if kind == "bytes" else "pdf")
     if fetched.content_type.startswith("image/"):
         return Recognised(what="image")
