@@ -1,9 +1,11 @@
 """Signals that publishers push: IndexNow, the limits of every way in, and what the store keeps."""
 
+import numpy as np
 import pytest
 
 from observant.errors import InputError, TooManyError
 from observant.observer import Config, add_sources, describe
+from observant.planning.policy import make_scheduler
 from observant.service.access.throttle import RateLimit
 from observant.service.collection.entries import NewSignal
 from observant.service.collection.signals import CollectionSignals
@@ -141,6 +143,33 @@ def test_the_command_line_has_no_limit(world):
     signals = CollectionSignals(world.collection)
     many = [NewSignal(url="https://a.example/", kind="cron")] * 150_000
     assert signals.add(many).watched == 150_000
+
+
+def visits_of_others(flood, seed, *, pages=40, rate=0.05, days=60):
+    """Visits to the second of two hosts after day 30, and to both, while somebody floods the first
+    with so many signals a page and day."""
+    rng = np.random.default_rng(seed)
+    scheduler = make_scheduler(2 * pages * 0.1, seed=seed)
+    scheduler.add(range(2 * pages), last=-10 * rng.random(2 * pages))
+    changed, visits, flooded = np.full(2 * pages, -np.inf), np.zeros(2), [*range(pages)]
+    for day in range(1, days + 1):
+        new = rng.random(2 * pages) < -np.expm1(-rate)
+        changed[new] = day - rng.random(new.sum())
+        for part in range(flood):
+            at = day + part / flood
+            scheduler.signals.receive(flooded, [at] * pages, "ping", "flooded")
+            while (now := scheduler.next_time()) < day + (part + 1) / flood:
+                for i in scheduler.due(now):
+                    scheduler.visited(i, now, bool(changed[i] > scheduler.last_visit(i)))
+                    visits[i // pages] += day > days / 2
+    return visits[1], visits.sum()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_flood_of_signals_for_one_host_leaves_the_visits_of_others_as_they_are(seed):
+    theirs, both = visits_of_others(24, seed)
+    assert both == pytest.approx(30 * 8, rel=0.02)  # and no visit is added
+    assert theirs > 0.47 * both
 
 
 # -- the store, on both engines -------------------------------------------------------------------

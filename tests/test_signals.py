@@ -13,6 +13,7 @@ from observant.planning import policy
 from observant.planning.policy import make_scheduler
 from observant.planning.schedule import Scheduler, heard
 from observant.planning.schedule.crossing import hinted, value
+from observant.planning.schedule.signals import pooled
 from observant.processes import Poisson
 from observant.simulation import replay, simulate, world_of
 from observant.simulation.policies import named
@@ -201,6 +202,42 @@ def test_signals_need_learned_rates_and_times():
         learned.signals.receive(["a"], [np.inf], "sitemap")
     with pytest.raises(InputError, match="not scheduled"):
         learned.signals.receive(["b"], [1.0], "sitemap")
+
+
+def two_kinds():
+    scheduler = make_scheduler(1.0, seed=1, jitter=0)
+    scheduler.add(["a", "b"], last=0.0)
+    scheduler.signals.listen(["a"], "sitemap", "map")
+    return host(scheduler, ["b"], "feed", "feed")
+
+
+def test_what_two_observers_learn_is_pooled():
+    def taught(signals, seed):
+        rng = np.random.default_rng(seed)
+        signals._state.channels["falses"][: len(signals.places)] += rng.random()
+        signals._state.channels["logs"][: len(signals.places)] -= rng.random()
+
+    first, second = two_kinds(), two_kinds()
+    taught(first, 0)
+    kept, others = pooled({}, first.learned(), {})
+    assert _field(kept, "falses") == _field(first.learned(), "falses")
+    assert _field(others, "falses") == [0.0] * 4
+    taught(second, 1)
+    both, others = pooled(kept, second.learned(), {})
+    second.restore(others, add=True)
+    assert _field(both, "falses") == pytest.approx(_field(second.learned(), "falses"))
+    own = np.random.default_rng(0).random(), np.random.default_rng(1).random()
+    assert _field(both, "falses") == pytest.approx([sum(own)] * 4)
+    again, others = pooled(both, first.learned(), kept)  # the first takes up what the second added
+    first.restore(others, add=True)
+    assert again == both
+    assert _field(first.learned(), "falses") == pytest.approx(_field(both, "falses"))
+    _, others = pooled(again, first.learned(), again)
+    assert _field(others, "falses") == pytest.approx([0.0] * 4)
+
+
+def _field(learned, name):
+    return learned["fields"][name]
 
 
 # -- listings that have to be read ----------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from observant.errors import BadURL
 from observant.observer.transport.urls import parse
-from observant.planning.schedule.signals import LISTING
+from observant.planning.schedule.signals import LISTING, pooled
 from observant.store.signals import Signal
 from observant.times import DAY, from_any, from_mail, is_date_only, seconds
 
@@ -20,6 +20,8 @@ __all__ = ["LISTING", "RELIABILITY", "Listener", "announced", "members_of"]
 RELIABILITY = "observer.reliability"
 """The setting that says how far each channel is believed, for the service."""
 _SETTING = "observer.signals"
+_OVERLAP = 1000
+"""Signals that are asked for again: of several writers one may commit a lower number later."""
 _KEPT = 90.0
 """Days after which a signal is dropped."""
 
@@ -32,14 +34,23 @@ class Listener:
         self._store, self._patience = watchlist.store, watchlist.patience
         self._heard, self._schedule = 0, watchlist.schedule
         """The number of the last signal that was taken up, and who has heard it."""
+        self._seen: set[int] = set()
+        self._common: dict[str, Any] = {}
+        """What all observers of the store have learned, as it was last exchanged."""
 
     async def hear(self) -> None:
         """Take up the signals that have come."""
         watchlist = self._watchlist
         if self._schedule is not watchlist.schedule:
-            self._heard, self._schedule = 0, watchlist.schedule
-        while new := await self._patience.call(self._store.signals.after, self._heard):
-            self._heard = new[-1].id
+            self._heard, self._seen, self._schedule = 0, set(), watchlist.schedule
+        while True:
+            since = max(self._heard - _OVERLAP, 0)
+            rows = await self._patience.call(self._store.signals.after, since)
+            new = [one for one in rows if one.id not in self._seen]
+            if not new:
+                return
+            self._heard = rows[-1].id
+            self._seen = {one.id for one in rows if one.id > self._heard - _OVERLAP}
             here = [one for one in new if one.source in watchlist]
             watchlist.schedule.hear(here, {s.source: watchlist[s.source].row.host for s in here})
 
@@ -62,22 +73,38 @@ class Listener:
             kept = await self._patience.call(self._store.snapshots.at, name)
             before = None if kept is None else kept.decode("utf-8", "replace")
         if before is not None and visit.outcome == "changed":
-            said = announced(kind, before, found.text, visit.ended_at)
+            said = announced(kind, before, found.text, visit.ended_at, name)
             await self._patience.call(self._store.signals.add, said)
 
     async def restore(self, settings: dict[str, Any]) -> None:
         """Take up what was learned before, and drop signals that are old."""
-        self._watchlist.schedule.signals.restore(settings.get(_SETTING, {}))
+        self._common = settings.get(_SETTING, {})
+        self._watchlist.schedule.signals.restore(self._common)
         old = self._watchlist.clock.time() - _KEPT * DAY
         await self._patience.call(self._store.signals.drop, old)
 
     async def save(self) -> None:
-        """Keep what was learned of the channels."""
-        learned = self._watchlist.schedule.signals.learned()  # here: the loop may change them
-        if learned["channels"]:
-            rows = [row._asdict() for row in self._watchlist.schedule.signals.reliability()]
-            await self._patience.call(self._store.settings.set, _SETTING, learned)
-            await self._patience.call(self._store.settings.set, RELIABILITY, rows)
+        """Keep what was learned of the channels, and take up what other observers have learned."""
+        signals, before = self._watchlist.schedule.signals, self._common
+        mine = signals.learned()  # here: the loop may change them
+        if not mine["channels"]:
+            return
+        found: list[dict[str, Any]] = []
+
+        def pool(kept: Any) -> dict[str, Any]:
+            found[:] = pooled(kept or {}, mine, before)
+            return found[0]
+
+        await self._patience.call(self._store.settings.change, _SETTING, pool)
+        self._common = found[0]
+        signals.restore(found[1], add=True)
+        rows = {(row.kind, row.group): row._asdict() for row in signals.reliability()}
+
+        def put(kept: Any) -> list[dict[str, Any]]:
+            others = [one for one in kept or () if (one.get("kind"), one.get("group")) not in rows]
+            return [*others, *rows.values()]
+
+        await self._patience.call(self._store.settings.change, RELIABILITY, put)
 
 
 def members_of(kind: str, text: str) -> dict[str, str]:
@@ -99,7 +126,9 @@ def members_of(kind: str, text: str) -> dict[str, str]:
     return found
 
 
-def announced(kind: str, before: str, after: str, at: float) -> list[Signal]:
+def announced(
+    kind: str, before: str, after: str, at: float, listing: str | None = None
+) -> list[Signal]:
     """What a listing says that it had not said before.
 
     A page that is new in the list, or that has gone from it, may have changed as well as one whose
@@ -110,7 +139,13 @@ def announced(kind: str, before: str, after: str, at: float) -> list[Signal]:
     if kind == "sitemap":
         told += [name for name in old if name not in new]
     return [
-        Signal(source=name, kind=kind, received_at=at, changed_at=_date(kind, new.get(name), at))
+        Signal(
+            source=name,
+            kind=kind,
+            received_at=at,
+            changed_at=_date(kind, new.get(name), at),
+            listing=listing,
+        )
         for name in told
     ]
 

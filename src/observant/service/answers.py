@@ -403,9 +403,8 @@ class ChannelItem(Answer, frozen=True, kw_only=True):
 
     kind: str
     group: str
-    """The host that they are about."""
+    """The host that they are about, with so many sources."""
     sources: int
-    """Whose changes it announces."""
     signals: int
     recall: float
     recall_low: float
@@ -415,8 +414,7 @@ class ChannelItem(Answer, frozen=True, kw_only=True):
     precision_low: float
     precision_high: float
     """Share of the announced sources that had changed."""
-    false_per_day: float
-    """False signals of one source."""
+    false_per_day: float  # of one source
     delay: float | None
     """Mean days from a change to its signal, where signals say when the change was."""
     changes: float
@@ -427,7 +425,7 @@ class ChannelItem(Answer, frozen=True, kw_only=True):
 
 
 class HubItem(Answer, frozen=True, kw_only=True):
-    """What a source has from its hub (WebSub)."""
+    """What a source has from its hub (WebSub), until when, and why it has nothing."""
 
     source: str
     hub: str
@@ -435,9 +433,7 @@ class HubItem(Answer, frozen=True, kw_only=True):
     state: str
     """`offered`, `active`, `expired` or `denied`."""
     expires_at: dt.datetime | None
-    """When the hub stops to tell, unless that is renewed."""
     reason: str
-    """Why it is not active, where that is known."""
 
 
 class SignalItem(Answer, frozen=True, kw_only=True):
@@ -447,6 +443,11 @@ class SignalItem(Answer, frozen=True, kw_only=True):
     at: dt.datetime
     changed_at: dt.datetime | None
     """When the change was, as the signal says."""
+    listing: str | None
+    """The sitemap or feed that says so, if it is one."""
+    found: bool | None
+    """Whether the next visit found a change (and when it was); null before there was one."""
+    found_at: dt.datetime | None
 
 
 class CheckAnswer(Answer, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ import numpy as np
 
 from observant.errors import InputError, PendingError
 from observant.service import studies
+from observant.service.collection.signals import WORTHS
 from observant.service.forms import budget_in, cost_in, days_in, importance_in, whole_in
 from observant.times import DAY
 
@@ -218,7 +219,13 @@ def _timeline(asked: Asked) -> Any:
         found = "changed" if visit.changed else "same" if good else "failed"
         rows.append({"at": visit.started_at, "found": found, "update": update})
         before = visit.started_at if good else before
-    return timeline_figure(rows, asked.collection.now())
+    begin = visits[-1].started_at
+    signals = [
+        {"at": one.at.timestamp(), "kind": one.kind, "worth": WORTHS[one.found]}
+        for one in asked.collection.signals.of(source.name, _VISITS)
+        if one.at.timestamp() >= begin
+    ]
+    return timeline_figure(rows, asked.collection.now(), signals)
 
 
 def _posterior(asked: Asked) -> Any:

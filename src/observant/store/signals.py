@@ -26,6 +26,8 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     """Now, unless told."""
     changed_at: float | None = None
     """When the change was, as the signal says."""
+    listing: str | None = None
+    """The sitemap or feed that says so, if it is one."""
     id: int = 0
 
 
@@ -47,11 +49,12 @@ class StoredSignals:
             for names in chunks(one.source for one in given):
                 known.update(row[0] for row in session.all("watched_names", names=names))
             rows = {
-                (one.source, one.kind): {
+                (one.source, one.kind, one.listing): {
                     "name": one.source,
                     "kind": one.kind,
                     "received_at": at if one.received_at is None else micros(one.received_at),
                     "changed_at": micros(one.changed_at),
+                    "listing": one.listing,
                 }
                 for one in given
                 if one.source in known
@@ -71,10 +74,20 @@ class StoredSignals:
         given = {"name": source, "most": limit}
         return _SIGNAL.all(self._engine.read(lambda session: session.all("signals_of", **given)))
 
+    def share(self, *, since: float) -> float | None:
+        """The share of changes that visits found since then with a signal before; None of none."""
+        given = micros(since)
+
+        def work(session: Session) -> float | None:
+            found = session.value("count_changes", since=given)
+            return session.value("count_announced", since=given) / found if found else None
+
+        return self._engine.read(work)
+
     def drop(self, before: float) -> int:
         """Forget what came before; returns how many."""
         given = micros(before)
         return self._engine.write(lambda session: session.run("drop_signals", before=given))
 
 
-_SIGNAL = Columns(Signal, "source kind received_at changed_at id")
+_SIGNAL = Columns(Signal, "source kind received_at changed_at listing id")

@@ -168,7 +168,7 @@ class HubSubscriptions:
                 return False
             session.run("see_websub", id=one.id, seen=" ".join([*seen, digest][-_SEEN:]))
             said = {"name": known.source, "kind": "websub", "received_at": micros(now)}
-            return bool(session.run("add_signal", **said, changed_at=None))
+            return bool(session.run("add_signal", **said, changed_at=None, listing=None))
 
         return self._engine.write(work)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from observant.figures.dashboard.basics import BLUE, CHANGE, DAY_LABELS, GREY, data, log_axis
-from observant.figures.style import COLOURS, decades, log_scale, styled
+from observant.figures.style import COLOURS, SERIES, decades, log_scale, styled
 from observant.times import DAY
 
 if TYPE_CHECKING:
@@ -27,11 +27,14 @@ OUTCOMES = {"changed": CHANGE, "same": "#b4bcc6", "failed": COLOURS["too-few"]}
 """What a visit found, in three words."""
 
 
-def timeline_figure(visits: Sequence[dict[str, Any]], now: float) -> Any:
+def timeline_figure(
+    visits: Sequence[dict[str, Any]], now: float, signals: Sequence[dict[str, Any]] = ()
+) -> Any:
     """Figure 2.1 for one source: its age, which falls to 0 at each update, and the visits below.
 
     A visit is a dictionary with at, found (a word of `OUTCOMES`) and update (when the source was
-    updated, as far as is known; None where it was not). Instants are seconds since 1970.
+    updated, as far as is known; None where it was not). A signal, a mark above the visits, has at,
+    kind and worth (what the next visit found). Instants are seconds since 1970.
     """
     import altair as alt
 
@@ -67,6 +70,20 @@ def timeline_figure(visits: Sequence[dict[str, Any]], now: float) -> Any:
         )
         .add_params(zoom)
     )
+    if signals:
+        marks = marks + (
+            alt.Chart(data([one | {"at": one["at"] * 1000} for one in signals]))
+            .mark_point(shape="triangle-down", filled=True, size=40, color=SERIES[-1], clip=True)
+            .encode(
+                x=x,
+                y=alt.value(height - 22),
+                tooltip=[
+                    alt.Tooltip("at:T", format="%d %b %Y %H:%M", title="signal"),
+                    "kind:N",
+                    alt.Tooltip("worth:N", title="then"),
+                ],
+            )
+        )
     if not teeth:
         return styled(marks.properties(width=560, height=height))
     most = max(tooth["age"] for tooth in teeth)

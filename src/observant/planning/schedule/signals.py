@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from observant.planning.schedule.state import State
 
-__all__ = ["LISTING", "Reliability", "Signals"]
+__all__ = ["LISTING", "Reliability", "Signals", "pooled"]
 
 LISTING = frozenset({"sitemap", "feed"})
 """Kinds of signals that stand in a list, which says nothing until it is read."""
@@ -35,6 +35,9 @@ _LEARNED = (
     *("expected", "odds", "read", "lag", "compared", "gaps", "delay", "delays"),
 )
 """What of a channel outlives a restart."""
+_LATEST = ("read", "lag", "before")
+"""Of these, what is no sum."""
+Learned = dict[str, Any]
 _LIAR = 0.2
 """A channel whose precision surely is below that says nothing."""
 
@@ -158,7 +161,7 @@ class Signals:
             sources, _, _, clock, known = self._state.all
             beliefs.weigh_list(sources, clock, known, self._state.find(listing), slots, above)
 
-    def learned(self) -> dict[str, Any]:
+    def learned(self) -> Learned:
         """What visits have taught of the channels, as JSON can hold it; for `restore`."""
         kept = self._state.channels[: len(self.places)]
         return {
@@ -166,21 +169,20 @@ class Signals:
             "fields": {name: kept[name].tolist() for name in _LEARNED},
         }
 
-    def restore(self, learned: dict[str, Any]) -> None:
-        """Go on with what was learned before; who listens is to be said again."""
-        fields = learned.get("fields", {})
-        for row, (kind, group) in enumerate(learned.get("channels", ())):
-            if group != _OF_ALL:
-                self._channel(kind, group)
-            place = self.places[kind, group] if group != _OF_ALL else self._channel_of_kind(kind)
-            for name in _LEARNED:
-                if (
-                    name in fields
-                    and np.shape(fields[name][row]) == self._state.channels[name][place].shape
-                ):
-                    self._state.channels[name][place] = fields[name][row]
+    def restore(self, learned: Learned, *, add: bool = False) -> None:
+        """Go on with what was learned before; who listens is to be said again.
+
+        With `add` it is what others have learned meanwhile (`pooled`).
+        """
         from observant.planning.schedule import heard
 
+        for (kind, group), fields in _rows(learned).items():
+            of_kind = group == _OF_ALL
+            place = self._channel_of_kind(kind) if of_kind else self._channel(kind, group)
+            own = self._state.channels[place]
+            for name, value in fields.items():
+                if value.shape == own[name].shape:
+                    own[name] = own[name] + value if add and name not in _LATEST else value
         for (_, group), place in self.places.items():
             if group != _OF_ALL:
                 heard.review(self._state.channels, place)
@@ -276,6 +278,52 @@ class Signals:
                 own["members"] += change
         state.heard[slots] = 0
         state.heard["channel"][slots] = place + 1
+
+
+def pooled(kept: Learned, mine: Learned, before: Learned) -> tuple[Learned, Learned]:
+    """What several schedulers have learned together, and what of that the others have added.
+
+    `kept` is what they have in common, `mine` what one of them knows by now, and `before` what it
+    had in common with the others last time.
+    """
+    common, own, last = _rows(kept), _rows(mine), _rows(before)
+    others: dict[tuple[str, str], dict[str, Any]] = {}
+    for key in {**common, **own}:
+        there, here, old = common.get(key, {}), own.get(key, {}), last.get(key, {})
+        others[key], summed = {}, {}
+        for name in _LEARNED:
+            some = [rows[name] for rows in (there, here, old) if name in rows]
+            if not some or len({one.shape for one in some}) > 1:
+                continue
+            zero = np.zeros(some[0].shape)
+            theirs = there.get(name, zero) - old.get(name, zero)
+            others[key][name] = theirs
+            summed[name] = here.get(name, zero) + theirs
+            if name in _LATEST:
+                summed[name] = others[key][name] = here.get(name, there.get(name, zero))
+        common[key] = summed
+    return _packed(common), _packed(others)
+
+
+def _rows(learned: Learned) -> dict[tuple[str, str], dict[str, Any]]:
+    """The fields of each channel, as far as they can be used."""
+    fields = learned.get("fields", {})
+    return {
+        (str(kind), str(group)): {
+            name: np.asarray(fields[name][row], float)
+            for name in _LEARNED
+            if name in fields and row < len(fields[name])
+        }
+        for row, (kind, group) in enumerate(learned.get("channels", ()))
+    }
+
+
+def _packed(rows: dict[tuple[str, str], dict[str, Any]]) -> Learned:
+    whole = {key: row for key, row in rows.items() if len(row) == len(_LEARNED)}
+    return {
+        "channels": [list(key) for key in whole],
+        "fields": {name: [row[name].tolist() for row in whole.values()] for name in _LEARNED},
+    }
 
 
 _OF_ALL = "*"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +14,7 @@ from observant.observer.transport.urls import parse
 from observant.service.access.throttle import RateLimit
 from observant.service.answers import ChannelItem, HubItem, SignalItem, Signalled
 from observant.store.signals import Signal
-from observant.times import utc
+from observant.times import DAY, utc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +22,16 @@ if TYPE_CHECKING:
     from observant.service.collection.context import Context
     from observant.service.collection.entries import NewSignal
 
-__all__ = ["CollectionSignals"]
+__all__ = ["WORTHS", "CollectionSignals"]
 
 
+WORTHS = {
+    True: "the next visit found a change",
+    False: "the next visit found none",
+    None: "not visited since",
+}
+"""What became of a signal, in words."""
+_MONTH = 30 * DAY
 NO_ADDRESS = "public_url is not set, so the hub could not call"
 
 
@@ -91,13 +100,33 @@ class CollectionSignals:
         ]
 
     def of(self, source: str, limit: int = 100) -> list[SignalItem]:
-        """Signals about a source, newest first."""
-        return [
-            SignalItem(
-                kind=one.kind, at=utc(one.received_at or 0.0), changed_at=utc(one.changed_at)
+        """Signals about a source, newest first, and what the visits after them found."""
+        store = self._in.store
+        said = store.signals.of(source, limit=limit)
+        since = min((one.received_at or 0.0 for one in said), default=0.0)
+        found = store.visits.list(source, since=since, limit=10_000) if said else []
+        visits = [visit for visit in reversed(found) if visit.changed is not None]
+        times = [visit.started_at for visit in visits]
+        rows = []
+        for one in said:
+            after = bisect_left(times, one.received_at or 0.0)
+            visit = visits[after] if after < len(visits) else None
+            rows.append(
+                SignalItem(
+                    kind=one.kind,
+                    at=utc(one.received_at or 0.0),
+                    changed_at=utc(one.changed_at),
+                    listing=one.listing,
+                    found=visit.changed if visit else None,
+                    found_at=utc(visit.started_at) if visit else None,
+                )
             )
-            for one in self._in.store.signals.of(source, limit=limit)
-        ]
+        return rows
+
+    def share(self) -> float | None:
+        """Of the changes that visits found in the last month, those that were announced before."""
+        made = partial(self._in.store.signals.share, since=self._in.now() - _MONTH)
+        return self._in.cache.get("signals", made, max_age=60.0, wait=5.0).value
 
 
 def _canonical(address: str) -> str:

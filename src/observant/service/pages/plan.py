@@ -54,7 +54,6 @@ def apply(request: Asked, collection: GivenCollection, form: GivenForm) -> Respo
 def population(request: Asked, collection: GivenCollection) -> Response[str]:
     """The collection as its visits show it."""
     channels = collection.signals.reliability()
-    found = sum(one.changes for one in channels)
     return page(
         request,
         "population.html",
@@ -62,7 +61,7 @@ def population(request: Asked, collection: GivenCollection) -> Response[str]:
         channels=channels[:_CHANNELS],
         hubs=collection.signals.hubs(),
         public_url=collection.given.public_url,
-        announced=sum(one.announced for one in channels) / found if found else None,
+        announced=collection.signals.share() if channels else None,
     )
 
 

@@ -692,10 +692,11 @@ DELETE FROM requests WHERE asked_at <= :asked_at
 -- == signals ==
 
 -- name: add_signal
-INSERT INTO signals (source, kind, received_at, changed_at)
-SELECT s.id, :kind, :received_at, :changed_at FROM sources AS s
+INSERT INTO signals (source, kind, received_at, changed_at, listing)
+SELECT s.id, :kind, :received_at, :changed_at, :listing FROM sources AS s
 WHERE s.name = :name AND s.state <> 'removed' AND NOT EXISTS (
     SELECT 1 FROM signals AS g WHERE g.source = s.id AND g.kind = :kind
+        AND coalesce(g.listing, '') = coalesce(:listing, '')
         AND g.received_at BETWEEN :received_at - 60000000 AND :received_at
 );
 
@@ -703,14 +704,27 @@ WHERE s.name = :name AND s.state <> 'removed' AND NOT EXISTS (
 SELECT name FROM sources WHERE name IN :names AND state <> 'removed';
 
 -- name: signals_after
-SELECT s.name, g.kind, g.received_at, g.changed_at, g.id
+SELECT s.name, g.kind, g.received_at, g.changed_at, g.listing, g.id
 FROM signals AS g JOIN sources AS s ON s.id = g.source
 WHERE g.id > :after AND s.state <> 'removed' ORDER BY g.id LIMIT :most;
 
 -- name: signals_of
-SELECT s.name, g.kind, g.received_at, g.changed_at, g.id
+SELECT s.name, g.kind, g.received_at, g.changed_at, g.listing, g.id
 FROM signals AS g JOIN sources AS s ON s.id = g.source
 WHERE s.name = :name AND s.state <> 'removed' ORDER BY g.id DESC LIMIT :most;
+
+-- name: count_changes
+SELECT count(*) FROM visits WHERE changed = 1 AND started_at >= :since;
+
+-- name: count_announced
+SELECT count(*) FROM visits WHERE changed = 1 AND started_at >= :since AND id IN (
+    SELECT (
+        SELECT v.id FROM visits AS v
+        WHERE v.source = g.source AND v.started_at >= g.received_at AND v.changed IS NOT NULL
+        ORDER BY v.started_at LIMIT 1
+    )
+    FROM signals AS g WHERE g.received_at >= :since
+);
 
 -- name: drop_signals
 DELETE FROM signals WHERE received_at < :before;
