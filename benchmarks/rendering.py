@@ -89,6 +89,7 @@ def after(before, visit):
         validators=visit.validators,
         selection_version=found.selection_version if moved else old.selection_version,
         visited_at=visit.started_at,
+        shot=visit.shot if found.memory.get("picture") != old.memory.get("picture") else old.shot,
     )
 
 

@@ -183,12 +183,12 @@ def patient_steps(monkeypatch):
     monkeypatch.setattr("observant.observer.browser.steps._SECONDS", 100.0)
 
 
-def source_of(world, url, rules, settings, secrets=None, seal=None):
+def source_of(world, url, rules, settings, secrets=None, seal=None, browser=None):
     """A page that is visited with the browser of this world."""
     around = Surroundings(
         world.transport,
         time=time.time,
-        browser=lambda: world.browser,
+        browser=lambda: browser or world.browser,
         secrets=secrets,
         seal=seal,
     )

@@ -185,6 +185,7 @@ MEANINGS = {
     "--file": "of addresses with tags, to watch; of addresses, that may have changed",
     "--kind": "of a source; of a signal",
     "--all": "of the dead letters; of the sources",
+    "--mask": "secrets of an export; parts of a picture",
     "--pause": "visits to a source; messages of a subscription",
     "--title": "of a source; where titles stand in a list",
     "--term": "what matters in results; what must stand in a change",

@@ -1,6 +1,7 @@
 """What visits cost: measured, kept, and spent by plan, schedule, replay and observer."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,10 +13,13 @@ from observant.errors import InputError, UnitError
 from observant.observer.browser.need import RENDERED
 from observant.observer.clock import AcceleratedClock
 from observant.observer.config import Config, SourceSettings
-from observant.observer.costs import VisitCosts, cost_of
+from observant.observer.content import Comparer
+from observant.observer.costs import Spent, VisitCosts, cost_of
+from observant.observer.fetched import Fetched
 from observant.observer.loop import Observer
 from observant.observer.program import add_sources, describe
 from observant.observer.schedule import Planned, Schedule
+from observant.observer.tasks import read
 from observant.processes import Poisson
 from observant.service.collection import NewSource
 from observant.service.plan import what_if
@@ -101,6 +105,33 @@ def test_a_source_begins_with_the_cost_of_its_kind_and_comes_to_its_own():
     assert again.state() == costs.state()
     again.restore({"plain": "much"})
     assert again.state() == costs.state()
+
+
+def test_a_visit_is_metered_whoever_did_the_work():
+    """What a task does itself, and what a worker reads for it; not what others do meanwhile."""
+
+    def busy(seconds):
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:
+            pass
+
+    async def visit(seconds):
+        for _ in range(4):
+            busy(seconds / 4)
+            await asyncio.sleep(0)
+
+    async def both():
+        little, much = Spent(), Spent()
+        await asyncio.gather(little.by(visit(0.02)), much.by(visit(0.2)))
+        page = Fetched(url="x:", status=200, body=b"<p>word " * 40_000, content_type="text/html")
+        read_here = Spent()
+        await read_here.by(read(Comparer(), None, page))
+        return little.seconds, much.seconds, read_here.seconds
+
+    little, much, reading = asyncio.run(both())
+    assert 0.02 <= little < 0.1
+    assert much >= 0.2
+    assert reading > 0.01  # it was read in a worker
 
 
 # -- spent by plan, schedule and replay -----------------------------------------------------------
@@ -196,8 +227,18 @@ def test_a_trace_keeps_its_costs(tmp_path):
 # -- the observer ---------------------------------------------------------------------------------
 
 
-def test_the_observer_measures_costs_keeps_them_and_plans_with_them():
-    """Ten pages of 5 kB and two of 500 kB that change alike, for a budget of cost."""
+async def _as_it_is(work):
+    return await work
+
+
+def test_the_observer_measures_costs_keeps_them_and_plans_with_them(monkeypatch):
+    """Ten pages of 5 kB and two of 500 kB that change alike, for a budget of cost.
+
+    The processor time of this machine is left out: 5 ms are taken for each visit.
+    """
+    monkeypatch.setattr(
+        "observant.observer.visitor.Spent", lambda: SimpleNamespace(by=_as_it_is, seconds=0.0)
+    )
     texts = {f"small {k}": 5_000 for k in range(10)} | {"large 0": 500_000, "large 1": 500_000}
 
     async def main():
@@ -265,7 +306,7 @@ def collection_with_a_browser(budget):
 def test_the_dashboard_says_what_a_browser_costs_the_others():
     world = collection_with_a_browser("60 cost/day")
     with world.client("read") as client:
-        answer = plan_study(world.collection, wait=60.0).value.answer
+        answer = plan_study(world.collection, wait=600.0).value.answer
         assert answer.counts_cost
         told = client.get("/api/v1/plan").json()
         assert told["paid_for_browsers"] == pytest.approx(answer.paid_for_browsers)
@@ -290,7 +331,7 @@ def test_the_dashboard_says_what_a_browser_costs_the_others():
 def test_a_budget_of_visits_takes_nothing_from_the_others():
     world = collection_with_a_browser("60/day")
     with world.browser("viewer") as person:
-        assert plan_study(world.collection, wait=60.0).value.answer.paid_for_browsers == 0.0
+        assert plan_study(world.collection, wait=600.0).value.answer.paid_for_browsers == 0.0
         assert "takes nothing from the others" in person.get("/sources/1").text
         assert "Paid for browsers" not in person.get("/plan").text
         asked = person.get("/api/v1/plan", params={"budget": "60 cost/day"}).json()

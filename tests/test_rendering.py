@@ -11,14 +11,14 @@ import pytest
 
 from observant.errors import InputError
 from observant.observer import Config, Observer
-from observant.observer.browser.chooser import nearest, take
+from observant.observer.browser.chooser import Camera, nearest
 from observant.observer.browser.need import BrowserNeed
 from observant.observer.browser.settings import BrowserSettings, missing, unsandboxed
 from observant.observer.config import load_config
 from observant.observer.content import Rules
 from observant.observer.content.selection import select
 from observant.observer.transport import Guard, Limits
-from observant.store import Source, open_store
+from observant.store import Source, Visit, open_store
 
 from .browser_world import chromium
 from .observer_world import transport_to
@@ -280,7 +280,7 @@ lamp</p><b id="x9f8e7d6c">59 EUR</b></div><ul><li>one</li><li>two</li></ul></mai
 
 def test_every_box_has_a_selector_that_finds_it_and_nothing_else(site, world):
     site.serve("/shop", SHOP + "<script>document.title = 'x'</script>")
-    taken = world.run(take(world.transport, world.browser, "http://a.example/shop", robots=True))
+    taken = world.run(Camera(world.browser).take(world.transport, "http://a.example/shop"))
     assert taken.image[:2] == b"\xff\xd8"
     assert len(taken.boxes) >= 8
     for box in taken.boxes:
@@ -301,15 +301,23 @@ def test_a_part_is_chosen_by_pointing_in_the_dashboard(site, tmp_path):
         url = f"http://127.0.0.1:{site.port}/shop"
         config = {"compare": {"css": "#gone"}, "robots": False}
         store.sources.add([Source(name=url, url=url, config=config)])
+        for k, text in enumerate(("45 EUR on Monday", "49 EUR on Monday", "49 EUR on Tuesday")):
+            outcome = "changed" if k else "first"
+            seen = Visit(source=url, started_at=1e9 + k, ended_at=1e9 + k, outcome=outcome)
+            store.visits.record(seen, snapshot=text)
         world = World(store=store, config=Config(allow=("127.0.0.0/8",)))
         with world.browser("editor") as client:
             first = client.get("/sources/1/choose")
             assert first.status_code == 200
             assert "#gone" in first.text
+            assert "The nearest to it is" in first.text  # by the text of before
+            assert "<code>b.price</code></a>" in first.text
             link = re.search(r'href="(/sources/1/choose\?css=b.price)"', first.text)[1]
             picked = client.get(link)
             assert "49 EUR</pre>" in picked.text
             assert 'class="chosen"' in picked.text
+            assert "49 EUR on Tuesday</pre>" in picked.text  # what was taken until now
+            assert "1 of 2 would have been a change of this part" in picked.text
             image = client.get("/sources/1/picture")
             assert image.headers["content-type"] == "image/jpeg"
             assert image.content[:2] == b"\xff\xd8"

@@ -169,7 +169,7 @@ SORTS: Final = (
 )
 """Orders of a list of sources."""
 
-CHANGES: Final = ("bytes", "text", "structure", "magnitude", "columns")
+CHANGES: Final = ("bytes", "text", "structure", "magnitude", "columns", "visual")
 """What may count as a change of a page."""
 
 RENDER_MODES: Final = ("auto", "never", "always")

@@ -34,6 +34,7 @@ EXTRAS = {
     "lxml": "watch",
     "markupsafe": "watch",
     "playwright": "browser",
+    "PIL": "browser",
     "cryptography": "watch",
     "prometheus_client": "watch",
     "protego": "watch",

@@ -53,6 +53,13 @@ _selection_options = together(
     ),
     click.option("--threshold", type=Number(0, 1), help="Least magnitude that counts."),
     click.option(
+        "--mask",
+        "masks",
+        multiple=True,
+        metavar="CSS|BOX",
+        help="Cover this in pictures, '#advert' or '0 40 1280 60'; may be given again.",
+    ),
+    click.option(
         "--when",
         "conditions",
         multiple=True,
@@ -478,7 +485,12 @@ def _taken_away(names: tuple[str, ...]) -> dict[str, Any]:
     from observant.observer.config import SourceSettings
     from observant.observer.content import Rules
 
-    alike = {"when": "conditions", "header": "headers", "no_robots": "robots"}
+    alike = {
+        "when": "conditions",
+        "header": "headers",
+        "mask": "masks",
+        "no_robots": "robots",
+    }
     patch: dict[str, Any] = {}
     for name in names:
         key = name.lstrip("-").replace("-", "_")
@@ -495,7 +507,7 @@ def _taken_away(names: tuple[str, ...]) -> dict[str, Any]:
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
     """What was given, in the form of the configuration file."""
     rules = ("css", "xpath", "jmespath", "jsonpath", "regex", "drop", "ignore", "change", "terms")
-    more = ("conditions", "threshold", "columns", "confirm")
+    more = ("conditions", "masks", "threshold", "columns", "confirm")
     compare = {key: options[key] for key in (*rules, *more) if options[key]}
     plain = ("render", "steps", "min_period", "max_period", "grace", "active", "timezone")
     settings = {key: options[key] for key in plain if options[key]}
@@ -509,7 +521,7 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
         if not weights:
             raise InputError("has no query", file=options["query_log"])
         compare |= {"change": "query", "query": weights}
-    for key in ("drop", "ignore", "conditions"):
+    for key in ("drop", "ignore", "conditions", "masks"):
         if key in compare:
             compare[key] = list(compare[key])
     for key in {"active", "steps"} & {*settings}:

@@ -128,6 +128,8 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         checked_importance(self.importance)
         if self.render not in RENDER_MODES:
             raise InputError(f"render must be {', '.join(RENDER_MODES)}, not {self.render!r}")
+        if self.render == "never" and self.compare.get("change") == "visual":
+            raise InputError('change = "visual" compares pictures: render cannot be never')
         check_steps("steps", self.steps)
         check_steps("sign_in", self.sign_in)
         bounds.duration("confirm_after", self.confirm_after)
@@ -148,7 +150,8 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def needs_browser(self) -> bool:
         """Whether it is looked at with a browser whatever visits show."""
-        return self.render == "always" or bool(self.steps or self.sign_in)
+        looks = self.render == "always" or self.compare.get("change") == "visual"
+        return looks or bool(self.steps or self.sign_in)
 
     @property
     def shortest(self) -> float:

@@ -268,6 +268,7 @@ class _Worker:
             | {
                 "PYTHONPATH": os.pathsep.join(paths),
                 "MALLOC_ARENA_MAX": "1",
+                "OPENBLAS_NUM_THREADS": "1",
                 "MALLOC_MMAP_THRESHOLD_": "262144",
             },
         )
@@ -293,6 +294,7 @@ class _Worker:
             if error is None and self.ready():  # it had just retired: nothing was begun
                 return self._do(job, packed)
             raise error or WorkerError("no worker could be started") from None
+        job.future.seconds = reply.seconds  # type: ignore[attr-defined]
         if reply.what == "done":
             return msgspec.msgpack.decode(value, type=job.kind)
         if reply.what == "input":

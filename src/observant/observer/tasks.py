@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from observant.errors import WorkerError
+from observant.observer.costs import spend
 from observant.observer.fetched import Fetched
 from observant.store.visit import Comparison, Error, Previous  # noqa: TC001
 
@@ -97,6 +98,7 @@ def _tasks() -> dict[str, Task]:
         "show": Task(lambda given: _show(*given), tuple[str, str, str]),
         "sitemap": Task(_sitemap, bytes),
         "recognise": Task(_recognise, Fetched),
+        "pictures": Task(_pictures, tuple[bytes, bytes, list[tuple[int, int, int, int]], int]),
         "robots": Task(lambda given: _for_us(*given), tuple[bytes, str]),
         "verdict": Task(lambda given: _judge(*given), tuple[bytes, str, str]),
     }
@@ -127,8 +129,9 @@ async def read(
             return Read(comparison=found)
     rules = comparer.rules
     length = len(fetched.body) + len((previous and previous.text) or "")
+    visual = rules.change == "visual"
     plain = form == "page" and not rules.expressions and fetched.body[:5] != b"%PDF-"
-    if plain and length <= AT_ONCE:
+    if plain and not visual and length <= AT_ONCE:
         return _compared(comparer, previous, fetched)
     body = BodyTask(
         form=form,
@@ -140,7 +143,8 @@ async def read(
         fetched=msgspec.structs.replace(fetched, headers=()),
     )
     # Packing megabytes takes a moment, and many may come at once: not in the event loop.
-    submit = functools.partial(pool().submit, "read", body, Read)
+    lane = "large" if visual else ""
+    submit = functools.partial(pool().submit, "read", body, Read, lane=lane)
     waiting = submit() if length <= SMALL else await aside(submit)
     del body, submit
     if length > AT_ONCE:  # nobody needs these again, and many may wait
@@ -151,6 +155,8 @@ async def read(
         return await asyncio.wrap_future(waiting)
     except WorkerError as error:
         return Read(comparison=comparer.failed(previous, "content", str(error)))
+    finally:
+        spend(getattr(waiting, "seconds", 0.0))
 
 
 def _read(body: BodyTask) -> Read:
@@ -220,6 +226,12 @@ def _show(old: str, new: str, by: str) -> Shown:
 def _json(value: Any) -> str:
     """Like msgspec, for numbers of any length too."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _pictures(given: tuple[bytes, bytes, list[tuple[int, int, int, int]], int]) -> Any:
+    from observant.observer.content.pictures import difference_of_pictures
+
+    return difference_of_pictures(*given)
 
 
 def _sitemap(body: bytes) -> Sitemap | None:

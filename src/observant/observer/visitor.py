@@ -7,13 +7,18 @@ transaction of the store.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from observant.errors import ObservantError
+from observant.observer.browser.need import RENDERED
 from observant.observer.content import learned_noise
+from observant.observer.costs import Spent
 from observant.observer.events import look_up_events
 from observant.observer.outage import NETWORK_ERRORS
 from observant.observer.query_members import follow_members
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from observant.observer.schedule import Schedule
     from observant.observer.shards import Shards
     from observant.observer.signals import Listener
+    from observant.observer.sources import SourceKind
     from observant.observer.watched import Watched
     from observant.observer.watchlist import Watchlist
     from observant.observer.websub import HubSubscriber
@@ -128,7 +134,7 @@ class Visitor:
             if watched.source is None:
                 watched.source = self._connections.source(watched)
             async with asyncio.timeout(LONGEST_VISIT):
-                return await watched.source.visit(previous)
+                return await _metered(watched.source, previous)
         except TimeoutError:
             message, error = f"the visit took longer than {LONGEST_VISIT:g} s", "timeout"
         except StoreAwayError:
@@ -162,6 +168,11 @@ class Visitor:
         if known.is_empty:
             return None
         self._schedule.adopt(watched.row.name, known.visited_at or 0.0, known.posterior)
+        if picture := known.memory.get("picture"):
+            with contextlib.suppress(KeyError):  # it is not kept any more
+                get = self._store.snapshots.get
+                shot = await self._patience.call(get, bytes.fromhex(picture))
+                known = msgspec.structs.replace(known, shot=shot)
         return known
 
     async def _record(self, watched: Watched, visit: Visit, fence: int | None) -> None:
@@ -282,3 +293,13 @@ class Visitor:
         log.error("a visit could not be stored", extra={"reason": str(error)})
         if self._store_failures >= _STORE_FAILURES:
             self.broken = error
+
+
+async def _metered(source: SourceKind, previous: Previous | None) -> Visit:
+    """A visit with the processor time that it took; what a browser elsewhere took is not known."""
+    spent = Spent()
+    visit = await spent.by(source.visit(previous))
+    found = visit.comparison
+    if not visit.cpu and found is not None and found.selection_version.endswith(RENDERED):
+        return visit
+    return msgspec.structs.replace(visit, cpu=(visit.cpu or 0.0) + spent.seconds)

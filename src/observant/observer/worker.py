@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -51,6 +52,8 @@ class WorkerReply(msgspec.Struct, array_like=True):
     what: Literal["done", "input", "refused", "memory", "broken"]
     size: int = 0
     message: str = ""
+    seconds: float = 0.0
+    """Of processor time that it took."""
 
 
 def answer(
@@ -90,7 +93,9 @@ def main() -> None:
         request = decode(_take(incoming, int.from_bytes(head, "big")))
         given = _take(incoming, request.size)
         with _Limits(request.seconds, request.memory):
+            began = time.process_time()
             reply, value = answer(request.task, given, run)
+            reply.seconds = time.process_time() - began
         del given
         packed = msgspec.msgpack.encode(reply)
         _give(outgoing, len(packed).to_bytes(4, "big") + packed)

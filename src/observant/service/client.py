@@ -191,6 +191,16 @@ class Client:
         doc="The content of a version.")
     diff = _op("GET /sources/{source}/diff", a.DiffAnswer, query="old new by",
         doc="What changed between two kept versions; the last two unless told.")
+    pictures = _op("GET /sources/{source}/pictures", list[a.VersionItem], query="limit",
+        doc="Kept pictures of a page, newest first.")
+    picture = _op("GET /sources/{source}/pictures/{digest}", bytes,
+        doc="A kept picture of a page, as JPEG.")
+    picture_diff = _op("GET /sources/{source}/pictures/diff", s.PictureDiff, query="old new",
+        doc="Where two kept pictures of a page differ; the last two unless told.")
+    page_picture = _op("POST /sources/{source}/picture", s.PagePictureAnswer,
+        doc="The page as a browser shows it now, with boxes to choose from.")
+    try_steps = _op("POST /sources/{source}/steps", s.StepTrial, body="",
+        doc="Take steps and sign_in on the page now, with a picture after each.")
     members = _op("GET /sources/{source}/members", list[a.MemberItem], query="left",
         doc="The results of a standing query.")
 

@@ -1,4 +1,4 @@
-# ruff: noqa: TC003 (msgspec looks at the types)
+# ruff: noqa: TC001, TC003 (msgspec looks at the types)
 """Answers about the whole collection: overview, plans, rivals, population, settings, health."""
 
 from __future__ import annotations
@@ -6,12 +6,31 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+from observant.observer.browser.chooser import Box
 from observant.service.answers import Answer, EventItem
 
 __all__ = [
-    "BudgetOption", "BudgetView", "CurvePoint", "Estimate", "Health", "HostItem", "HourItem",
-    "Lateness", "Measured", "ObserverItem", "Overview", "PlanPoint", "PlanView", "PopulationView",
-    "RivalItem", "RivalsView", "SettingsView",
+    "BudgetOption",
+    "BudgetView",
+    "CurvePoint",
+    "Estimate",
+    "Health",
+    "HostItem",
+    "HourItem",
+    "Lateness",
+    "Measured",
+    "ObserverItem",
+    "Overview",
+    "PagePictureAnswer",
+    "PictureDiff",
+    "PlanPoint",
+    "PlanView",
+    "PopulationView",
+    "RivalItem",
+    "RivalsView",
+    "SettingsView",
+    "StepShown",
+    "StepTrial",
 ]  # fmt: skip
 
 
@@ -247,3 +266,47 @@ class Health(Answer, frozen=True, kw_only=True):
     observing: bool
     sources: int
     pending_events: int
+
+
+# -- pictures of pages ----------------------------------------------------------------------------
+
+
+class PictureDiff(Answer, frozen=True, kw_only=True):
+    """Where two kept pictures of a page differ by more than anti-aliasing and a small shift."""
+
+    old: str
+    """Digest."""
+    new: str
+    share: float
+    """Of the page, from 0 to 1."""
+    boxes: list[tuple[int, int, int, int]]
+    """Left, top, width and height in pixels, the largest first."""
+    width: int
+    height: int
+
+
+class PagePictureAnswer(Answer, frozen=True, kw_only=True):
+    """A page as a browser shows it now."""
+
+    image: str
+    """JPEG in base64."""
+    width: int
+    height: int
+    boxes: tuple[Box, ...]
+
+
+class StepShown(Answer, frozen=True, kw_only=True):
+    """What the page looked like after a step, or why it could not be taken."""
+
+    step: str
+    image: str
+    """JPEG in base64; empty where the page shows a secret."""
+    problem: str
+
+
+class StepTrial(Answer, frozen=True, kw_only=True):
+    """Steps that were taken on a page, for a trial."""
+
+    steps: list[StepShown]
+    problem: str
+    """Why the page could not be read after them; empty if it could."""

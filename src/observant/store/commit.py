@@ -143,7 +143,8 @@ class Prepared:
             snapshot = visit.comparison and visit.comparison.text
         if isinstance(snapshot, bytes | str):
             snapshot = {"text": snapshot}
-        if visit.shot is not None and visit.outcome not in {"same", "unconfirmed"}:
+        new = visit.comparison is not None and visit.comparison.text is not None
+        if visit.shot is not None and (new or visit.outcome not in {"same", "unconfirmed"}):
             snapshot = {**(snapshot or {}), "screenshot": visit.shot}
         if snapshot is None:
             return

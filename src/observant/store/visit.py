@@ -118,6 +118,8 @@ class Previous(msgspec.Struct, frozen=True, kw_only=True):
     visited_at: float | None = None
     """Start of the last visit that saw the source."""
     posterior: bytes | None = None
+    shot: bytes | None = None
+    """The picture that the next one is compared with, where pictures are."""
 
     @property
     def is_empty(self) -> bool:
@@ -208,7 +210,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int | None = None
     """What the visit cost on the wire."""
     cpu: float | None = None
-    """Seconds of processor time of a browser, where one was used."""
+    """Seconds of processor time: ours, and that of a browser where one was used."""
     error: str | None = None
     comparison: Comparison | None = None
     """Its digests and record are kept when they are not None, its memory always."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,14 +15,14 @@ from observant.errors import InputError
 from observant.observer.content.record import term_vector
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from observant.observer.browser.engine import Browser
     from observant.observer.browser.page import RenderedPage
     from observant.observer.transport import Transport
-    from observant.observer.transport.transfer import Reply, Request
+    from observant.observer.transport.transfer import Reply, Request, RequestEngine
 
-__all__ = ["Box", "PageElement", "PagePicture", "Selectors", "looks_generated", "nearest", "take"]
+__all__ = ["Box", "Camera", "PageElement", "PagePicture", "Selectors", "looks_generated", "nearest"]
 
 _MOST = 4000
 _MOST_BOXES = 800
@@ -49,6 +49,8 @@ class PageElement(msgspec.Struct, frozen=True, kw_only=True):
     """Among the siblings of the same tag."""
     own: bool = False
     """Whether it has text of its own."""
+    css: str = ""
+    """The only selector that finds it, for a frame from elsewhere."""
     id: str = ""
     classes: tuple[str, ...] = ()
     box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
@@ -112,6 +114,8 @@ class Selectors:
         steps: list[str] = []
         while place >= 0:
             element = self._elements[place]
+            if element.css:
+                return element.css
             if unique := self._unique(element):
                 steps.append(unique)
                 break
@@ -162,27 +166,51 @@ def nearest(boxes: tuple[Box, ...], text: str) -> Box | None:
     return best if best is not None and likeness(best) > 0 else None
 
 
-async def take(transport: Transport, browser: Browser, url: str, *, robots: bool) -> PagePicture:
-    """Render a page and make a picture of it; an `InputError` says why there is none."""
-    camera = _Camera(browser)
-    fetched = await transport.fetch(url, through=camera, robots=robots)
-    if camera.taken is None or not fetched.ok:
-        raise InputError(f"no picture of this page: {fetched.message or fetched.error}")
-    return camera.taken
+class Camera:
+    """A browser that makes a picture, to be pointed at, of what it looks at.
 
-
-class _Camera:
-    """A browser that makes a picture of what it looks at."""
+    It can be looked through like any browser, also by one that takes steps first.
+    """
 
     def __init__(self, browser: Browser) -> None:
-        self._browser = browser
-        self.taken: PagePicture | None = None
+        self._browser, self.settings = browser, browser.settings
+        self._taken: PagePicture | None = None
+
+    async def take(
+        self, transport: Transport, url: str, *, through: RequestEngine | None = None, **more: Any
+    ) -> PagePicture:
+        """Render a page and make a picture of it; an `InputError` says why there is none."""
+        fetched = await transport.fetch(url, through=through or self, **more)
+        if self._taken is None or not fetched.ok:
+            raise InputError(f"no picture of this page: {fetched.message or fetched.error}")
+        return self._taken
+
+    @property
+    def taken(self) -> PagePicture:
+        if self._taken is None:
+            raise InputError("no picture was taken")
+        return self._taken
 
     async def perform(self, request: Request) -> Reply:
-        return await self._browser.look(request, self._shoot)
+        """Open a page, and give its document."""
+        return await self.look(request, lambda page, asked: page.html(asked.limits.body))
 
-    async def _shoot(self, page: RenderedPage, request: Request) -> bytes:
-        html = await page.html(request.limits.body)
+    async def look(
+        self,
+        request: Request,
+        look: Callable[[RenderedPage, Request], Awaitable[bytes]],
+        state: Any = None,
+    ) -> Reply:
+        """Look at a page in any way, and make a picture then."""
+
+        async def both(page: RenderedPage, asked: Request) -> bytes:
+            html = await look(page, asked)
+            await self._shoot(page, html)
+            return html
+
+        return await self._browser.look(request, both, state)
+
+    async def _shoot(self, page: RenderedPage, html: bytes) -> None:
         elements = msgspec.convert(await page.elements(_MOST), list[PageElement])
         width = 1280
         lowest = max((e.box[1] + e.box[3] for e in elements), default=0.0)
@@ -206,10 +234,9 @@ class _Camera:
             for place in shown[:_MOST_BOXES]
             for x, y, w, h in (elements[place].box,)
         ]  # fmt: skip
-        self.taken = PagePicture(
+        self._taken = PagePicture(
             image=image, width=width, height=height, boxes=tuple(boxes), html=html
         )
-        return html
 
 
 _WHOLE = frozenset({"main", "article", "section", "table", "ul", "ol", "form", "nav", "aside"})

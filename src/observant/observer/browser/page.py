@@ -121,7 +121,8 @@ class RenderedPage:
             with contextlib.suppress(BrowserError):  # of the same process: read already
                 own = await self.page.context.new_cdp_session(frame)
                 rest.append(await _read(own, (await _frames(own))[0], limit))
-        inner = "".join(f'<div data-frame="">{html}</div>' for html in rest if html)
+        some = filter(None, rest)
+        inner = "".join(f'<div data-frame="{n}">{html}</div>' for n, html in enumerate(some, 1))
         whole = main.replace("</body>", f"{inner}</body>", 1) if inner else main
         if len(whole) > limit:
             raise Unreachable("too-large", f"the document is longer than {limit} characters")
@@ -132,21 +133,22 @@ class RenderedPage:
         session = await self.page.context.new_cdp_session(self.page)
         return await _apart(session, (await _frames(session))[0], "boxes.js", most)
 
-    async def take_shot(self) -> None:
+    async def take_shot(self, quality: int = 75) -> None:
         """Take the picture that is kept with a version; a page that gives none is read without."""
         with contextlib.suppress(BrowserError):
-            self.shot = await self.picture(*_SHOT)
+            self.shot = await self.picture(*_SHOT, quality)
 
-    async def picture(self, width: int, height: int) -> bytes:
+    async def picture(self, width: int, height: int, quality: int = 75) -> bytes:
         """The page from its top, as a JPEG."""
         clip: Any = {"x": 0, "y": 0, "width": width, "height": height}
         return await self.page.screenshot(
             type="jpeg",
-            quality=75,
+            quality=quality,
             full_page=True,
             clip=clip,
             animations="disabled",
             mask=[self.page.locator(css) for css in self.masked],
+            mask_color="#888",
         )
 
     def latency(self) -> float:

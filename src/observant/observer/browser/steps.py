@@ -21,6 +21,7 @@ from observant.units import parse_duration
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from observant.observer.browser.chooser import Camera
     from observant.observer.browser.engine import Browser
     from observant.observer.browser.page import RenderedPage
     from observant.observer.transport.transfer import Reply, Request
@@ -42,6 +43,8 @@ _FORMS = (
 _MOST = 50
 _SECONDS = 10.0
 _PICTURE = 1280, 900
+_FINE = 90
+"""JPEG quality of pictures that are compared."""
 _SHORTEST, _HIDDEN = 4, "•••"
 _LONGEST_PAUSE = 20.0
 _AFTER = 3.0
@@ -143,20 +146,22 @@ class SteppingBrowser:
     """A browser that takes these steps before it reads a page, for `Transport.fetch`.
 
     `state` is what a browser keeps of a person who has signed in; after a visit it is the one for
-    the next. With `pictures`, each step is followed by one.
+    the next. With `pictures`, each step is followed by one. With `masks` (CSS), a picture of the
+    page is always taken, fine enough to be compared, and these parts are covered in it.
     """
 
     def __init__(
         self,
-        browser: Browser,
+        browser: Browser | Camera,
         steps: Sequence[str],
         sign_in: Sequence[str] = (),
         *,
         secrets: Mapping[str, Secret] | None = None,
         state: Any = None,
         pictures: bool = False,
+        masks: Sequence[str] | None = None,
     ) -> None:
-        self._browser, self._secrets = browser, secrets or {}
+        self._browser, self._secrets, self._masks = browser, secrets or {}, masks
         self._steps = [parse_step(step) for step in steps]
         self._sign_in = [parse_step(step) for step in sign_in]
         self.state, self._filled = state, list[str]()
@@ -178,7 +183,10 @@ class SteppingBrowser:
             await self._take(page, f"step {number}", step)
         found = (await page.html(request.limits.body)).decode()
         safe = self._without_secrets(found)
-        if self._browser.settings.screenshots and safe == found:
+        if safe == found and self._masks is not None:
+            page.masked += self._masks
+            await page.take_shot(_FINE)
+        elif safe == found and self._browser.settings.screenshots:
             await page.take_shot()
         return safe.encode()
 

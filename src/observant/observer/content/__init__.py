@@ -6,6 +6,7 @@ Brewington's table 3.1 and the term vectors. A page whose bytes are equal is nev
 
 __all__ = ["Comparer", "Rules", "compare", "diff", "learned_noise"]
 
+import hashlib
 from typing import Any
 
 from msgspec import to_builtins
@@ -23,6 +24,7 @@ from observant.observer.content.noise import (
 )
 from observant.observer.content.normalisation import kind_of
 from observant.observer.content.numbers import parse_condition
+from observant.observer.content.pictures import difference_of_pictures, parse_box
 from observant.observer.content.record import (
     Difference,
     changed_attributes,
@@ -107,7 +109,7 @@ class Comparer:
             and found.text is not None
             and rules.learn_noise
             and not rules.confirm
-            and rules.change not in {"bytes", "structure"}
+            and rules.change not in {"bytes", "structure", "visual"}
             and previous.selection_version == self.selection_version
             and previous.memory.get("confirmed", 0) < LEARNING
         )
@@ -161,13 +163,13 @@ class Comparer:
         digest_raw = digest(fetched.body)
         try:
             document = self._read(fetched)
+            if not known or previous is None:
+                return self._first(fetched, document, digest_raw, "the first good visit")
+            if previous.text is None:  # its snapshot has been thrown away: only digests are left
+                return self._without_text(previous, fetched, document, digest_raw)
+            return self._compared(previous, fetched, document, digest_raw)
         except UnreadableError as error_:
             return self.failed(previous, "content", str(error_))
-        if not known or previous is None:
-            return self._first(fetched, document, digest_raw, "the first good visit")
-        if previous.text is None:  # its snapshot has been thrown away: only digests are left
-            return self._without_text(previous, fetched, document, digest_raw)
-        return self._compared(previous, fetched, document, digest_raw)
 
     def unread(self, previous: Previous | None, fetched: Fetched) -> Comparison | None:
         """What can be said without reading the body; None when it must be read."""
@@ -187,6 +189,7 @@ class Comparer:
             and previous is not None
             and previous.selection_version == self.selection_version
             and not previous.memory.get("pending")
+            and self.rules.change != "visual"
             and digest(fetched.body) == previous.digest_raw
         ):
             same = self._same_bytes(previous, fetched, previous.digest_raw)
@@ -217,13 +220,33 @@ class Comparer:
             last_modified=fetched.last_modified if found.complete else old.last_modified,
             selection_version=found.selection_version if moved else old.selection_version,
             visited_at=fetched.started_at,
+            shot=fetched.shot
+            if found.memory.get("picture") != old.memory.get("picture")
+            else old.shot,
         )
 
     def _read(self, fetched: Fetched) -> Document:
         kind = kind_of(fetched) if self.rules.kind == "auto" else self.rules.kind
         if not fetched.body and kind in {"html", "json", "xml"}:
             raise UnreadableError("the body is empty")
+        if self.rules.change == "visual" and fetched.shot is None:
+            raise UnreadableError("there is no picture of the page")
         return select(fetched.body, kind, fetched.charset, self.rules)
+
+    def _picture(self, fetched: Fetched) -> dict[str, Any]:
+        """For the memory: which picture the next one is compared with."""
+        if self.rules.change != "visual":
+            return {}
+        return {"picture": hashlib.sha256(fetched.shot or b"").hexdigest()}
+
+    def _looks(self, previous: Previous, fetched: Fetched) -> Difference:
+        """How much of the picture differs; a picture that is not kept any more tells nothing."""
+        rules = self.rules
+        if previous.shot is None or fetched.shot is None:
+            return _NO_DIFFERENCE
+        boxes = [box for mask in rules.masks if (box := parse_box(mask))]
+        found = difference_of_pictures(previous.shot, fetched.shot, boxes, rules.tolerance)
+        return Difference(0.0, 0.0, found.share)
 
     # -- without reading the body -----------------------------------------------------------------
 
@@ -311,7 +334,7 @@ class Comparer:
             digest_text=digest_text,
             record=record_of(document, fetched, digest_text.hex()[:16]),
             text=text,
-            memory={"versions": [digest_text.hex()]},
+            memory={"versions": [digest_text.hex()]} | self._picture(fetched),
             selection_version=self.selection_version,
             complete=True,
             reason=reason,
@@ -394,6 +417,9 @@ class Comparer:
             difference = compare_terms(
                 old_lines, new_lines, weighted, rules.other_terms, rules.terms
             )
+        seen = difference
+        if rules.change == "visual" and same_selection:
+            seen = self._looks(previous, fetched)
 
         if not same_selection and not broken:  # what somebody has edited here is no change there
             same = "the same bytes" if digest_raw == previous.digest_raw else "the first visit"
@@ -403,8 +429,8 @@ class Comparer:
             columns: tuple[str, ...] = ()
             if rules.change == "columns" and text_differs:
                 columns = changed_columns(old_lines, new_lines)
-            changed = judge(rules, bytes_differ, text_differs, attributes, difference, columns)
-            why = describe_change(rules, difference, attributes, previous.record, record, columns)
+            changed = judge(rules, bytes_differ, text_differs, attributes, seen, columns)
+            why = describe_change(rules, seen, attributes, previous.record, record, columns)
             if settled:
                 why += "; a field that changed on every visit has settled"
 
@@ -425,6 +451,8 @@ class Comparer:
         memory.pop("gone", None)
 
         moved = changed or gone or not same_selection
+        if rules.change == "visual" and (moved or previous.shot is None):
+            moved, memory = True, memory | self._picture(fetched)
         remasked = "\n".join(old_lines)
         if not moved and remasked != previous.text:
             kept_text: str | None = remasked
@@ -449,11 +477,14 @@ class Comparer:
         else:
             outcome = "same"
             reason = _why_same(why, same_selection, text_differs, masked)
+            if rules.change == "visual" and same_selection:
+                small = f"too little to count: {why}" if seen.magnitude else "the same picture"
+                reason = small if previous.shot else "no earlier picture is kept"
         return Comparison(
             outcome=outcome,
             digest_raw=digest_raw,
             digest_text=kept_digest,
-            magnitude=1.0 if gone else difference.magnitude,
+            magnitude=1.0 if gone else seen.magnitude,
             angle=difference.angle,
             distance=difference.distance,
             length=difference.length if text_differs else None,

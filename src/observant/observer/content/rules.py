@@ -15,6 +15,7 @@ import msgspec
 from observant.errors import InputError
 from observant.observer.content.document import Document, short_digest
 from observant.observer.content.numbers import parse_condition
+from observant.observer.content.pictures import parse_box
 from observant.observer.content.record import STRUCTURE, Difference
 from observant.units import counted
 
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 
-Change = Literal["bytes", "text", "structure", "magnitude", "columns", "query"]
+Change = Literal["bytes", "text", "structure", "magnitude", "columns", "query", "visual"]
 CHANGES: tuple[str, ...] = get_args(Change)
 
 LONGEST_EXPRESSION = 2_000
@@ -70,8 +71,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     change: Change = "text"
     """What counts: any byte; the normalised text; the structure (`attributes`); a magnitude of at
     least `threshold`; more than `columns` columns of a record; a magnitude weighted by the terms
-    of `query`."""
+    of `query`; how it looks in a browser, where at least the share `threshold` of it differs."""
     threshold: float = 0.0
+    masks: tuple[str, ...] = ()
+    """For "visual": what does not count, by CSS selectors or boxes, "x y width height"."""
+    tolerance: int = 2
+    """For "visual": pixels by which parts may have moved."""
     columns: int = 0
     """For "columns": so many may differ before it counts (Cho, section 2)."""
     attributes: tuple[str, ...] = ()
@@ -106,6 +111,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise InputError(f"change: {self.change!r} is none of {', '.join(CHANGES)}")
         if not 0 <= self.threshold <= 1:
             raise InputError(f"threshold: {self.threshold} is not between 0 and 1")
+        if not 0 <= self.tolerance <= 4:
+            raise InputError(f"tolerance: {self.tolerance} is not between 0 and 4 pixels")
+        for mask in self.masks:
+            if parse_box(mask) is None:
+                check_expression("css", mask, named="masks")
         if self.columns < 0:
             raise InputError(f"columns: {self.columns} is below 0")
         if not 0 <= self.confirm <= 10:
@@ -126,6 +136,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def selects(self) -> bool:
         return any(getattr(self, name) for name in SELECTORS)
+
+    @property
+    def css_masks(self) -> list[str]:
+        """Masks that are not boxes: a browser covers them."""
+        return [mask for mask in self.masks if parse_box(mask) is None]
 
     @property
     def expressions(self) -> bool:
@@ -150,6 +165,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                     self.sort_lines,
                     self.unique_lines,
                     self.change == "bytes",
+                    *([self.masks] if self.change == "visual" else ()),
                 ]
             )
         )
@@ -302,6 +318,8 @@ def judge(
         return bytes_differ
     if rules.change == "structure":
         return bool(set(attributes) & set(rules.attributes or STRUCTURE))
+    if rules.change == "visual":
+        return difference.magnitude > 0 and difference.magnitude >= rules.threshold
     if rules.change in {"magnitude", "query"}:
         return text_differs and difference.magnitude > 0 and difference.magnitude >= rules.threshold
     if rules.change == "columns":
@@ -364,6 +382,8 @@ def describe_change(
             f"{counted(len(columns), 'column')} changed ({some}), more than {rules.columns} count"
         )
     share = _percent(difference.magnitude)
+    if rules.change == "visual":
+        return f"{share} of the picture changed"
     if rules.change in {"magnitude", "query"}:
         return f"the text changed by {share}, at least {_percent(rules.threshold)} counts"
     return f"the text changed by {share}"

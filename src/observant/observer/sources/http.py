@@ -64,7 +64,7 @@ class HttpSource(Compared):
     async def visit(self, previous: Previous | None) -> Visit:
         """Look without a browser, with one, or both ways to see whether that makes a difference."""
         need = BrowserNeed.of(previous)
-        if self.settings.steps or self.settings.sign_in:
+        if self.settings.steps or self.settings.sign_in or self._visual:
             return await self._visit_with_steps(previous, need)
         way = need.way(self.settings.render, possible=self._can_render)
         if way == "browser":
@@ -83,6 +83,7 @@ class HttpSource(Compared):
             *(self.around.browser, own.steps, own.sign_in),
             secrets=self.around.secrets,
             state=before,
+            masks=self.comparer.rules.css_masks if self._visual else None,
         )
         rendered = await self._get(None, stepping)
         visit = await self._visit_rendered(previous, need.looked(rendered), rendered)
@@ -117,12 +118,19 @@ class HttpSource(Compared):
     ) -> Visit:
         steps = [*self.settings.sign_in, *self.settings.steps]
         taken = short_digest("\n".join(steps)) if steps else ""
-        shot, rendered = rendered.shot, msgspec.structs.replace(rendered, shot=None)
+        shot = rendered.shot
+        if not self._visual:  # nobody else reads it
+            rendered = msgspec.structs.replace(rendered, shot=None)
         self.comparer.selection_version = self._version + taken + RENDERED
         found = await self.read(previous, rendered)
         comparison = need.kept(found.comparison)
         seen = msgspec.structs.replace(_seen(rendered, found), shot=shot)
         return visit_of(self.name, seen, comparison, validators=None)
+
+    @property
+    def _visual(self) -> bool:
+        """Whether pictures are compared."""
+        return self.comparer.rules.change == "visual"
 
     @property
     def _can_render(self) -> bool:

@@ -22,13 +22,14 @@ _OPERATIONS = {
     "read": """
         overview hours hosts tags observers events visits visit_log figure feed metrics status
         list_sources source source_visits source_signals signals websub source_versions snapshot
-        diff members
+        diff members pictures picture picture_diff
         plan rivals population subscriptions subscription deliveries settings export
         reference session sign_out change_password tokens create_token revoke_token
     """,
     "write": """
         add_source import_sources change_sources update_source remove_source pause_source
-        resume_source check_source preview_source recognise_sources signal mark_seen
+        resume_source check_source preview_source recognise_sources page_picture try_steps
+        signal mark_seen
         subscribe update_subscription unsubscribe retry_deliveries test_subscription
         change_settings import_document
     """,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from base64 import b64encode
 from typing import Annotated, Any, Literal
 
 from litestar import MediaType, Request, Response, delete, get, patch, post
@@ -50,8 +51,10 @@ from observant.service.collection.entries import (
     AddressRequest,
     NewSignal,
     PreviewRequest,
+    StepsRequest,
 )
 from observant.service.forms import GivenCollection
+from observant.service.summaries import PagePictureAnswer, PictureDiff, StepShown, StepTrial
 
 Sort = Literal[
     "name",
@@ -281,6 +284,62 @@ def snapshot(collection: GivenCollection, source_id: SourceId, digest: Digest) -
         media_type=MediaType.TEXT,
         headers=SNAPSHOT_HEADERS,
     )
+
+
+@get("/sources/{source_id:int}/pictures", **spec("pictures", topic="sources"))
+def pictures(
+    collection: GivenCollection, source_id: SourceId, limit: Limit = 100
+) -> list[VersionItem]:
+    """Kept pictures of a page, newest first: of its versions, and of visits that a step failed."""
+    return [VersionItem.of(one) for one in collection.pictures.list(source_id, limit)]
+
+
+@get(
+    "/sources/{source_id:int}/pictures/{digest:str}",
+    **spec("picture", topic="sources", media_type="image/jpeg"),
+)
+def picture(collection: GivenCollection, source_id: SourceId, digest: Digest) -> Response[bytes]:
+    """A kept picture of a page."""
+    return Response(collection.pictures.get(source_id, digest), media_type="image/jpeg")
+
+
+@get("/sources/{source_id:int}/pictures/diff", **spec("picture_diff", topic="sources"))
+def picture_diff(
+    collection: GivenCollection,
+    source_id: SourceId,
+    old: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
+    new: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
+) -> PictureDiff:
+    """Where two kept pictures of a page differ; the last two unless told."""
+    return collection.pictures.diff(source_id, old, new)
+
+
+@post(
+    "/sources/{source_id:int}/picture",
+    **spec("page_picture", topic="sources", status_code=200),
+)
+def page_picture(collection: GivenCollection, source_id: SourceId) -> PagePictureAnswer:
+    """The page as a browser shows it now, with boxes to choose from and their selectors."""
+    seen = collection.pictures.page(source_id)
+    return PagePictureAnswer(
+        image=b64encode(seen.image).decode(),
+        width=seen.width,
+        height=seen.height,
+        boxes=seen.boxes,
+    )
+
+
+@post("/sources/{source_id:int}/steps", **spec("try_steps", topic="sources", status_code=200))
+def try_steps(
+    collection: GivenCollection, source_id: SourceId, data: JSONBody[StepsRequest]
+) -> StepTrial:
+    """Take steps on the page now, with a picture after each; nothing is saved."""
+    taken, problem = collection.pictures.try_steps(source_id, data.steps, data.sign_in)
+    shown = [
+        StepShown(step=one.step, image=b64encode(one.image).decode(), problem=one.problem)
+        for one in taken
+    ]
+    return StepTrial(steps=shown, problem=problem)
 
 
 @get("/sources/{source_id:int}/diff", **spec("diff", topic="sources"))

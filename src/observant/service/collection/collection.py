@@ -12,6 +12,7 @@ from observant.service.collection.activity import Activity
 from observant.service.collection.context import Context
 from observant.service.collection.currency import CollectionCurrency
 from observant.service.collection.export import CollectionTransfer
+from observant.service.collection.pictures import CollectionPictures
 from observant.service.collection.settings import CollectionSettings
 from observant.service.collection.signals import CollectionSignals
 from observant.service.collection.sources import CollectionSources
@@ -44,6 +45,7 @@ class Collection(Context):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.sources = CollectionSources(self)
+        self.pictures = CollectionPictures(self)
         self.subscriptions = CollectionSubscriptions(self)
         self.currency = CollectionCurrency(self)
         self.activity = Activity(self)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from observant.store import Source, StoredSource
     from observant.store.visit import Comparison, Previous
 
-__all__ = ["asked_for", "edit", "preview", "recognise"]
+__all__ = ["asked_for", "edit", "judged_by_text", "preview", "recognise"]
 
 _PAGES: dict[Hashable, tuple[float, Fetched, Any]] = {}
 """The last pages that settings were tried on: they are tried again at each key that is pressed."""
@@ -65,8 +65,8 @@ _VERSIONS = 10
 _LONGEST = 100_000
 """Characters of text that a preview shows."""
 _ELSEWHERE = (
-    "Kept versions hold what was taken until now: these settings can only be tried on the page as "
-    "it is."
+    "Kept versions hold what was taken until now: what other settings had taken of them is judged "
+    "by whether the text that they take now was there."
 )
 _AT_ONCE = threading.BoundedSemaphore(4)
 
@@ -237,7 +237,9 @@ def preview(context: Context, asked: PreviewRequest, *, trusted: bool = False) -
     fetched, form = _page(context, source, after, rendered and not missing(config.browser))
     found = _taken(fetched, form, after)
     versions, note = (
-        ([], "") if row is None or before is None else _kept(context, row, before, after)
+        ([], "")
+        if row is None or before is None
+        else _kept(context, row, before, after, found.text or "")
     )
     text = found.text or ""
     conditions = _rules(after).conditions if found.text is not None else ()
@@ -288,14 +290,20 @@ def _compared(
 
 
 def _kept(
-    context: Context, row: StoredSource, before: SourceSettings, after: SourceSettings
+    context: Context,
+    row: StoredSource,
+    before: SourceSettings,
+    after: SourceSettings,
+    text: str,
 ) -> tuple[list[PreviewVersion], str]:
     """Which kept versions would have been a change, and why that cannot be said."""
     old, new = _rules(before), _rules(after)
+    if new.change == "visual":
+        return _kept_pictures(context, row, new)
     same = all(getattr(old, n) == getattr(new, n) for n in (*SELECTORS[:4], "drop", "kind"))
     narrower = old.regex in {None, new.regex} and {*old.ignore} <= {*new.ignore}
     if not (same and narrower) or new.change in {"bytes", "structure"}:
-        return [], _ELSEWHERE
+        return judged_by_text(context, row, text), _ELSEWHERE
     plain = dict.fromkeys(SELECTORS[:4])
     rules = msgspec.structs.replace(
         new,
@@ -310,8 +318,8 @@ def _kept(
     seen: Previous | None = None
     found = []
     for version in reversed(snapshots.versions(row.name, limit=_VERSIONS)):
-        text = snapshots.get(version.digest)
-        kept = Fetched(url="x:", status=200, body=text, content_type="text/plain", charset="utf-8")
+        body = snapshots.get(version.digest)
+        kept = Fetched(url="x:", status=200, body=body, content_type="text/plain", charset="utf-8")
         judged = _compared(comparer, seen, kept, "page")
         if judged.text is not None or judged.outcome == "same":
             seen = comparer.after(seen, kept, judged)
@@ -321,11 +329,56 @@ def _kept(
     return found[::-1], ""
 
 
+def judged_by_text(context: Context, row: StoredSource, text: str) -> list[PreviewVersion]:
+    """Which kept versions would have been a change of a part that has this text now.
+
+    As long as its words stood in a version one after the other, it was the same. Of versions before
+    that, nothing can be said: they are left out.
+    """
+    wanted, found = f" {' '.join(text.split())} ", list[PreviewVersion]()
+    if not wanted.strip():
+        return found
+    snapshots = context.store.snapshots
+    versions = snapshots.versions(row.name, limit=_VERSIONS)
+    held = [
+        wanted in f" {' '.join(snapshots.get(one.digest).decode('utf-8', 'replace').split())} "
+        for one in versions
+    ]
+    for place, version in enumerate(versions):
+        if not held[place] or place + 1 == len(versions):
+            break
+        changed = not held[place + 1]
+        reason = "this part became what it is now" if changed else "only other parts changed"
+        at: Any = utc(version.at)
+        found.append(PreviewVersion(at=at, changed=changed, reason=reason))
+    return found
+
+
+def _kept_pictures(
+    context: Context, row: StoredSource, rules: Rules
+) -> tuple[list[PreviewVersion], str]:
+    """The same by how the versions looked."""
+    snapshots, comparer = context.store.snapshots, Comparer(rules)
+    versions = snapshots.versions(row.name, kind="screenshot", limit=_VERSIONS)
+    if len(versions) < 2:
+        return [], "Fewer than two pictures are kept: there is nothing to compare."
+    found, seen = [], None
+    for version in reversed(versions):
+        page = Fetched(url="x:", status=200, body=b"x", shot=snapshots.get(version.digest))
+        judged = _compared(comparer, seen, page, "page")
+        at: Any = utc(version.at)
+        changed = judged.outcome == "changed"
+        found.append(PreviewVersion(at=at, changed=changed, reason=judged.reason))
+        seen = comparer.after(seen, page, judged)
+    return found[::-1], ""
+
+
 def _page(
     context: Context, source: Source, settings: SourceSettings, rendered: bool
 ) -> tuple[Fetched, Any]:
     """The page as it is now, or was some minutes ago."""
-    sent = (*settings.headers.items(), settings.steps, settings.sign_in)
+    masks = settings.compare.get("masks"), settings.compare.get("change") == "visual"
+    sent = (*settings.headers.items(), settings.steps, settings.sign_in, str(masks))
     key = (id(context.store), source.url, source.kind, sent, rendered, settings.robots)
     kept = _PAGES.get(key)
     if kept is not None and time.monotonic() - kept[0] < _PAGE_SECONDS:
@@ -351,9 +404,10 @@ async def _fetch(
         made: Any = make_source(source.kind, source.name, url, settings, Comparer(), around)
         browser = Browser(transport, config.browser) if rendered else None
         looks: Any = browser
-        if browser is not None and (settings.steps or settings.sign_in):
-            own = settings.steps, settings.sign_in
-            looks = SteppingBrowser(browser, *own, secrets=config.secrets)
+        rules, own = _rules(settings), (settings.steps, settings.sign_in)
+        masks = rules.css_masks if rules.change == "visual" else None
+        if browser is not None and (any(own) or masks is not None):
+            looks = SteppingBrowser(browser, *own, secrets=config.secrets, masks=masks)
         try:
             found = await made.fetch(None, looks)
         finally:

@@ -155,6 +155,13 @@ class SourceChanges(Entered, frozen=True, kw_only=True):
         )
 
 
+class StepsRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Steps to be tried on the page of a source; nothing is saved."""
+
+    steps: tuple[str, ...] = ()
+    sign_in: tuple[str, ...] = ()
+
+
 class PreviewRequest(Entered, frozen=True, kw_only=True):
     """Settings to be tried on a source that is watched, or on an address."""
 

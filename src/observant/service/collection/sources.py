@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -16,16 +14,11 @@ from observant.formats.accesses import Accesses
 from observant.names import DIFFS
 from observant.observer.browser.need import BrowserNeed
 from observant.observer.browser.settings import missing
-from observant.observer.browser.steps import check_steps
 from observant.observer.config import SourceSettings
-from observant.observer.connections import make_transport
-from observant.observer.content import Rules
 from observant.observer.content.diffs import changed_lines
 from observant.observer.content.rules import ignoring
-from observant.observer.fetched import Fetched
-from observant.observer.pool import pool
 from observant.observer.query_members import retire_members
-from observant.observer.tasks import BodyTask, Read, show
+from observant.observer.tasks import show
 from observant.observer.watched import own_settings
 from observant.service.answers import (
     Added,
@@ -67,13 +60,8 @@ from observant.times import DAY, utc
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from observant.observer.browser.chooser import PagePicture
-    from observant.observer.browser.engine import Browser
-    from observant.observer.browser.steps import StepPicture
-    from observant.observer.config import Config
-    from observant.observer.transport import Transport
     from observant.service.collection.context import Context
     from observant.store import Source, StoredSource, Version, Visit
     from observant.store.visit import Previous
@@ -86,10 +74,6 @@ FILTERS = ("search", "tag", "host", "state", "kind")
 """Fields of a query that narrow a list down."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CHECK_SECONDS = 120.0
-_PICTURES: dict[Hashable, tuple[float, PagePicture]] = {}
-"""The last pictures of pages: one is asked for again at each click on it."""
-_MOST_PICTURES = 8
-_PICTURE_SECONDS = 300.0
 _MOST_EDITED = 1000
 _LONGEST = 2000
 """Characters of a text to be ignored."""
@@ -390,48 +374,6 @@ class CollectionSources:
         (last,) = self._in.store.visits.list(found.name, limit=1, details=True)
         return CheckAnswer(visit=_visit(last))
 
-    def picture(self, source: int | str) -> PagePicture:
-        """The page of a source as a browser shows it, to be pointed at; kept for some minutes."""
-        found = self._in.find(source)
-        if found.kind not in {"http", "product"}:
-            raise InputError("only pages can be pointed at", source=found.name)
-        if problem := missing(self._in.config.browser):
-            raise InputError(f"a picture needs a browser: {problem}")
-
-        key = (id(self._in.store), found.name, found.updated_at)
-        kept = _PICTURES.get(key)
-        if kept is not None and time.monotonic() - kept[0] < _PICTURE_SECONDS:
-            return kept[1]
-        with asked_for():
-            taken = asyncio.run(_picture(self._in.config, found))
-        while len(_PICTURES) >= _MOST_PICTURES:
-            _PICTURES.pop(next(iter(_PICTURES)), None)
-        _PICTURES[key] = time.monotonic(), taken
-        return taken
-
-    def try_steps(
-        self, source: int | str, steps: Sequence[str], sign_in: Sequence[str] = ()
-    ) -> tuple[list[StepPicture], str]:
-        """Take steps on the page of a source now: pictures of it after each, and why it failed."""
-        found = self._in.find(source)
-        if problem := missing(self._in.config.browser):
-            raise InputError(f"steps need a browser: {problem}")
-        check_steps("steps", steps)
-        check_steps("sign_in", sign_in)
-        with asked_for():
-            return asyncio.run(_try_steps(self._in.config, found, steps, sign_in))
-
-    def shot(self, source: int | str, digest: str) -> bytes:
-        """A picture of a page that is kept with a version or a failed visit."""
-        if not any(version.digest.hex() == digest for version in self.shots(source, 1000)):
-            raise MissingError("this picture is not kept")
-        return self._in.store.snapshots.get(bytes.fromhex(digest))
-
-    def shots(self, source: int | str, limit: int = 50) -> list[Version]:
-        """Which pictures of a page are kept, newest first."""
-        name = self._in.find(source).name
-        return self._in.store.snapshots.versions(name, kind="screenshot", limit=limit)
-
     def preview(self, asked: PreviewRequest, *, trusted: bool = False) -> PreviewAnswer:
         """What a page gives under other settings: now, and at the versions that are kept."""
         return preview(self._in, asked, trusted=trusted)
@@ -439,18 +381,6 @@ class CollectionSources:
     def recognise(self, addresses: Iterable[str], *, trusted: bool = False) -> list[AddressItem]:
         """Look at addresses that are to be watched, and say what is there."""
         return recognise(self._in, addresses, trusted=trusted)
-
-    def chosen_text(self, source: int | str, css: str) -> str:
-        """The text that a selector finds on the picture of a source."""
-        page = Fetched(
-            url="x:", status=200, body=self.picture(source).html, content_type="text/html"
-        )
-        rules = msgspec.to_builtins(Rules(css=css))
-        task = BodyTask(rules=rules, fetched=msgspec.structs.replace(page, charset="utf-8"))
-        found = pool().call("read", task, Read, lane="asked").comparison
-        if found.text is None:
-            raise InputError(found.reason)
-        return found.text
 
     def _look(self, name: str) -> None:
         """Visit a source: with the running observer, if it has taken the source up already."""
@@ -559,41 +489,3 @@ def _rendering(collection: Context, source: StoredSource, previous: Previous) ->
         bytes=need.bytes if need.looks else None,
         missing=missing(config.browser),
     )
-
-
-@asynccontextmanager
-async def _browser(
-    config: Config, source: StoredSource
-) -> AsyncIterator[tuple[Transport, Browser, str, SourceSettings]]:
-    """A browser of its own, for one look at the page of a source."""
-    from observant.observer.browser.engine import Browser
-
-    url = source.url or source.name
-    settings = config.settings_of(source.tags, own_settings(source), source.name, url)
-    async with make_transport(config) as transport:
-        browser = Browser(transport, config.browser)
-        try:
-            yield transport, browser, url, settings
-        finally:
-            await browser.close()
-
-
-async def _picture(config: Config, source: StoredSource) -> PagePicture:
-    from observant.observer.browser.chooser import take
-
-    async with _browser(config, source) as (transport, browser, url, settings):
-        return await take(transport, browser, url, robots=settings.robots)
-
-
-async def _try_steps(
-    config: Config, source: StoredSource, steps: Sequence[str], sign_in: Sequence[str]
-) -> tuple[list[StepPicture], str]:
-    from observant.observer.browser.steps import SteppingBrowser
-
-    async with _browser(config, source) as (transport, browser, url, settings):
-        stepping = SteppingBrowser(browser, steps, sign_in, secrets=config.secrets, pictures=True)
-        given = tuple(settings.headers.items())
-        found = await transport.fetch(
-            url, headers=given, robots=settings.robots, verify=settings.verify, through=stepping
-        )
-        return stepping.pictures or [], found.message if found.error else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -24,6 +25,7 @@ from observant.observer.transport.headers import header_lines
 from observant.service import studies
 from observant.service.answers import DiffAnswer, DiffPart, PreviewAnswer, SourceDetail
 from observant.service.collection import Collection
+from observant.service.collection.edits import judged_by_text
 from observant.service.collection.entries import PreviewRequest, SourceChanges
 from observant.service.forms import Form, GivenCollection, GivenForm, number_in, tags_in, whole_in
 from observant.service.pages.render import back_to, page
@@ -153,24 +155,26 @@ def set_state(
     return back_to(request, f"/sources/{number}", "saved")
 
 
-@get("/sources/{number:int}/picture", **reading("check_source"))
+@get("/sources/{number:int}/picture", **reading("page_picture"))
 def picture(collection: GivenCollection, number: Number) -> Response[bytes]:
     """The page of a source as a browser shows it."""
-    found = collection.sources.picture(number)
+    found = collection.pictures.page(number)
     return Response(found.image, media_type="image/jpeg")
 
 
-@get("/sources/{number:int}/choose", **reading("check_source"))
+@get("/sources/{number:int}/choose", **reading("page_picture"))
 def choose(request: Asked, collection: GivenCollection, number: Number) -> Response[str]:
     """Choose what is watched of a page by pointing at its picture."""
     row = collection.find(number)
     chosen = [css for css in request.query_params.getall("css", []) if css][:_PARTS]
     before = str(row.config.get("compare", {}).get("css") or "")
-    seen, text, problem, proposal = None, "", "", ""
+    seen, text, problem, proposal, was = None, "", "", "", ""
     try:
-        seen = collection.sources.picture(number)
+        seen = collection.pictures.page(number)
         if chosen or before:
-            text = collection.sources.chosen_text(number, ", ".join(chosen) or before)
+            text = collection.pictures.chosen_text(number, ", ".join(chosen) or before)
+        if chosen:
+            was = collection.store.sources.previous(row.name).text or ""
     except ObservantError as error:
         problem = str(error)
         if seen is not None and before and not chosen:
@@ -187,6 +191,8 @@ def choose(request: Asked, collection: GivenCollection, number: Number) -> Respo
         css=", ".join(chosen),
         before=before,
         text=text[:_PREVIEW],
+        was=was[:_PREVIEW],
+        judged=judged_by_text(collection, row, text) if chosen else [],
         proposal=proposal,
         problem=problem,
     )
@@ -207,7 +213,7 @@ def choose_it(
     return back_to(request, f"/sources/{number}", "saved")
 
 
-@get("/sources/{number:int}/steps", **reading("check_source"))
+@get("/sources/{number:int}/steps", **reading("try_steps"))
 def steps(request: Asked, collection: GivenCollection, number: Number) -> Response[str]:
     """Steps that are taken on a page before it is read."""
     asked = {name: request.query_params.get(name) for name in _STEPS}
@@ -250,7 +256,7 @@ def take_steps(
     given = {name: _lines(form[name]) for name in _STEPS}
     if form["try"]:
         try:
-            tried = collection.sources.try_steps(number, given["steps"], given["sign_in"])
+            tried = collection.pictures.try_steps(number, given["steps"], given["sign_in"])
         except ObservantError as error:
             tried = [], str(error)
         return _steps_page(request, collection, number, given, *tried)
@@ -264,10 +270,10 @@ def take_steps(
     return back_to(request, f"/sources/{number}", "saved")
 
 
-@get("/sources/{number:int}/shots/{digest:str}", **reading("source"))
+@get("/sources/{number:int}/shots/{digest:str}", **reading("picture"))
 def shot(collection: GivenCollection, number: Number, digest: Digest) -> Response[bytes]:
     """A picture of the page, as a version or a failed visit was seen."""
-    return Response(collection.sources.shot(number, digest), media_type="image/jpeg")
+    return Response(collection.pictures.get(number, digest), media_type="image/jpeg")
 
 
 def _lines(text: str) -> list[str]:
@@ -332,7 +338,11 @@ def _page(
             )
         except InputError as error:
             problem = problem or str(error)
-    shots = collection.sources.shots(number)
+    shots = collection.pictures.list(number)
+    looked, marks = _looked(params, shots), None
+    if len(shots) > 1 and looked[2] == LOOKS[2]:
+        with suppress(ObservantError):  # the pictures are shown without marks
+            marks = collection.pictures.difference(number, *looked[:2])
     row = detail.source
     failed = bool(row.failed_in_row and shots and row.visited_at == utc(shots[0].at))
     return page(
@@ -343,7 +353,8 @@ def _page(
         row=row,
         failed_shot=shots[0].digest.hex() if failed else "",
         shots=[(one.digest.hex(), utc(one.at)) for one in shots],
-        looked=_looked(params, shots),
+        looked=looked,
+        marks=marks,
         looks=LOOKS,
         visits=collection.sources.visits(number, limit=_VISITS, after=before or None),
         before=before,
@@ -433,6 +444,12 @@ FIELDS = {
     N_("What counts, and what is told"): (
         SettingField("change", N_("What counts as a change"), choices=CHANGES),
         SettingField("threshold", N_("Least magnitude"), N_("from 0 to 1")),
+        SettingField(
+            "masks",
+            N_("Cover in pictures"),
+            N_("CSS, or x y width height; one on each line"),
+            lines=True,
+        ),
         SettingField("confirm", N_("Further visits that must see it")),
         SettingField(
             "conditions", N_("Tell when"), N_("such as: below 50; one on each line"), lines=True
@@ -449,7 +466,9 @@ FIELDS = {
     ),
 }
 """The settings that have a field of their own; the others are JSON."""
-_COMPARED = frozenset({"regex", "drop", "ignore", "change", "threshold", "confirm", "conditions"})
+_COMPARED = frozenset(
+    {"regex", "drop", "ignore", "change", "threshold", "masks", "confirm", "conditions"}
+)
 _NUMBERS = {"threshold": float, "confirm": int}
 _ALL = tuple(field for group in FIELDS.values() for field in group)
 
