@@ -48,6 +48,7 @@ _HOST_CREDIT = 4.0  # visits that a host has saved up may follow at its shortest
 _RETRIES_DOUBLE = 10
 _FEW = 64.0  # signals after which a channel is looked at anew
 _OTHERS, _NEARLY = 64, 0.9  # others that are looked at when the first is worth less than the price
+_ROUNDING = 1e-9  # of time, where it is asked just when there is enough
 _MENDED = 64  # keys that are mended for one visit at most, however many are late
 
 
@@ -153,7 +154,8 @@ def advance(clock, now):
         return 0.0
     total = clock.savings + clock.budget * (now - clock.time)
     clock.savings, clock.time = min(clock.burst, total), now
-    return min(total - clock.savings, clock.burst) if clock.ready >= clock.burst else 0.0
+    spare = min(total - clock.savings, clock.burst)
+    return spare if clock.ready >= clock.burst and spare > _ROUNDING * clock.burst else 0.0
 
 
 @jit
