@@ -10,7 +10,7 @@ prior, `pooled-gamma` a Gamma distribution.
 come than the Poisson likelihood claims. What was learned fades: a rate lasts `drift` days on
 average (`observant.estimation.belief` makes the posterior, for this table as for the observer).
 A plan is for the time to come, so it mixes what is known of a rate with the prior, by how long
-rates last in this collection (`observant.estimation.lasting`).
+rates last in this collection (`observant.estimation.persistence`).
 
 Groups (hosts, folders, tags) have priors of their own, each shrunk towards that of the whole
 collection as if `strength` more sources of the parent belonged to it.
@@ -27,7 +27,7 @@ from observant.errors import EstimationError
 from observant.estimation.belief import DRIFT, Beliefs, Likelihoods
 from observant.estimation.evidence import Evidence
 from observant.estimation.firth import Totals
-from observant.estimation.lasting import kept, lasting_scores
+from observant.estimation.persistence import kept, persistence_scores
 from observant.estimation.priors import (
     FEWEST,
     Prior,
@@ -171,7 +171,7 @@ def learn_prior(
     likelihood /= likelihood.max(axis=1, keepdims=True)
     exposure = Totals.of(sample).time if zero_truncated else None
     prior = fit_collection(likelihood, exposure, gamma=method == "pooled-gamma")
-    prior = replace(prior, lasting=lasting_scores(sample, prior.weights))
+    prior = replace(prior, lasting=persistence_scores(sample, prior.weights))
     if zero_truncated:
         notes.append("taken as a collection of sources that changed at least once")
     return prior, notes

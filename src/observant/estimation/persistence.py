@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["kept", "lasting_scores"]
+__all__ = ["kept", "persistence_scores"]
 
 DAYS = 2.0 ** np.arange(4.0, 18.0, 0.5)
 """How long rates may last: from a fortnight to centuries."""
@@ -43,7 +43,7 @@ _STEPS = 8
 _SOURCES = 2_000
 
 
-def lasting_scores(evidence: Evidence, prior: Array) -> Array | None:
+def persistence_scores(evidence: Evidence, prior: Array) -> Array | None:
     """Log likelihood of each D of `DAYS`; nothing where too few sources have two comparisons."""
     several = np.flatnonzero(evidence.counts > 1)
     if len(several) < FEWEST:

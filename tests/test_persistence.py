@@ -10,7 +10,7 @@ from observant import estimate_rates, plan, read_visits
 from observant.cli import cli
 from observant.estimation.belief import Likelihoods
 from observant.estimation.evidence import Evidence
-from observant.estimation.lasting import DAYS, kept, lasting_scores
+from observant.estimation.persistence import DAYS, kept, persistence_scores
 from observant.estimation.priors import fit_collection
 
 SOURCES, GAP = 600, 30.0
@@ -28,7 +28,7 @@ def drawn(rng, many=SOURCES):
 def learned(changed):
     evidence = Evidence.from_gaps(np.full(changed.shape, GAP), changed)
     prior = fit_collection(Likelihoods.of(evidence, np.inf).on_grid())
-    return lasting_scores(evidence, prior.weights), evidence
+    return persistence_scores(evidence, prior.weights), evidence
 
 
 def test_rates_that_stay_are_kept_and_rates_that_change_are_not():
