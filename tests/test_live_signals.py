@@ -6,6 +6,7 @@ import pytest
 
 from observant.errors import UnknownSourceError
 from observant.observer import Config, Observer, add_sources, describe
+from observant.observer.schedule import Planned, Schedule
 from observant.observer.signals import announced
 from observant.planning.schedule.signals import Reliability
 from observant.store import open_store
@@ -98,16 +99,29 @@ def test_a_sitemap_that_moves_a_date_brings_its_page_forward_and_is_judged():
     with memory_store(clock) as store:
         add_sources(store, config, [describe(MAP, kind="sitemap"), *map(describe, PAGES)])
         (row,) = in_simulated_time(watch(store))
-        assert (row.kind, row.group, row.sources) == ("sitemap", "a.example", 2)
+        assert (row.kind, row.group, row.sources) == ("sitemap", MAP, 2)
         (said,) = store.signals.of(PAGES[1])
         assert said.kind == "sitemap"
         assert store.signals.of(PAGES[0]) == []
         kept = store.settings.get("observer.signals")
-        assert ["sitemap", "a.example"] in kept["channels"]
+        assert ["sitemap", MAP] in kept["channels"]
         assert store.settings.get("observer.reliability") == [row._asdict()]
         again = Observer(store, config, clock=clock, transport=web)
         again.schedule.signals.restore(json.loads(json.dumps(kept)))
         assert again.schedule.signals.learned() == kept
+
+
+def test_sitemaps_of_one_host_are_channels_of_their_own():
+    """A page that stands in two of them listens to both."""
+    plan = Schedule(budget=6.0, start=0.0)
+    names = ["https://a.example/1", "https://a.example/2", "https://a.example/3"]
+    plan.add([Planned(name, "a.example") for name in ["one", "two", *names]])
+    plan.read_listing("one", 60.0, importance=1.0, kind="sitemap", members=names[:2])
+    plan.read_listing("two", 60.0, importance=1.0, kind="sitemap", members=[*names[1:], "gone"])
+    said = {"source": names[1], "kind": "sitemap", "received_at": 120.0}
+    plan.hear([Signal(**said, listing="two")], dict.fromkeys(names, "a.example"))
+    rows = {row.group: (row.sources, row.signals) for row in plan.signals.reliability()}
+    assert rows == {"one": (2, 0), "two": (2, 1)}
 
 
 def test_observers_of_one_store_pool_what_they_learn():
@@ -221,6 +235,9 @@ def test_pages_say_what_signals_were_worth(world):
         found = {one["kind"]: one for one in client.get(f"/api/v1/sources/{number}/signals").json()}
         worth = [found[kind]["found"] for kind in hours]
         assert worth == [True, False, None]
+        shown = client.get(f"/sources/{number}").text
+        for text in ("the next visit found a change, 12min later", "found none", "not visited"):
+            assert text in shown.replace("\xa0", " ")
         drawn = client.get("/charts/timeline.json", params={"source": number}).text
         assert "the next visit found none" in drawn
         assert "triangle-down" in drawn

@@ -3,6 +3,7 @@
 import json
 import math
 
+import numba
 import numpy as np
 import pytest
 
@@ -204,11 +205,133 @@ def test_signals_need_learned_rates_and_times():
         learned.signals.receive(["b"], [1.0], "sitemap")
 
 
-def two_kinds():
-    scheduler = make_scheduler(1.0, seed=1, jitter=0)
-    scheduler.add(["a", "b"], last=0.0)
-    scheduler.signals.listen(["a"], "sitemap", "map")
-    return host(scheduler, ["b"], "feed", "feed")
+# -- several channels of a source -----------------------------------------------------------------
+
+
+def two_channels(**options):
+    scheduler = make_scheduler(1.0, seed=1, jitter=0, **options)
+    scheduler.add(["a", "b", "c"], last=0.0)
+    scheduler.signals.listen(["a", "b", "c"], "sitemap", "map")
+    scheduler.signals.listen(["a", "b"], "feed", "feed")
+    return scheduler
+
+
+@pytest.mark.parametrize(("kind", "group"), [("sitemap", "map"), ("feed", "feed")])
+def test_either_of_two_channels_brings_a_source_forward(kind, group):
+    scheduler = two_channels()
+    assert scheduler.signals.receive(["a"], [0.5], kind, group) == 1
+    for name in "ab":
+        scheduler.reweight(name, 1.0)  # due anew, by what is believed of the channels now
+    assert scheduler.due_at("a") < scheduler.due_at("b")
+    scheduler.visited("a", 0.6, True)
+    told = {row.kind: row for row in scheduler.signals.reliability()}
+    assert {row.kind: row.sources for row in told.values()} == {"sitemap": 3, "feed": 2}
+    assert told[kind].announced == 1  # each is judged by what it said itself
+    assert told["feed" if kind == "sitemap" else "sitemap"].announced == 0
+    assert all(row.changes == 1 for row in told.values())
+
+
+@numba.njit
+def _combined(known, i, alone):
+    return *heard.combined(known, i), heard.false_rate(known, alone)
+
+
+def test_several_channels_combine_as_independent_ones():
+    """Silence of both says more than that of one; a signal of each says more than two of one."""
+    scheduler = two_channels()
+    state = scheduler._state
+    for (_, group), place in scheduler.signals.places.items():
+        if group != "*":
+            state.channels["level"][place], state.channels["false"][place] = 6, 0.01  # recall 0.5
+    slot = state.find("a")
+    state.heard["rate"][slot] = 0.1
+    recall, phi, count, lag, own = _combined(state.known, slot, state.find("c"))
+    assert (recall, count, lag) == (0.75, 0, 0.0)
+    assert phi == pytest.approx(2 * own, rel=0.01)
+    for at in (state.heard["next"][slot], state.more["next"][state.heard["next"][slot] - 1]):
+        state.more["count"][at - 1] = 1
+    recall, phi, count, _, own = _combined(state.known, slot, state.find("c"))
+    alone = own / (0.5 * 0.1 + own)
+    assert (phi / (recall * 0.1 + phi)) ** count == pytest.approx(alone**2, rel=1e-6)
+    # One of them stands in a list, which was read two days before as well.
+    place, state.heard["span"][slot] = state.heard["next"][slot] - 1, 2.0
+    state.more["span"][place] = 2.0
+    recall, phi, count, _, own = _combined(state.known, slot, state.find("c"))
+
+    def none_true(recall, phi):
+        some = 1 - math.exp(-2 * (recall * 0.1 + phi))
+        return (1 - math.exp(-2 * phi)) / some * math.exp(-2 * recall * 0.1)
+
+    assert none_true(recall, phi) ** count == pytest.approx(none_true(0.5, own) * alone, rel=1e-4)
+
+
+def test_a_list_is_worth_what_its_own_channel_is_worth():
+    """Of two lists with the same pages, the one that lies is read for a fiftieth."""
+    scheduler = two_channels()
+    scheduler.add(["map", "feed"], last=0.0)
+    scheduler.signals.listen(["c"], "feed", "feed")
+    state, signals = scheduler._state, scheduler.signals
+    state.channels["level"][signals.places["sitemap", "map"]] = 0
+    for name, kind in (("map", "sitemap"), ("feed", "feed")):
+        signals.weigh(name, ["a", "b", "c"], kind, name)
+    lists = {name: state.heard["lists"][state.find(name)] for name in ("map", "feed")}
+    assert lists["map"] == pytest.approx(3 * 0.02)
+    assert lists["feed"] > 1
+    signals.weigh("map", ["map"], "sitemap", "map")  # which does not listen to it
+    assert state.heard["lists"][state.find("map")] == 0
+
+
+def test_a_liar_does_not_spoil_the_honest_channel_of_the_same_sources():
+    """Sixty pages stand in an honest feed and in a sitemap that stamps everything with now."""
+    rng, members, rate = np.random.default_rng(4), 60, 0.05
+    scheduler = make_scheduler(members * 0.2, seed=4)
+    scheduler.add(range(members), last=-rng.random(members))
+    scheduler.signals.listen(range(members), "feed", "feed")
+    scheduler.signals.listen(range(members), "sitemap", "map")
+    changed = np.full(members, -np.inf)
+    for day in range(1, 41):
+        new = rng.random(members) < -np.expm1(-rate)
+        changed[new] = day - rng.random(new.sum())
+        said = np.flatnonzero(new).tolist()
+        everybody = [*range(members)]
+        scheduler.signals.receive(everybody, [float(day)] * members, "sitemap", "map")
+        scheduler.signals.receive(said, [float(day)] * len(said), "feed", "feed")
+        while (now := scheduler.next_time()) < day + 1:
+            for i in scheduler.due(now):
+                scheduler.visited(i, now, bool(changed[i] > scheduler.last_visit(i)))
+    rows = {row.kind: row for row in scheduler.signals.reliability()}
+    assert rows["sitemap"].verdict == "lies"
+    assert rows["feed"].verdict == "believed"
+    assert rows["feed"].recall > 0.5
+    scheduler.signals.receive([7], [41.5], "feed", "feed")
+    assert scheduler.due_at(7) < min(scheduler.due_at(i) for i in range(members) if i != 7) + 1
+
+
+def test_channels_of_a_source_are_saved_and_freed_with_it():
+    scheduler = two_channels()
+    scheduler.signals.receive(["a"], [0.5], "feed", "feed")
+    again = Scheduler.restore(json.loads(json.dumps(scheduler.state())))
+    assert [again.due_at(n) for n in "abc"] == [scheduler.due_at(n) for n in "abc"]
+    assert again.signals.has("a", "feed", "feed")
+    for one in (scheduler, again):
+        free = len(one.signals.spare)
+        one.remove("a")
+        assert len(one.signals.spare) == free + 2
+        assert {r.kind: r.sources for r in one.signals.reliability()} == {"sitemap": 2, "feed": 1}
+        assert not one.signals.has("c", "feed", "feed")
+
+
+def test_a_source_hears_four_channels_and_a_fifth_in_place_of_one_that_lies():
+    scheduler = two_channels()
+    signals, channels = scheduler.signals, scheduler._state.channels
+    for kind in "xyz":
+        signals.listen(["a"], kind)
+    assert [signals.has("a", kind) for kind in "xyz"] == [True, True, False]
+    assert signals.receive(["a"], [0.5], "z") == 0
+    channels["level"][signals.places["x", ""]] = 0
+    signals.listen(["a"], "z")
+    assert [signals.has("a", kind) for kind in "xyz"] == [False, True, True]
+    assert signals.receive(["a"], [0.5], "z") == 1
 
 
 def test_what_two_observers_learn_is_pooled():
@@ -217,7 +340,7 @@ def test_what_two_observers_learn_is_pooled():
         signals._state.channels["falses"][: len(signals.places)] += rng.random()
         signals._state.channels["logs"][: len(signals.places)] -= rng.random()
 
-    first, second = two_kinds(), two_kinds()
+    first, second = two_channels().signals, two_channels().signals
     taught(first, 0)
     kept, others = pooled({}, first.learned(), {})
     assert _field(kept, "falses") == _field(first.learned(), "falses")
@@ -261,10 +384,11 @@ def watch_listing(weighed, seed, honest=True, pages=60, rate=0.03, days=120):
                     if not honest or ((at > read) & (at <= now)).any()
                 ]
                 plan.visited("map", now * DAY, bool(new))
-                told = {"importance": 1.0, "kind": "sitemap", "hosts": hosts}
-                plan.read_listing("map" if weighed else "", now * DAY, **told)
-                said = [Signal(source=n, kind="sitemap", received_at=now * DAY) for n in new]
-                plan.hear(said, hosts)
+                told = {"importance": 1.0, "kind": "sitemap", "members": names}
+                listing = "map" if weighed else "another"
+                plan.read_listing(listing, now * DAY, **told)
+                one = {"kind": "sitemap", "received_at": now * DAY, "listing": listing}
+                plan.hear([Signal(source=n, **one) for n in new], hosts)
                 read, reads = now, reads + 1
                 continue
             i = names.index(name)

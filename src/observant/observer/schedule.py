@@ -156,15 +156,6 @@ class Schedule:
         if name in self._scheduler:
             self._scheduler.adopt(name, at / DAY, likelihood)
 
-    def listen(self, names: Iterable[str], kind: str, hosts: Mapping[str, str]) -> None:
-        """The changes of these sources are announced by this kind of signal, host by host."""
-        groups: dict[str, list[str | int]] = {}
-        for name in names:
-            if name in self._scheduler and not self._scheduler.signals.has(name, kind, hosts[name]):
-                groups.setdefault(hosts[name], []).append(name)
-        for host, some in groups.items():
-            self._scheduler.signals.listen(some, kind, host)
-
     def read_listing(
         self,
         name: str,
@@ -172,33 +163,37 @@ class Schedule:
         *,
         importance: float,
         kind: str,
-        hosts: Mapping[str, str],
+        members: Iterable[str],
     ) -> None:
-        """A sitemap or feed was read that lists these pages, each of its host.
+        """A sitemap or feed was read that lists these pages.
 
         From now on they listen to it; and it is read as often as that is worth for them.
         """
-        members = [one for one in hosts if one in self._scheduler]
-        self.listen(members, kind, hosts)
-        for host in {hosts[one] for one in members}:
-            self._scheduler.signals.read(kind, host, at / DAY)
-        if name in self._scheduler and members:
-            self._scheduler.signals.weigh(name, members, kind)
+        signals = self._scheduler.signals
+        if here := [one for one in members if one in self._scheduler]:
+            signals.listen(here, kind, name)
+            signals.read(kind, name, at / DAY)
+        if name in self._scheduler and here:
+            signals.weigh(name, here, kind, name)
             self._scheduler.reweight(name, importance)
 
     def hear(self, signals: Sequence[Signal], hosts: Mapping[str, str]) -> None:
-        """Take in signals about these sources, in the order in which they came."""
+        """Take in signals about these sources, in the order in which they came.
+
+        Those of a listing are its channel, those of others one for each kind and host.
+        """
         groups: dict[tuple[str, str], list[Signal]] = {}
         for one in signals:
             if one.source in self._scheduler:
-                groups.setdefault((one.kind, hosts[one.source]), []).append(one)
-        for (kind, host), some in groups.items():
-            self.listen([one.source for one in some], kind, hosts)
+                group = one.listing or hosts[one.source]
+                groups.setdefault((one.kind, group), []).append(one)
+        for (kind, group), some in groups.items():
+            self._scheduler.signals.listen([one.source for one in some], kind, group)
             new = [s for s in some if (s.received_at or 0.0) > self.last_at(s.source)]
             self._scheduler.signals.receive(
                 [one.source for one in new],
                 [(one.received_at or 0.0) / DAY for one in new],
-                *(kind, host),
+                *(kind, group),
                 [np.nan if one.changed_at is None else one.changed_at / DAY for one in new],
             )
 

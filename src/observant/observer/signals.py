@@ -66,7 +66,7 @@ class Listener:
             visit.ended_at,
             importance=watched.settings.importance,
             kind=kind,
-            hosts={m: watchlist[m].row.host for m in members},
+            members=members,
         )
         before = watched.text
         if before is None and visit.outcome == "changed":

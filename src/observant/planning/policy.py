@@ -185,7 +185,7 @@ class ObservantPolicy:
             number[sources] = k
             if world.known:
                 signals.read(kind, group, world.start)
-                signals.weigh(n + k, place[sources].tolist(), kind)
+                signals.weigh(n + k, place[sources].tolist(), kind, group)
                 scheduler.reweight(n + k, 1.0)
         nothing = np.zeros(0, np.int64)
         source, time, about = (

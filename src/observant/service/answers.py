@@ -403,7 +403,7 @@ class ChannelItem(Answer, frozen=True, kw_only=True):
 
     kind: str
     group: str
-    """The host that they are about, with so many sources."""
+    """The host that they are about, or the list that they stand in, with so many sources."""
     sources: int
     signals: int
     recall: float

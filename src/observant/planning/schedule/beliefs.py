@@ -15,9 +15,12 @@ from observant.planning.schedule.heaps import inner, jit
 from observant.planning.schedule.heard import (
     LEVELS,
     changed_by,
+    combined,
     covered,
+    false_of,
     false_rate,
     judge_channel,
+    record_of,
     state_of_signals,
 )
 from observant.planning.schedule.index_tables import remains
@@ -52,11 +55,18 @@ def learn(source, clock, known, i, time, outcome, age):
         heard = known.heard[i]
         channel = known.channels[heard.channel - 1]
         recall, false = LEVELS[channel.level], false_rate(known, i)
+        if heard.next > 0:
+            recall, false, _, _ = combined(known, i)
         if heard.count > 0:
             span = min(heard.span, heard.first - source.last)
             told = max(heard.first - source.last - span, 0.0)
         else:
             share = covered(channel, source.last, time)
+            at = heard.next
+            while at > 0:
+                one = known.more[at - 1]
+                share = max(share, covered(known.channels[one.channel - 1], source.last, time))
+                at = one.next
     if source.node >= 0:
         chance = judge(source, clock, known, i, time, outcome == 1)
         attribute(
@@ -75,7 +85,20 @@ def learn(source, clock, known, i, time, outcome, age):
         )
     if listens(clock, known, i):
         believe(source, clock, known, i)
-        judge_channel(known, i, gap, told, span, share, outcome == 1)
+        at = known.heard[i].next
+        if at == 0:
+            judge_channel(known, i, known.heard[i], gap, told, span, share, outcome == 1)
+        while at > 0:
+            one = known.more[at - 1]
+            said, before, part = math.inf, 0.0, 1.0
+            if one.count > 0:
+                before = min(one.span, one.first - source.last)
+                said = max(one.first - source.last - before, 0.0)
+            else:
+                part = covered(known.channels[one.channel - 1], source.last, time)
+            judge_channel(known, i, one, gap, said, before, part, outcome == 1)
+            known.heard[i].rate = one.rate
+            at = one.next
     known_age = age if dated else math.nan
     learn_rate(
         known.values[i],
@@ -138,15 +161,15 @@ def signals_at(source, known, i, now):
 
 
 @jit
-def weigh_list(sources, clocks, known, listing, members, kind):
+def weigh_list(sources, clocks, known, listing, members, place):
     """Let a list be read as often as that is worth for its members (`Signals.weigh`)."""
     step = max(-(-len(members) // _SAMPLE), 1)  # of a long list every so many
     weight = pace = toll = 0.0
+    channel = known.channels[place]
     for i in members[::step]:
-        heard = known.heard[i]
-        if heard.channel == 0 or known.channels[heard.channel - 1].kind != kind:
+        said = record_of(known, i, place)
+        if said.channel != place + 1:
             continue
-        channel = known.channels[heard.channel - 1]
         recall = 1.0 if channel.blind else LEVELS[channel.level]
         believe(sources[i], clocks[0], known, i)
         offsets, base = OFFSETS[max(known.place[i, 1], 0)], known.place[i, 0] - FLOOR * FINE
@@ -158,7 +181,7 @@ def weigh_list(sources, clocks, known, listing, members, kind):
         if recall == 0:
             own, recall = own * _DOUBT, 0.5
         elif channel.blind == 0:
-            own *= recall * rate / (recall * rate + false_rate(known, i))
+            own *= recall * rate / (recall * rate + false_of(known, said))
         weight += own
         pace += own * recall * rate
         toll += sources[i].cost * rate * own / sources[i].importance

@@ -37,8 +37,8 @@ from observant.planning.schedule.heaps import (
     pull,
     put,
 )
-from observant.planning.schedule.heard import review
-from observant.planning.schedule.keys import PRICE_SLACK, key_of, mend_another, turn
+from observant.planning.schedule.heard import RECENT, believed, record_of, review
+from observant.planning.schedule.keys import PRICE_SLACK, announced, key_of, mend_another, turn
 from observant.planning.schedule.pricing import index_now, learn_price, own_price
 
 __all__ = ["due", "hear", "hint", "next_time", "take_out", "visited"]
@@ -74,6 +74,8 @@ def due(sources, heaps, hosts, clocks, known, now, out):
         own = own_price(source, hosts, clock)
         slack = PRICE_SLACK * own if clock.learning else 0.0
         moved = abs(source.priced - own) > slack
+        if announced(clock, known, i) and known.heard[i].level > 0 and not believed(known, i):
+            moved, known.heard[i].level = True, 0  # what was said of it is worth nothing by now
         if source.state == WAITING and moved and source.why != POLITE and mended < _MENDED:
             key_of(sources, hosts, clock, known, i)
             put(sources, heaps, clock, i)
@@ -209,6 +211,12 @@ def visited(sources, heaps, hosts, clocks, known, i, time, outcome, age):
             heard = known.heard[i]
             heard.owed = outcome == 1 and heard.count == 0
             heard.count = 0
+            at = heard.next
+            while at > 0:
+                one = known.more[at - 1]
+                one.owed = outcome == 1 and one.count == 0
+                one.count = 0
+                at = one.next
         source.why = CROSSING
     if not queued:
         source.state = WAITING
@@ -230,21 +238,27 @@ def hint(sources, heaps, hosts, clocks, known, i, time):
 
 
 @jit
-def hear(sources, heaps, hosts, clocks, known, which, when, about):
+def hear(sources, heaps, hosts, clocks, known, which, when, about, place):
     """Take in signals, in the order of time; `about` is when each says that its source changed.
 
+    They are of the channel at this place, or of the only one that a source listens to, if negative.
     Each source is keyed anew once, when all have come.
     """
     clock, taken = clocks[0], 0
     moved = np.empty(len(which), np.int64)
     for row in range(len(which)):
         i, time = which[row], when[row]
-        source, heard = sources[i], known.heard[i]
+        source, heard = sources[i], record_of(known, i, place)
         if source.state == GONE or heard.channel == 0:
+            continue
+        if place >= 0 and heard.channel != place + 1:
             continue
         advance(clock, time)
         channel = known.channels[heard.channel - 1]
-        channel.exposure += channel.members * max(time - channel.begun, 0.0)
+        passed = max(time - channel.begun, 0.0)
+        channel.exposure += channel.members * passed
+        channel.came[0] = channel.came[0] * math.exp(-passed / RECENT) + 1
+        channel.came[1] = channel.came[1] * math.exp(-passed / RECENT) + channel.members * passed
         channel.begun = max(channel.begun, time)
         channel.signals += 1
         if channel.signals < _FEW or channel.signals % _FEW == 0:
@@ -266,11 +280,17 @@ def hear(sources, heaps, hosts, clocks, known, which, when, about):
                 heard.span = min(time - max(known_at, source.last), 1e6)
         heard.count += 1
         heard.owed = 0
+        both = known.heard[i]
+        if both.next > 0 and (channel.level > 0 or channel.blind):
+            if both.count == 0:
+                both.first, both.span = time, heard.span if heard.count == 1 else 0.0
+            both.count += 1
     moved[:taken].sort()
     for row in range(taken):
         i = moved[row]
         source, channel = sources[i], known.channels[known.heard[i].channel - 1]
-        if (row > 0 and moved[row - 1] == i) or (channel.level == 0 and channel.blind == 0):
+        silent = channel.level == 0 and channel.blind == 0 and known.heard[i].next == 0
+        if (row > 0 and moved[row - 1] == i) or silent:
             continue
         if source.state == WAITING and source.why <= BOUND:
             key_of(sources, hosts, clock, known, i)

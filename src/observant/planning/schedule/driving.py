@@ -63,7 +63,7 @@ def drive(
             more += 1
         if more > came:
             new = slice(came, more)
-            hear(sources, heaps, hosts, clocks, known, heard[new], heard_at[new], about[new])
+            hear(sources, heaps, hosts, clocks, known, heard[new], heard_at[new], about[new], -1)
             came = more
         clock.savings = clock.burst if even else min(clock.savings + slot_cost, clock.burst)
         clock.time = max(clock.time, now)
@@ -116,8 +116,8 @@ def read(sources, heaps, hosts, clocks, known, lists, i, which, now) -> None:
         dates[np.searchsorted(new, of[row])] = about[row]
     c = channel[which]
     read_list(known.channels, c, now)
-    hear(sources, heaps, hosts, clocks, known, new, np.full(len(new), now), dates)
+    hear(sources, heaps, hosts, clocks, known, new, np.full(len(new), now), dates, c)
     some = members[bounds[which] : bounds[which + 1]]
-    weigh_list(sources, clocks, known, i, some, known.channels[c].kind)
+    weigh_list(sources, clocks, known, i, some, c)
     outcome = -1 if sources[i].last == -math.inf else int(last > first)
     visited(sources, heaps, hosts, clocks, known, i, now, outcome, math.nan)

@@ -29,12 +29,16 @@ __all__ = [
     "CHANNEL",
     "HEARD",
     "LEVELS",
+    "RECENT",
+    "believed",
     "changed_by",
+    "combined",
     "heard_crossing",
     "heard_index",
     "judge_channel",
     "list_weight",
     "read_list",
+    "record_of",
     "review",
     "signal_tables",
     "state_of_signals",
@@ -52,12 +56,14 @@ CHANNEL = np.dtype(
         ("begun", "f8"),
         ("signals", "f8"),  # that came, and
         ("exposure", "f8"),  # the days of all members together until `begun`
+        ("came", "f8", (2,)),  # the same two of the last days alone
         ("logs", "f8", (len(LEVELS),)),  # log likelihood of each recall
         ("visits", "f8"),  # that found a change
         ("announced", "f8"),  # of these, those that a signal had announced
         ("told", "f8"),  # visits after a signal
         ("falses", "f8"),  # false signals, and in how many days of watching
         ("days", "f8"),
+        ("lately", "f8", (2,)),  # the last visits after a signal, and those without a change
         ("false", "f8"),  # φ of a usual source, as it is used
         ("expected", "f8"),  # changes in the days of watching, by what is believed of the rates
         ("before", "f8"),  # the last but one read of a list, and the last; and the mean
@@ -83,13 +89,20 @@ HEARD = np.dtype(
         ("lists", "f4"),  # importance of all that it announces itself, and how often one of these
         ("pace", "f4"),  # has a change that it announces; what visits that follow take of a price
         ("toll", "f4"),
+        ("level", "i4"),  # the recall that its key was found with
+        ("next", "i4"),  # of several channels: 1 + the place of the first in `Known.more`
     ]
 )
 _KIND_STANDS_FOR = 10.0  # visits, or false signals, of a channel of its own
 _CHANNEL_STANDS_FOR = 1.0  # false signals of a source of its own
 _MEMORY = 1_000.0  # visits after which a channel's lesson has faded to 1/e
+_LATELY = 10.0  # visits after a signal that show what it is worth now
+RECENT = 3.0  # days whose signals say how many come now
+_BURST = 3.0  # signals that one change may bring
+_FLOODS = 0.9  # share of false signals among them from which on a channel weighs nothing
 _LASTING = 200.0  # days after which a source's has
 _WORTHLESS = 0.1  # precision below which a channel weighs nothing
+_USUAL = 0.1  # changes a day of a source of which nothing is known
 _SILENT = 0.25  # prior probability that a channel announces nothing
 _RHO_LOW, _RHO_HIGH, _X_LOW, _X_HIGH, _X_STEP = -14, 14, -24, 24, 4  # octaves of φ/λ and λs
 _MOST_TERMS = 30  # signals in a cycle that are counted one by one
@@ -163,12 +176,16 @@ def arrivals(rate, span):
 
 @inner
 def false_rate(known, i):
+    return false_of(known, known.heard[i])
+
+
+@inner
+def false_of(known, heard):
     """φ of a source: what its visits found, drawn to what is usual in its channel.
 
     Usual is the same for all, or as much more as a source changes more often than others: as far
     as one or the other has foretold the false signals better.
     """
-    heard = known.heard[i]
     own = known.channels[heard.channel - 1]
     usual = own.false * ratio(own, heard) ** (1 / (1 + math.exp(-own.odds)))
     return drawn_rate(heard, usual)
@@ -198,9 +215,66 @@ def state_of_signals(known, i, own, plain, first):
     heard = known.heard[i]
     scale = plain / own if 0 < plain < math.inf and own > 0 else 1.0
     scale = min(max(scale, 1e-3), 1e3)
-    phi = false_rate(known, i) * scale
+    span = heard.span / scale
+    if heard.next > 0:
+        recall, phi, count, lag = combined(known, i)
+        level = np.argmin(np.abs(LEVELS - recall))
+        return level, phi * scale, count, first, lag / scale, span
     channel = known.channels[heard.channel - 1]
-    return channel.level, phi, heard.count, first, channel.lag / scale, heard.span / scale
+    phi, count = false_rate(known, i) * scale, np.int64(heard.count)
+    return np.int64(channel.level), phi, count, first, channel.lag / scale, span
+
+
+@inner
+def record_of(known, i, place):
+    """What the channel at this place said of a source; that of another if it does not listen."""
+    heard = known.heard[i]
+    at = heard.next
+    while at > 0:
+        heard = known.more[at - 1]
+        at = heard.next if place >= 0 and heard.channel != place + 1 else 0
+    return heard
+
+
+@inner
+def combined(known, i):
+    """(recall, φ, signals, lag) of all the channels of a source that are believed, as if one.
+
+    A change is silent if it is so in all of them; φ is such that the signals that came are as far
+    from being all false as they are in their own channels, at the mean rate of the source.
+    """
+    silent, phi, count, logs, lag = 1.0, 0.0, 0, 0.0, math.inf
+    rate = known.heard[i].rate if known.heard[i].rate > 0 else _USUAL
+    at = known.heard[i].next
+    while at > 0:
+        heard = known.more[at - 1]
+        channel = known.channels[heard.channel - 1]
+        at = heard.next
+        if channel.level == 0:
+            continue
+        recall, own = LEVELS[channel.level], false_of(known, heard)
+        silent, phi, lag = silent * (1 - recall), phi + own, min(lag, channel.lag)
+        if heard.count > 0:
+            came = arrivals(recall * rate + own, heard.span)
+            lie = math.log(arrivals(own, heard.span) / came) - recall * rate * heard.span
+            count, logs = count + heard.count, logs + heard.count * lie
+    if count > 0:
+        span, true = known.heard[i].span, (1 - silent) * rate
+        still = math.exp(-true * span)  # that none was true in the span of the first
+        false = min(math.exp(logs / count), 0.999 * still)
+        if span > 0:
+            phi = -math.log((still - false) / (still * (1 - false))) / span
+        else:
+            phi = true * false / (1 - false)
+    return 1 - silent, max(phi, 1e-9), count, lag if lag < math.inf else 0.0
+
+
+@inner
+def believed(known, i):
+    """Whether a signal about a source would move it."""
+    if known.heard[i].next == 0:
+        return known.channels[known.heard[i].channel - 1].level > 0
+    return combined(known, i)[0] > 0
 
 
 @jit
@@ -330,19 +404,19 @@ def list_weight(heard, price):
 
 
 @inner
-def judge_channel(known, i, gap, first, span, share, changed):
+def judge_channel(known, i, heard, gap, first, span, share, changed):
     """Add a comparison to what is known of a channel; the posterior of the source is weighed.
 
-    `gap` is the time since the visit before; the first signal is of the `span` of time that follows
-    `first`, infinite if there was none; in a `share` of the gap silence would have said something.
+    `heard` is what the channel said of the source, `gap` the time since the visit before; the first
+    signal is of the `span` of time that follows `first`, infinite if there was none; in a `share`
+    of the gap silence would have said something.
     A recall is judged by how well it foretells the signals and what visits find. Signals decide who
     is visited, so that a low recall with a high rate foretells them as well as the truth: those
     of a list, which are known less well in time, count only half (as a square root).
     """
-    heard = known.heard[i]
     own = known.channels[heard.channel - 1]
     kind = known.channels[own.kind]
-    recall, phi = LEVELS[own.level], false_rate(known, i)
+    recall, phi = LEVELS[own.level], false_of(known, heard)
     told = first < gap
     first = max(min(first, share * gap), 1e-9)
     lie = arrivals(phi, span)
@@ -376,6 +450,9 @@ def judge_channel(known, i, gap, first, span, share, changed):
     kept = math.exp(-gap / _LASTING)
     heard.falses = kept * heard.falses + false
     heard.days = kept * heard.days + watched
+    if told:
+        own.lately[0] = (1 - 1 / _LATELY) * own.lately[0] + 1
+        own.lately[1] = (1 - 1 / _LATELY) * own.lately[1] + (not changed)
     for channel in (own, kind):
         channel.falses = (1 - 1 / _MEMORY) * channel.falses + false
         channel.days = (1 - 1 / _MEMORY) * channel.days + watched
@@ -424,8 +501,13 @@ def review(channels, c):
     if days > 0:
         usual = max((1 + others) / (1 / usual + days), came - 2 * rate)
     own.false = (_KIND_STANDS_FOR + own.falses) / (_KIND_STANDS_FOR / usual + own.days)
+    # Far more than changes could bring, now: whatever it was worth before.
+    now = own.came[0] / (own.came[1] + own.members) if own.members > 0 else 0.0
+    own.false = max(own.false, now / _BURST - 2 * (mean_rate(own) if own.compared > 0 else rate))
     true = mean * (mean_rate(own) if own.compared > 0 else rate)
-    if true < _WORTHLESS * (true + own.false):
+    # Who was honest for long and floods now is not believed for what was.
+    floods = own.lately[0] > _LATELY / 2 and own.lately[1] > _FLOODS * own.lately[0]
+    if floods or true < _WORTHLESS * (true + own.false):
         own.level = 0
 
 

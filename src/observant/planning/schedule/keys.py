@@ -56,7 +56,8 @@ def key_of(sources, hosts, clock, known, i):
     swing = 2 * chance(clock.seed, i, source.visits, 0) - 1
     begin = 0.0
     if announced(clock, known, i):
-        begin = signals_at(source, known, i, max(clock.time, source.last))[3]
+        signals = signals_at(source, known, i, max(clock.time, source.last))
+        begin, known.heard[i].level = signals[3], signals[0]
         if known.channels[known.heard[i].channel - 1].blind:  # before everybody else
             source.why, source.wait = BOUND, source.minimum
             source.key = known.heard[i].first - 1e6

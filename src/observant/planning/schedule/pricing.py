@@ -21,7 +21,13 @@ from observant.planning.schedule.crossing import (
     worth_of_hint,
 )
 from observant.planning.schedule.heaps import inner, jit
-from observant.planning.schedule.heard import LEVELS, heard_crossing, heard_index, list_weight
+from observant.planning.schedule.heard import (
+    LEVELS,
+    combined,
+    heard_crossing,
+    heard_index,
+    list_weight,
+)
 from observant.planning.schedule.index_tables import crossing_of, index_of
 
 __all__ = [
@@ -191,12 +197,14 @@ def cycle_of(known, i, period):
     """How long a cycle is on average that ends then, or before by signals."""
     heard = known.heard[i]
     channel = known.channels[heard.channel - 1]
-    recall, mean = LEVELS[channel.level], 0.0
+    recall, false, mean = LEVELS[channel.level], channel.false, 0.0
+    if heard.next > 0:
+        recall, false, _, _ = combined(known, i)
     list_rates(known, i)
     for k in range(POINTS):
         mean += known.weights[k] * known.rates[k]
     true = recall * mean
-    return cycle(mean - true, true + channel.false, channel.false, period)[0]
+    return cycle(mean - true, true + false, false, period)[0]
 
 
 @jit

@@ -24,9 +24,9 @@ __all__ = ["load_state", "state_of"]
 
 T = TypeVar("T", bound="Scheduler")
 
-_TYPE = "observant scheduler, version 4"
+_TYPE = "observant scheduler, version 5"
 _ARRAYS = ("sources", "heaps", "hosts", "clock", "given", "prior", "values", "place")
-_OF_SIGNALS = ("heard", "channels")
+_OF_SIGNALS = ("heard", "more", "channels")
 _OF_GROUPS = ("shared", "parent", "found", "expected", "activity", "shown")
 _NEWS = ("moved", "news")
 """Of `siblings`: what was found since the clocks were read."""
@@ -55,6 +55,7 @@ def state_of(scheduler: Scheduler) -> dict[str, Any]:
         "hints": [list(row) for row in own["_hints"].rows],
         "arrays": {name: _pack(array) for name, array in arrays.items()},
         "channels": [list(key) for key in own["signals"].places],
+        "spare": list(own["signals"].spare),
         **{name: _copy(getattr(state, name)) for name in _VALUES},
     }
 
@@ -89,6 +90,7 @@ def load_state(kind: type[T], saved: dict[str, Any]) -> T:
     own["_bounds"] = tuple(float(x) for x in saved["bounds"])
     own["_seen"], own["_price"].touched, own["_next_look"] = saved["seen"]
     own["signals"].places = {tuple(key): c for c, key in enumerate(saved["channels"])}
+    own["signals"].spare = list(saved["spare"])
     own["signals"].gather()
     for name in _NEWS:
         array = getattr(state.known, name)

@@ -42,6 +42,10 @@ _LIAR = 0.2
 """A channel whose precision surely is below that says nothing."""
 
 
+_MOST = 4
+"""Channels that a source listens to."""
+
+
 class Reliability(NamedTuple):
     """How far the signals of one kind about one group are believed, with 95 % intervals."""
 
@@ -86,6 +90,8 @@ class Signals:
         self._state, self._dispatch, self._objective = state, dispatch, objective
         self.places: dict[tuple[str, str], int] = {}
         """Each channel by kind and group; a kind itself has the group ""."""
+        self.spare: list[int] = []
+        """Places in `State.more` that are free."""
 
     def __len__(self) -> int:
         return len(self.places)
@@ -93,14 +99,14 @@ class Signals:
     def listen(
         self, sources: Sequence[str | int], kind: str, group: str = "", *, blind: bool = False
     ) -> None:
-        """From now on the changes of these sources are announced by this channel.
+        """From now on the changes of these sources are announced by this channel, too.
 
+        A source has four channels at most: a fifth takes the place of one that is not believed.
         With `blind`, whoever is announced is visited at once, whatever visits find: a rival.
         """
         if not self._state.learning:
             raise InputError("signals are for a scheduler that learns rates; give it a prior")
-        slots = self._state.places_of(sources)
-        self._move(slots, self._channel(kind, group, blind))
+        self._join(self._state.places_of(sources), self._channel(kind, group, blind))
 
     def receive(
         self,
@@ -123,12 +129,8 @@ class Signals:
         if not self._state.learning:
             raise InputError("signals are for a scheduler that learns rates; give it a prior")
         place = self._channel(kind, group)
-        new = (
-            slots if not len(self._state.heard) else slots[self._state.heard["channel"][slots] == 0]
-        )
-        if len(new):
-            self._move(np.unique(new), place)
-        return int(self._dispatch.hear(*self._state.all, slots, when, said))
+        self._join(slots, place)
+        return int(self._dispatch.hear(*self._state.all, slots, when, said, place))
 
     def read(self, kind: str, group: str, time: float) -> None:
         """A list was read that names what changed: silence counts until then, and no further.
@@ -144,22 +146,23 @@ class Signals:
     def has(self, source: str | int, kind: str, group: str = "") -> bool:
         """Whether a source listens to this channel."""
         place = self.places.get((kind, group))
-        slot = self._state.find(source)
-        return place is not None and int(self._state.heard["channel"][slot]) == place + 1
+        slot = np.array([self._state.find(source)])
+        return place is not None and bool(self._hears(slot, place)[0])
 
-    def weigh(self, listing: str | int, members: Sequence[str | int], kind: str) -> None:
+    def weigh(
+        self, listing: str | int, members: Sequence[str | int], kind: str, group: str
+    ) -> None:
         """Let a listing be read as often as that is worth for its members, from its next visit on.
 
         A read lets all changes be mended that were announced since the last one: it is worth as
         much as a visit to a source that counts as all of them and changes as often as one of them
-        has a change that is announced. Members of channels that are not believed count nothing.
+        has a change that is announced. A listing that is not believed counts nothing.
         """
         from observant.planning.schedule import beliefs
 
-        if (kind, _OF_ALL) in self.places:
-            slots, above = self._state.places_of(members), self.places[kind, _OF_ALL]
-            sources, _, _, clock, known = self._state.all
-            beliefs.weigh_list(sources, clock, known, self._state.find(listing), slots, above)
+        slots, place = self._state.places_of(members), self._channel(kind, group)
+        sources, _, _, clock, known = self._state.all
+        beliefs.weigh_list(sources, clock, known, self._state.find(listing), slots, place)
 
     def learned(self) -> Learned:
         """What visits have taught of the channels, as JSON can hold it; for `restore`."""
@@ -191,7 +194,16 @@ class Signals:
         """A source goes: answers its place."""
         slot = self._state.find(source)
         if len(self.places):
-            self._move(np.array([slot]), -1)
+            own = self._state.heard[slot]
+            at = int(own["next"])
+            if at == 0 and own["channel"] > 0:
+                self._count(int(own["channel"]) - 1, -1)
+            while at > 0:
+                one = self._state.more[at - 1]
+                self._count(int(one["channel"]) - 1, -1)
+                self.spare.append(at - 1)
+                at = int(one["next"])
+            self._state.heard[slot] = 0
         return slot
 
     def reliability(self) -> list[Reliability]:
@@ -262,22 +274,78 @@ class Signals:
             self._state.channels["kind"][place] = place
         return self.places[name]
 
-    def _move(self, slots: NDArray[np.int64], place: int) -> None:
-        """Let these sources be announced by a channel, or by none."""
+    def _hears(self, slots: NDArray[np.int64], place: int) -> NDArray[np.bool_]:
+        """Who of these listens to a channel."""
         state = self._state
-        now = float(state.clock["time"][0])
-        before = state.heard["channel"][slots]
-        for one, change in (
-            *((b - 1, -1) for b in before[before > 0].tolist()),
-            (place, len(slots)),
-        ):
-            if one >= 0:
-                own = state.channels[one]
-                own["exposure"] += own["members"] * max(now - own["begun"], 0.0)
-                own["begun"] = max(own["begun"], now)
-                own["members"] += change
-        state.heard[slots] = 0
-        state.heard["channel"][slots] = place + 1
+        found = state.heard["channel"][slots] == place + 1
+        at = state.heard["next"][slots]
+        while (inside := at > 0).any():
+            one = state.more[np.where(inside, at - 1, 0)]
+            found |= inside & (one["channel"] == place + 1)
+            at = np.where(inside, one["next"], 0)
+        return np.asarray(found)
+
+    def _join(self, slots: NDArray[np.int64], place: int) -> None:
+        """Let a channel announce these sources, besides those that do already."""
+        state = self._state
+        deaf = np.unique(slots[~self._hears(slots, place)])
+        alone = state.heard["channel"][deaf] == 0
+        if len(first := deaf[alone]):
+            state.heard["channel"][first] = place + 1
+            self._count(place, len(first))
+        for slot in deaf[~alone].tolist():
+            self._add(slot, place)
+
+    def _add(self, slot: int, place: int) -> None:
+        """Give a source another channel."""
+        state = self._state
+        if state.heard["next"][slot] == 0:  # what was said so far
+            state.heard["next"][slot] = self._room() + 1
+            kept = state.more[state.heard["next"][slot] - 1]
+            state.more[state.heard["next"][slot] - 1] = state.heard[slot]
+            kept["next"], kept["lists"] = 0, 0.0
+        at, links = int(state.heard["next"][slot]), []
+        while at > 0:
+            links.append(at - 1)
+            at = int(state.more["next"][at - 1])
+        if len(links) >= _MOST:
+            channels = state.more["channel"][links] - 1
+            silent = [
+                k for k, c in zip(links, channels, strict=True) if not state.channels["level"][c]
+            ]
+            if not silent:
+                return
+            one = state.more[silent[0]]
+            self._count(int(one["channel"]) - 1, -1)
+            after = int(one["next"])
+            state.more[silent[0]] = 0
+            one["channel"], one["next"] = place + 1, after
+        else:
+            new = self._room()
+            state.more["channel"][new] = place + 1
+            state.more["next"][new] = state.heard["next"][slot]
+            state.heard["next"][slot] = new + 1
+        state.heard["channel"][slot] = state.more["channel"][state.heard["next"][slot] - 1]
+        self._count(place, 1)
+
+    def _room(self) -> int:
+        """A free place for what one of several channels says."""
+        state = self._state
+        if not self.spare:
+            used = len(state.more)
+            lengthen(state.more, max(2 * used, 64))
+            self.spare = [*range(len(state.more) - 1, used - 1, -1)]
+            state.gather()
+        place = self.spare.pop()
+        state.more[place] = 0
+        return place
+
+    def _count(self, place: int, change: int) -> None:
+        """So many sources more, or fewer, are announced by a channel."""
+        own, now = self._state.channels[place], float(self._state.clock["time"][0])
+        own["exposure"] += own["members"] * max(now - own["begun"], 0.0)
+        own["begun"] = max(own["begun"], now)
+        own["members"] += change
 
 
 def pooled(kept: Learned, mine: Learned, before: Learned) -> tuple[Learned, Learned]:

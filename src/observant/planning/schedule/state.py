@@ -50,6 +50,8 @@ class Known(NamedTuple):
     first_of: NDArray[np.int64]
     """One source of each group; the others follow by `sibling`."""
     heard: NDArray[Any]
+    more: NDArray[Any]
+    """What each channel said of sources that have several."""
     channels: NDArray[Any]
     signalled: NDArray[np.float64]
     worths_of: NDArray[np.float64]
@@ -93,6 +95,7 @@ class State:
         self.host_slot: dict[str, int] = {}
         self.host_defaults = 0.0, np.inf
         self.heard, self.channels = np.zeros(0, heard.HEARD), np.zeros(0, heard.CHANNEL)
+        self.more = np.zeros(0, heard.HEARD)
         self.signal_tables: tuple[Any, Any] = np.zeros((1, 1, 1)), np.zeros((1, 1))
         self._tables = (np.zeros(1),) * 5
         if self.learning:
@@ -154,6 +157,7 @@ class State:
                 groups.shown,
                 *(np.zeros(nodes), np.zeros(nodes, bool), np.full(nodes, -1)),
                 self.heard,
+                self.more,
                 self.channels,
                 *self.signal_tables,
             ),

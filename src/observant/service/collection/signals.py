@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from observant.errors import BadURL
+from observant.language import N_
 from observant.observer.signals import RELIABILITY
 from observant.observer.transport.urls import parse
 from observant.service.access.throttle import RateLimit
@@ -27,8 +28,8 @@ __all__ = ["WORTHS", "CollectionSignals"]
 
 WORTHS = {
     True: "the next visit found a change",
-    False: "the next visit found none",
-    None: "not visited since",
+    False: N_("the next visit found none"),
+    None: N_("not visited since"),
 }
 """What became of a signal, in words."""
 _MONTH = 30 * DAY
@@ -69,7 +70,7 @@ class CollectionSignals:
         return Signalled(signals=len(rows), watched=known)
 
     def reliability(self) -> list[ChannelItem]:
-        """How far each kind of signal about each host is believed, liars first, as observers say.
+        """How far each list and each kind of signal about a host is believed, liars first.
 
         What an observer of another version wrote is left out.
         """

@@ -27,6 +27,7 @@ from observant.service.answers import DiffAnswer, DiffPart, PreviewAnswer, Sourc
 from observant.service.collection import Collection
 from observant.service.collection.edits import judged_by_text
 from observant.service.collection.entries import PreviewRequest, SourceChanges
+from observant.service.collection.signals import WORTHS
 from observant.service.forms import Form, GivenCollection, GivenForm, number_in, tags_in, whole_in
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import CANNOT, Asked, changing, reading
@@ -358,8 +359,13 @@ def _page(
         looks=LOOKS,
         visits=collection.sources.visits(number, limit=_VISITS, after=before or None),
         before=before,
-        signals=collection.signals.of(row.name, _VISITS),
-        channels=[one for one in collection.signals.reliability() if one.group == row.host],
+        signals=(said := collection.signals.of(row.name, _VISITS)),
+        channels=[
+            one
+            for one in collection.signals.reliability()
+            if (one.kind, one.group) in {(s.kind, s.listing or row.host) for s in said}
+        ],
+        worths={found: _(text) for found, text in WORTHS.items()},
         versions=versions,
         difference=difference,
         parts=_shortened(difference),
