@@ -63,7 +63,7 @@ CHANNEL = np.dtype(
         ("told", "f8"),  # visits after a signal
         ("falses", "f8"),  # false signals, and in how many days of watching
         ("days", "f8"),
-        ("lately", "f8", (2,)),  # the last visits after a signal, and those without a change
+        ("lately", "f8", (3,)),  # the last visits after a signal, changes found, and expected
         ("false", "f8"),  # φ of a usual source, as it is used
         ("expected", "f8"),  # changes in the days of watching, by what is believed of the rates
         ("before", "f8"),  # the last but one read of a list, and the last; and the mean
@@ -99,7 +99,7 @@ _MEMORY = 1_000.0  # visits after which a channel's lesson has faded to 1/e
 _LATELY = 10.0  # visits after a signal that show what it is worth now
 RECENT = 3.0  # days whose signals say how many come now
 _BURST = 3.0  # signals that one change may bring
-_FLOODS = 0.9  # share of false signals among them from which on a channel weighs nothing
+_NEWS = 0.1  # of these, found beyond what is usual: below that it weighs nothing
 _LASTING = 200.0  # days after which a source's has
 _WORTHLESS = 0.1  # precision below which a channel weighs nothing
 _USUAL = 0.1  # changes a day of a source of which nothing is known
@@ -451,8 +451,12 @@ def judge_channel(known, i, heard, gap, first, span, share, changed):
     heard.falses = kept * heard.falses + false
     heard.days = kept * heard.days + watched
     if told:
+        anyway = 0.0  # the chance of a change without any signal
+        for k in range(POINTS):
+            anyway -= known.weights[k] * math.expm1(-RATES[base + offsets[k]] * gap)
         own.lately[0] = (1 - 1 / _LATELY) * own.lately[0] + 1
-        own.lately[1] = (1 - 1 / _LATELY) * own.lately[1] + (not changed)
+        own.lately[1] = (1 - 1 / _LATELY) * own.lately[1] + changed
+        own.lately[2] = (1 - 1 / _LATELY) * own.lately[2] + anyway
     for channel in (own, kind):
         channel.falses = (1 - 1 / _MEMORY) * channel.falses + false
         channel.days = (1 - 1 / _MEMORY) * channel.days + watched
@@ -506,7 +510,8 @@ def review(channels, c):
     own.false = max(own.false, now / _BURST - 2 * (mean_rate(own) if own.compared > 0 else rate))
     true = mean * (mean_rate(own) if own.compared > 0 else rate)
     # Who was honest for long and floods now is not believed for what was.
-    floods = own.lately[0] > _LATELY / 2 and own.lately[1] > _FLOODS * own.lately[0]
+    after, found, anyway = own.lately[0], own.lately[1], own.lately[2]
+    floods = after > _LATELY / 2 and found - anyway < _NEWS * (after - anyway)
     if floods or true < _WORTHLESS * (true + own.false):
         own.level = 0
 
