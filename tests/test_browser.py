@@ -433,6 +433,10 @@ def test_what_a_figure_tells_of_strangers_stays_text(come):
         figure = page.locator("figure[data-chart*='/plan.json']")
         figure.scroll_into_view_if_needed()
         x, y = figure.evaluate(DOT)
+        box = (
+            figure.bounding_box()
+        )  # its picture is inside it: no rule of ours reaches Vega's marks
+        assert y < box["y"] + box["height"]
         page.mouse.move(x - 30, y)
         page.mouse.move(x, y, steps=5)
         tooltip = page.locator("#vg-tooltip-element.visible")

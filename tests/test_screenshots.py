@@ -103,7 +103,7 @@ def drawn():
 def test_what_differs_is_framed(drawn):
     with drawn.browser("viewer") as person:
         page = person.get("/sources/1", params={"look": "differences"}).text
-    marks = page.split('class="marks"')[1].split("</svg>")[0]
+    marks = page.split('class="frames"')[1].split("</svg>")[0]
     assert marks.count("<rect") == 2
     assert "Framed is what is more than" in page
 

@@ -75,6 +75,7 @@ class Recognised(msgspec.Struct, frozen=True, kw_only=True):
 def recognised(fetched: Fetched) -> Recognised:
     """What an answer is.
 
+    >>> from observant.observer.fetched import Fetched
     >>> page = b"<rss version='2.0'><channel><item><title>One</title></item></channel></rss>"
     >>> found = recognised(Fetched(url="https://a.example/", status=200, body=page))
     >>> found.kind, str(found)
