@@ -41,10 +41,9 @@ from observant.observer.loop import Observer
 from observant.observer.pool import pool
 from observant.observer.program import describe
 from observant.observer.schedule import warm_up
-from observant.observer.synthetic.server import DemoServer, locate
-from observant.observer.synthetic.trial import judge
+from observant.observer.synthetic.server import DemoServer
+from observant.observer.synthetic.trial import judge, transport_to
 from observant.observer.synthetic.web import DemoWorld
-from observant.observer.transport import Guard, Politeness, Transport
 from observant.observer.transport.curl import CurlEngine
 from observant.planning.policy import make_scheduler
 from observant.simulation import simulate
@@ -190,14 +189,7 @@ async def watch(world, file, *, budget, sitemaps):
         with open_store(file, durable=False, clock=clock.time) as store:
             store.sources.add([describe(world.url(page)) for page in range(world.pages)])
             store.sources.add([describe(url, kind="sitemap") for url in lists if url])
-            transport = Transport(
-                user_agent="observant-demo/1",
-                guard=Guard(allow=["127.0.0.0/8"]),
-                proxies={},
-                politeness=Politeness(patience=30 * DAY),
-                locate=locate(server.port),
-                clock=clock,
-            )
+            transport = transport_to(server.port, clock)
             observer = Observer(store, config, clock=clock, transport=transport, seed=world.seed)
             observer.ticks = loop.time
             async with transport:

@@ -113,17 +113,25 @@ def show(place: str, pages: dict[str, tuple[str, int, int]], store: str = "shown
         serving.wait()
 
 
-def take(address: str, password: str, pages: dict[str, tuple[str, int, int]]) -> None:
-    """Sign in and take the pictures."""
+@contextmanager
+def signed_in(address: str, password: str, **options):
+    """A page of a browser whose owner has signed in."""
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium") or shutil.which("chromium-browser")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(color_scheme="light")
+        page = browser.new_page(**options)
         page.set_default_timeout(180_000)
         page.goto(f"{address}/login")
         page.fill("input[name=name]", "owner")
         page.fill("input[name=password]", password)
         page.click("main button")
+        yield page
+        browser.close()
+
+
+def take(address: str, password: str, pages: dict[str, tuple[str, int, int]]) -> None:
+    """Sign in and take the pictures."""
+    with signed_in(address, password, color_scheme="light") as page:
         source = ""
         if pages is PAGES:
             page.goto(f"{address}/sources?sort=visits&descending=1")
@@ -137,7 +145,6 @@ def take(address: str, password: str, pages: dict[str, tuple[str, int, int]]) ->
                 page.wait_for_timeout(12_000)
                 if taking:
                     page.screenshot(path=IMAGES / name)
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ it, and takes pictures on the way at 1440 and 390 pixels, light and dark. Writes
 """
 
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from screenshots import signed_in
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"
@@ -102,15 +101,7 @@ def main() -> None:
 
 def walk(address: str, password: str, site: str) -> dict[str, str]:
     """Go from page to page; returns what was seen on the way."""
-    with sync_playwright() as playwright:
-        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(locale="en-GB")
-        page.set_default_timeout(180_000)
-        page.goto(f"{address}/login")
-        page.fill("input[name=name]", "owner")
-        page.fill("input[name=password]", password)
-        page.click("main button")
+    with signed_in(address, password, locale="en-GB") as page:
         page.goto(f"{address}/add")
         page.fill(
             "#urls", "\n".join(f"{site}/{name}" for name in ("news", "feed.xml", "tide.json"))
@@ -145,7 +136,6 @@ def walk(address: str, password: str, site: str) -> dict[str, str]:
         page.get_by_role("button", name="Preview").click()
         page.get_by_role("heading", name="What would be taken now").wait_for()
         pictures(page, "edit")
-        browser.close()
     return {"change": f"All three were seen {seen:.0f} s after *Watch* was pressed."}
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from observant.simulation import PolicyComparison, Score, World
     from observant.store import Store, Visit
 
-__all__ = ["RIVALS", "Judgement", "judge", "run_demo"]
+__all__ = ["RIVALS", "Judgement", "judge", "run_demo", "transport_to"]
 
 RIVALS = ("nutch", "heritrix")
 """Crawlers whose rules are tried beside ours."""
@@ -110,6 +110,18 @@ class Judgement:
         }
 
 
+def transport_to(port: int, clock: AcceleratedClock) -> Transport:
+    """What reaches every host of a synthetic web at the port where it is served."""
+    return Transport(
+        user_agent="observant-demo/1",
+        guard=Guard(allow=["127.0.0.0/8"]),
+        proxies={},
+        politeness=Politeness(patience=30 * DAY),
+        locate=locate(port),
+        clock=clock,
+    )
+
+
 async def run_demo(
     file: Path | str,
     world: DemoWorld,
@@ -128,14 +140,7 @@ async def run_demo(
     with serving(world) as server, open_store(file, durable=False, clock=clock.time) as store:
         store.sources.add([describe(world.url(page)) for page in range(world.pages)])
         clock.restart()
-        transport = Transport(
-            user_agent="observant-demo/1",
-            guard=Guard(allow=["127.0.0.0/8"]),
-            proxies={},
-            politeness=Politeness(patience=30 * DAY),
-            locate=locate(server.port),
-            clock=clock,
-        )
+        transport = transport_to(server.port, clock)
         server.begin(clock)
         observer = Observer(store, config, clock=clock, transport=transport, seed=world.seed)
         believed: list[Status] = []
