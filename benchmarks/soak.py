@@ -10,7 +10,7 @@ second: memory, threads, file descriptors, tasks, downloaders, the write-ahead l
 `many` puts 100,000 sources into one SQLite store and watches them for SECONDS (default 60) with
 functions in place of the network, 333 visits a second: once while all are new, and once when all
 were visited within the last day (after a restart). It tells how long a step of the schedule takes
-(who is due, what a visit taught, when to ask again), how long the event loop stood still, how soon
+(what is due, what a visit taught, when to ask again), how long the event loop stood still, how soon
 the observer stood, and how much memory the process took.
 """
 

@@ -60,7 +60,7 @@ LAYERS = {
         "observant.currency": "currency.md",
         "observant.currency.audit": "audit.md",
     },
-    "Who is visited how often, and who is next?": {
+    "How often is each source visited, and which is next?": {
         "observant.planning": "planning.md",
         "observant.planning.schedule": "scheduling.md",
         "observant.planning.policy": "policy.md",

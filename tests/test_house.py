@@ -125,8 +125,10 @@ def test_no_two_classes_share_a_name():
     assert not [name for name, times in homes.items() if times > 1]
 
 
-def test_every_module_says_what_it_is():
+def test_every_module_says_what_it_is_in_its_first_line():
+    first = {path: module.tree.body[:1] for path, module in modules().items()}
     assert not [path for path, module in modules().items() if not ast.get_docstring(module.tree)]
+    assert not [path for path, (statement,) in first.items() if statement.lineno != 1]
 
 
 def test_every_package_says_what_it_offers():

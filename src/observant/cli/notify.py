@@ -1,4 +1,4 @@
-"""`observant notify add`, `observant notify` and `observant notify`."""
+"""`observant notify`: subscriptions and their deliveries."""
 
 from __future__ import annotations
 

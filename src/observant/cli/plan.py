@@ -88,7 +88,7 @@ _SEEN = "planned on all that the visits tell of each rate, not on one number"
 @click.option(
     "--ahead",
     type=Integer(1, 30),
-    help="From a visit log: say whom to visit in each of so many units of time from its end on.",
+    help="From a visit log: which sources to visit in each of so many units of time after it.",
 )
 @click.option(
     "--slot",
@@ -289,7 +289,7 @@ def _ahead(
     rows: int,
     as_json: bool,
 ) -> None:
-    """Whom to visit in the coming units, so that the fewest copies are out of date in them."""
+    """Which sources to visit in the coming units, so that the fewest copies are out of date."""
     import numpy as np
 
     from observant.papers.thesis import AgeChain

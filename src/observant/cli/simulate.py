@@ -120,8 +120,8 @@ _SEEDS = 3
     type=Choice(QUEUES),
     default="due",
     show_default=True,
-    help="Whom a rule visits when it asks for more or less than the budget: who is due first, or "
-    "of whose wait the largest share has passed.",
+    help="What a rule visits when it asks for more or less than the budget: what is due first, or "
+    "the source of whose wait the largest share has passed.",
 )
 @click.option("--as-asked", is_flag=True, help="Rules spend what they ask for, not the budget.")
 @seed_option(None, shown="1")

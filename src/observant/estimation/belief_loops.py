@@ -1,5 +1,3 @@
-# mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201
 """The loops of `belief`, in plain Python that numba compiles too (`belief_kernels`).
 
 The rates that are looked at are 2^(q/FINE) a day, q whole. The likelihood of one source is kept in
@@ -7,6 +5,9 @@ The rates that are looked at are 2^(q/FINE) a day, q whole. The likelihood of on
 before the first comparison). Around the centre the steps are even; outside they become longer, so
 that what cannot be ruled out is kept as well.
 """
+
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The observer: visit, compare, learn, schedule, again, for as long as it runs.
 
-Two tiers (Brewington 4.3.4): the schedule says who is due, the multiplexer sees to it that they are
+Two tiers (Brewington 4.3.4): the schedule says what is due, the multiplexer sees to it that it is
 visited whatever the latency. A visit, its comparison, what it taught, the next due time and
 the events it caused are one transaction of the store, so a killed observer loses nothing that was
 committed, and the next one goes on from there.

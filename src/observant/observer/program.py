@@ -1,4 +1,4 @@
-"""What stands around an observer when a person runs it: sources, logs, signals, metrics."""
+"""The program around an observer: its sources, its log, signals of the system, and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first tier: who is due? All contact of the observer with its scheduler.
+"""The first tier: what is due? All contact of the observer with its scheduler.
 
 Times outside are seconds since 1970, inside days. What the visits of a source have taught is kept
 with the source in the store, so a restarted observer knows what the killed one knew. The scheduler
@@ -65,7 +65,7 @@ class Expectation(NamedTuple):
 
 
 class Schedule:
-    """Who is due, for a budget of visits (or their cost) per day. `speed` is that of the clock.
+    """What is due, for a budget of visits (or their cost) per day. `speed` is that of the clock.
 
     >>> schedule = Schedule(budget=24.0, start=0.0)
     >>> schedule.add([Planned("a", "a.example"), Planned("b", "b.example")])

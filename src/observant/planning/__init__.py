@@ -1,4 +1,4 @@
-"""Who is visited how often, and who is next?
+"""How often is each source visited, and which is next?
 
 `plan` divides a visiting budget over the sources of a collection: the exact optimum for what you
 want (`objectives`), under caps and limits. `access_importance` says what a source is worth, from

@@ -1,4 +1,4 @@
-"""Visits in a JSON Lines file, and who is due by a plan or by the visits themselves.
+"""Visits in a JSON Lines file, and what is due by a plan or by the visits themselves.
 
 The file is a visit log like any other (`observant estimate visits.jsonl`). It is only ever appended
 to, a batch at a time and under a lock, so that a spider that is killed loses its last batch and
@@ -95,7 +95,7 @@ class FileLedger:
     def close(self) -> None:
         self.flush()
 
-    # -- who is due -----------------------------------------------------------------------------
+    # -- what is due -----------------------------------------------------------------------------
 
     def _find_due(self) -> None:
         last = self._last_visits()

@@ -1,4 +1,4 @@
-"""What a crawl leaves behind for the next one: visits, and who is due."""
+"""What a crawl leaves behind for the next one: visits, and what is due."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _PREFIX = "OBSERVANT_"
 
 @dataclass(frozen=True, kw_only=True)
 class AddonSettings:
-    """Where visits go, and what decides who is due. Durations are days, the budget is per day."""
+    """Where visits go, and what decides what is due. Durations are days, the budget is per day."""
 
     visits: str | None = None
     """``OBSERVANT_VISITS``: a JSON Lines file that visits are appended to."""

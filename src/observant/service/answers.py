@@ -1,9 +1,10 @@
-# ruff: noqa: TC001, TC003 (msgspec looks at the types)
 """What the service answers: plain frozen values that pages show and the API sends.
 
 One code path: a page renders the same value that the API encodes. Instants are aware datetimes in
 UTC, durations days unless a name says otherwise, what is not known is None.
 """
+
+# ruff: noqa: TC001, TC003 (msgspec looks at the types)
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """Changes as Atom and JSON Feed: of the collection, of a tag, of a source.
 
 Titles, addresses and reasons come from strangers. They are text and nothing else: escaped in Atom,
 `content_text` in JSON, and only web addresses become links.
 """
+
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """What others call to say that sources have changed: hubs (WebSub) and publishers (IndexNow).
 
 Who calls shows a path that nobody can guess, a signature, or a key; whatever comes is a signal,
 never content, and nothing is fetched because of it.
 """
+
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-# ruff: noqa: TC001, TC003 (msgspec looks at the types)
 """Answers about the whole collection: overview, plans, rivals, population, settings, health."""
+
+# ruff: noqa: TC001, TC003 (msgspec looks at the types)
 
 from __future__ import annotations
 

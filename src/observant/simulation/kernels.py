@@ -1,4 +1,4 @@
-"""Compiled loops of the replay: who is visited when, what a visit sees, what the truth was.
+"""Compiled loops of the replay: what is visited when, what a visit sees, what the truth was.
 
 Import this only where it is used: numba takes a second to load.
 """
@@ -22,7 +22,7 @@ __all__ = [
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
-# -- who is visited when --------------------------------------------------------------------------
+# -- what is visited when -------------------------------------------------------------------------
 
 
 @jit

@@ -1,8 +1,8 @@
-"""Who is visited when: every kind of policy, driven over the same world for the same budget.
+"""What is visited when: every kind of policy, driven over the same world for the same budget.
 
 The budget is a row of slots at a constant rate, and every slot is used. So all policies spend the
 same, never more and never less. A rule may ask for more visits than there are, or for fewer. Then
-`world.queue` says who is visited in a slot: the source that is ``due`` first, were it due later
+`world.queue` says what is visited in a slot: the source that is ``due`` first, were it due later
 than now (what a crawler's queue does; all waits become longer or shorter by the same time), or the
 one of whose wait the largest ``share`` has passed (all waits are stretched by the same factor).
 

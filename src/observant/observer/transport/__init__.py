@@ -1,4 +1,4 @@
-"""The one door to the network: polite, guarded, bounded, and never surprised.
+"""The only way to the network: polite, guarded, bounded, and never surprised.
 
 `Transport.fetch` is the only way observant asks anything of the world. Limits, politeness,
 robots.txt, redirects, conditional requests and the address guard live behind it, so no caller can

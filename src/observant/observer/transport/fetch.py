@@ -1,4 +1,4 @@
-"""The one door to the network: everything observant asks of the world goes through `fetch`.
+"""One request after the other: everything observant asks of the world goes through `fetch`.
 
 Every hop of every request, robots.txt included, passes the same five gates in this order: the
 address is read by one parser; the guard judges it; robots.txt is asked; the host's turn is waited

@@ -55,7 +55,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class VisitPlan:
-    """Who is visited in each unit, and what the plan is expected to cost."""
+    """Which sources are visited in each unit, and what the plan is expected to cost."""
 
     visited: NDArray[np.bool_]
     """One row an object, one column a unit."""

@@ -1,10 +1,11 @@
-# mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
 """What the scheduler believes of a source's rate, and what a visit teaches. Compiled.
 
 Import only where it is used. The belief is that of `observant.estimation.belief`; here are the
 clocks of siblings (`siblings`), on which a source may live.
 """
+
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
 
 import math
 

@@ -1,5 +1,3 @@
-# mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
 """When does a source reach the price? Compiled, one source at a time.
 
 The index of a source is W(s) = s·c(s) − ∫₀ˢ c. `crossing` finds the time s since the last visit at
@@ -9,6 +7,9 @@ takes one decision at a time. Import it only where it is used, since numba takes
 With hints (`hinted`), time runs as seff = s + b·n, n the number of hints since the visit:
 a hint is worth b days (frontier 4; Busa-Fekete et al. 2025).
 """
+
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
 
 import math
 

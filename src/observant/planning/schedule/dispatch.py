@@ -1,6 +1,4 @@
-# mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
-"""Who is next? Compiled: a heap of crossing times, and a savings that fills at the budget.
+"""Which source is next? Compiled: a heap of crossing times, and a savings that fills at the budget.
 
 Import only where it is used. Every decision costs O(log n). The rules, in the order of `due`:
 
@@ -13,6 +11,9 @@ Import only where it is used. Every decision costs O(log n). The rules, in the o
 - A host that was visited rests. Its next source waits at the head of a queue; a host that
   is always waited for gets a price of its own (saturated hosts, frontier 12.2).
 """
+
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
 
 import math
 
@@ -122,7 +123,7 @@ def due(sources, heaps, hosts, clocks, known, now, out):
 
 @inner
 def better(sources, hosts, clock, known, i, now):
-    """Who is to be visited before its time: the first, unless a visit to others is worth more.
+    """Which source is visited before its time: the first, unless a visit to others is worth more.
 
     After the price fell, many keys still are as late as the old price made them, and the first may
     be one that was visited a moment ago. So some others are looked at, by turns.

@@ -1,10 +1,11 @@
-# mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201
 """The scheduler over recorded updates. Compiled; the same kernels as live.
 
 Every slot pays for one visit. Where visits differ in cost a slot is as long as the cheapest takes,
 and a visit that costs more is followed by empty slots.
 """
+
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201
 
 import math
 

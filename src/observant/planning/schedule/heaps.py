@@ -1,11 +1,12 @@
-# mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
 """What the scheduler keeps of each source and host, in flat records, and its two heaps. Compiled.
 
 One heap holds the sources that wait for the price: they may be visited before their time when
 there is budget to spare. The other holds those that wait for a time: new ones, failed ones, those
 whose host rests, and those on their way. Every source knows its place, so moving it costs O(log n).
 """
+
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
 
 import numba
 import numpy as np

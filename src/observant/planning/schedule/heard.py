@@ -1,5 +1,3 @@
-# mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
 """Signals of change: what they say of a source, and how far they are believed. Compiled.
 
 A source may be announced by a channel: a kind of signal (sitemap, feed, hook …) of a group (host).
@@ -16,6 +14,9 @@ What a visit finds teaches the channel: r by its likelihood on `LEVELS`, φ by i
 of false signals (the E step), both drawn to those of the kind, both forgotten in time. φ may be the
 same for all sources or in proportion to λ; visits that found no change tell which.
 """
+
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
 
 import math
 

@@ -1,5 +1,3 @@
-# mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
 """The index of a posterior, looked up instead of computed. Compiled.
 
 Of a Poisson source every index (without grace) is W(s) = λ⁻ᵐ·w(λs), m = 0, 1 or 2. The rates of a
@@ -7,6 +5,9 @@ posterior are 2^(q/FINE), q whole (`observant.estimation.belief`), and time is l
 quarter of an octave. So λs is a place in one table of w for all rates and times: the average over a
 posterior is a sum of products, and between two times the index is very nearly a power of time.
 """
+
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
 
 import math
 from functools import cache

@@ -1,11 +1,12 @@
-# mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
 """When is a source due? Compiled: its key in the heap, at the price of now and on its own clock.
 
 A key made at an older price is mended when it reaches the top, and one more by turns with every
 decision, so that all are new after n decisions. Sources with siblings live on the clock of their
 group (`siblings`), which is read anew every so often; then all keys move.
 """
+
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
 
 import math
 

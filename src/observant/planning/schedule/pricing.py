@@ -1,11 +1,12 @@
-# mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
 """What a visit is worth now, and the price at which all visits together spend the budget. Compiled.
 
 The price is found on a sample after a large change (`solve_price`) and follows what happens in
 between (`learn_price`): it moves towards the index of sources that were visited late for want of
 budget, when it was too low, or early, when it was too high.
 """
+
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
 
 import math
 

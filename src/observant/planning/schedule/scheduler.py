@@ -1,4 +1,4 @@
-"""The same optimum, one visit at a time: who is to be visited now?
+"""The same optimum, one visit at a time: which source is next?
 
 `Scheduler` visits a source when importance·W(s)/cost reaches the price of a visit, like
 `observant.planning.allocation`, but without solving for everybody: it keeps a heap of the times at

@@ -1,5 +1,3 @@
-# mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
 """Siblings change together: a shared clock for every group of sources. Compiled.
 
 Sources of one folder, host or template are often updated at once (a deploy, an edit of a series).
@@ -21,6 +19,9 @@ side, with ordinary time beside them, and each counts by how well it would have 
 outcomes so far. Where sources change together K is small; where they do not, their own time is the
 ordinary one.
 """
+
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201, ANN202
 
 import math
 

@@ -1,5 +1,6 @@
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """Sessions, accounts and tokens."""
+
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """For machines that watch the watcher: health, which needs nothing, and metrics."""
+
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """The collection on one page, its hours, hosts, tags, events and visits."""
+
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 
 from __future__ import annotations
 

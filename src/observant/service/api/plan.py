@@ -1,8 +1,9 @@
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """What a plan would bring, what other rules would have brought, and the whole population.
 
 These take a while: `ready` is false until the answer is there, and then it is kept.
 """
+
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 
 from __future__ import annotations
 

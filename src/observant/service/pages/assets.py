@@ -1,8 +1,9 @@
-# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
 """Files that pages load: our own style and script, and Vega from the installed vl-convert.
 
 A file's name holds a hash of what is in it, so a browser may keep it for ever.
 """
+
+# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
 
 from __future__ import annotations
 

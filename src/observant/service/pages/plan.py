@@ -1,5 +1,6 @@
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """The plan with its what-if, and the population behind it."""
+
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 """The page to sign in. The form goes to `observant.service.access.sign_in`."""
+
+# ruff: noqa: TC001 (Litestar looks at the types of a handler)
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
+"""Lines of CDXJ, or of JSON alone: one flat object each."""
+
 # ruff: noqa: ANN001, ANN201, ANN202, PLR1714, SIM109
 # mypy: ignore-errors
-"""Lines of CDXJ, or of JSON alone: one flat object each."""
 
 import numpy as np
 

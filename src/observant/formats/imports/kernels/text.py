@@ -1,6 +1,7 @@
+"""Bytes: where lines and strings end, whether they spell a word, and the numbers they spell."""
+
 # ruff: noqa: ANN001, ANN201, ANN202, PLR1714, SIM110
 # mypy: ignore-errors
-"""Bytes: where lines and strings end, whether they spell a word, and the numbers they spell."""
 
 import numba
 import numpy as np
