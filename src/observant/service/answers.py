@@ -346,27 +346,6 @@ class PreviewAnswer(Answer, frozen=True, kw_only=True):
     """Why kept versions cannot tell more."""
 
 
-class MailItem(Answer, frozen=True, kw_only=True):
-    """The server for e-mail, without its password."""
-
-    host: str
-    """Empty: none was entered while it ran."""
-    port: int
-    security: str
-    user: str
-    sender: str
-    in_file: bool
-    """Whether the configuration file names one."""
-
-
-class Tried(Answer, frozen=True, kw_only=True):
-    """What became of a test message."""
-
-    ok: bool
-    error: str
-    """Why it was not taken, in words."""
-
-
 class AddressItem(Answer, frozen=True, kw_only=True):
     """What was found at an address, before it is watched."""
 

@@ -223,13 +223,13 @@ class Client:
         doc="One subscription.")
     update_subscription = _op("PATCH /subscriptions/{subscription}", a.SubscriptionItem, body="",
         doc="Change a subscription.")
-    test_subscription = _op("POST /subscriptions/{subscription}/test", a.Tried,
+    test_subscription = _op("POST /subscriptions/{subscription}/test", s.Tried,
         doc="Send one message that says it is a test, now, and say what became of it.")
-    mail = _op("GET /mail", a.MailItem,
+    mail = _op("GET /mail", s.MailItem,
         doc="The server for e-mail that was entered while it ran, without its password.")
-    set_mail = _op("PUT /mail", a.MailItem, body="",
+    set_mail = _op("PUT /mail", s.MailItem, body="",
         doc="Enter the server for e-mail: host, port, security, user, password, sender.")
-    test_mail = _op("POST /mail/test", a.Tried, body="to",
+    test_mail = _op("POST /mail/test", s.Tried, body="to",
         doc="Send a test message to an address.")
     unsubscribe = _op("DELETE /subscriptions/{subscription}", _NOTHING,
         doc="Tell no more.")

@@ -1,4 +1,4 @@
-"""Answers about the whole collection: overview, plans, rivals, population, settings, health."""
+"""Answers about the whole collection: overview, plans, rivals, population, settings, health, mail."""
 
 # ruff: noqa: TC001, TC003 (msgspec looks at the types)
 
@@ -19,6 +19,7 @@ __all__ = [
     "HostItem",
     "HourItem",
     "Lateness",
+    "MailItem",
     "Measured",
     "ObserverItem",
     "Overview",
@@ -32,6 +33,7 @@ __all__ = [
     "SettingsView",
     "StepShown",
     "StepTrial",
+    "Tried",
 ]  # fmt: skip
 
 
@@ -247,6 +249,27 @@ class SettingsView(Answer, frozen=True, kw_only=True):
     """Names of settings that were changed here, and win over the configuration file."""
     refused: dict[str, str]
     """Those of them that cannot be used, with the reason: the ones before them are in force."""
+
+
+class MailItem(Answer, frozen=True, kw_only=True):
+    """The server for e-mail, without its password."""
+
+    host: str
+    """Empty: none was entered while it ran."""
+    port: int
+    security: str
+    user: str
+    sender: str
+    in_file: bool
+    """Whether the configuration file names one."""
+
+
+class Tried(Answer, frozen=True, kw_only=True):
+    """What became of a test message."""
+
+    ok: bool
+    error: str
+    """Why it was not taken, in words."""
 
 
 class ObserverItem(Answer, frozen=True, kw_only=True):

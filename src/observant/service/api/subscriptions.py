@@ -12,16 +12,15 @@ from litestar.params import FromQuery, JSONBody, PathParameter, QueryParameter
 from observant.notifications.channels.mail import MailServer
 from observant.service.answers import (
     DeliveryPage,
-    MailItem,
     MemberItem,
     NewSubscription,
     Retried,
     SubscriptionItem,
-    Tried,
 )
 from observant.service.api.routes import LARGEST_ID, After, Limit, SourceId, spec
 from observant.service.collection.subscriptions import MailTest, SubscriptionChanges
 from observant.service.forms import GivenCollection
+from observant.service.summaries import MailItem, Tried
 from observant.store import Subscription
 
 Number = Annotated[int, PathParameter(ge=1, le=LARGEST_ID)]

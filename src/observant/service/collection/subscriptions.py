@@ -15,16 +15,15 @@ from observant.notifications.subscriptions import checked, shown, updated
 from observant.service.answers import (
     DeliveryItem,
     DeliveryPage,
-    MailItem,
     NewSubscription,
     Retried,
     SubscriptionItem,
-    Tried,
 )
 from observant.service.collection.context import some
 from observant.service.collection.edits import asked_for
 from observant.service.collection.entries import Entered, NewSource
 from observant.service.collection.entries import checked as checked_source
+from observant.service.summaries import MailItem, Tried
 from observant.store import Filter, StoredSubscription, Subscription
 from observant.times import utc
 
