@@ -1,4 +1,4 @@
-"""Answers about the whole collection: overview, plans, rivals, population, settings, health, mail."""
+"""Answers about the whole collection: overview, plans, rivals, settings, mail, health, pictures."""
 
 # ruff: noqa: TC001, TC003 (msgspec looks at the types)
 
