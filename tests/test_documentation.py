@@ -80,6 +80,25 @@ def test_every_command_is_explained():
     assert [name for name in COMMANDS if f"`observant {name}`" not in page] == []
 
 
+def test_whoever_comes_from_the_first_release_finds_every_old_name():
+    import observant
+    from observant.cli import OLD
+
+    page = (DOCS / "upgrading.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    old = "\n".join(row.split("|")[1] for row in rows)
+    now = "\n".join(row.split("|")[2] for row in rows)
+    for spelling, new in OLD.items():
+        first, *rest = spelling.split()
+        assert first in old
+        assert all(f"`{word}`" in old or spelling in old for word in rest)
+        assert new.split()[0] in now
+    for name, new in observant._RENAMED.items():
+        assert f"| `observant.{name}` | `observant.{new}` |" in page
+    for name, new in observant._MOVED.items():
+        assert f"| `{name}` | `{new}` |" in page
+
+
 def test_every_error_has_a_section_of_its_own():
     from observant import errors
 
