@@ -15,7 +15,8 @@ Collections with fewer than 300 such sources, or twenty days, are left out.
 The whole of it (three budgets, two kinds of evidence, five seeds, all rivals) takes many hours;
 cells that --output holds already are not run again. `--short` runs collections of at most 1,500
 sources at two budgets, existence only, two seeds, with the rivals that are best elsewhere and
-without leaving out ingredients.
+without leaving out ingredients (nor does `--whole`). `--bound` adds our policy with the true mix of
+rates given instead of learned: what no way to learn a better prior can go beyond.
 
 A third of the collections is kept aside: every third by name. Parameters are chosen on the others,
 and both parts are reported. A cell (a collection, a budget, a kind of evidence) is won or lost
@@ -34,13 +35,15 @@ from pathlib import Path
 
 import numpy as np
 
-from observant.planning.policy import ObservantPolicy
+from observant.estimation.belief import Likelihoods
+from observant.estimation.evidence import Evidence
+from observant.planning.policy import ObservantPolicy, make_scheduler
 from observant.planning.rivals import RULES
 from observant.simulation import simulate
 from observant.simulation.comparison import METRICS
 from observant.simulation.traces import Trace
 
-__all__ = ["collections", "main", "observed", "run", "study", "trace_of"]
+__all__ = ["collections", "known_mix", "main", "observed", "run", "study", "trace_of"]
 
 YEAR = 365.0
 LEAST_SOURCES, LEAST_DAYS = 300, 20.0
@@ -55,6 +58,7 @@ RIVALS = (*PLANNERS, *RULES)
 BEST_RIVALS = ("lambda_crawl", "bias-reduced-plan", "pooled-plan", "cho-square-root")
 """Those that are ahead of the others in most cells."""
 OURS = "observant"
+KNOWS = "knows the mix"
 WITHOUT = {
     "siblings": ObservantPolicy(siblings=False, name="without siblings"),
     "drift": ObservantPolicy(drift=np.inf, name="without drift"),
@@ -117,10 +121,33 @@ def observed(folder, collection, names, code, t):
     return (table[column].to_numpy()[place] / SECONDS for column in ("obs_start", "obs_end"))
 
 
+def known_mix(trace, gap):
+    """The mix of rates, of the collection and of its larger groups, as a year shows it: learned in
+    the same way as ever, but from visits to all sources, `gap` days apart, up to the end.
+    """
+    visits = np.arange(trace.start, trace.end + 1e-9, gap)
+    owner = np.repeat(np.arange(len(trace)), trace.updates.counts)
+    window = np.searchsorted(visits, trace.updates.times) - 1
+    inside = (window >= 0) & (window < len(visits) - 1)
+    changed = np.zeros((len(trace), len(visits) - 1), bool)
+    changed[owner[inside], window[inside]] = True
+    seen = Likelihoods.of(Evidence.from_gaps(np.full(changed.shape, gap), changed), np.inf)
+    scheduler = make_scheduler(1.0)
+    scheduler.add(
+        range(len(trace)),
+        group=None if trace.groups is None else [trace.groups[g] for g in trace.group],
+        likelihood=[seen.pack(row) for row in range(len(trace))],
+    )
+    scheduler.learn_prior()
+    return scheduler.prior
+
+
 # -- the study ------------------------------------------------------------------------------------
 
 
-def study(trace, *, budget, objective, evidence, seeds, rivals=RIVALS, ingredients=True):
+def study(
+    trace, *, budget, objective, evidence, seeds, rivals=RIVALS, ingredients=True, bound=False
+):
     """Scores of every policy on one trace: name → array over the seeds; the gap closed; and how
     many times the visits uniform visiting would need (not of rules).
     """
@@ -142,6 +169,8 @@ def study(trace, *, budget, objective, evidence, seeds, rivals=RIVALS, ingredien
         ours += [WITHOUT["siblings"], WITHOUT["drift"]]
     if ingredients and evidence != "existence":
         ours.append(WITHOUT["ages"])
+    if bound:
+        ours.append(ObservantPolicy(prior=known_mix(trace, 1 / budget), name=KNOWS))
     found = simulate(trace, [*ours, *planners], visits_saved=True, **options)
     saved = {result.policy: result.visits_saved for result in found.results}
     scores = _scores(found)
@@ -177,6 +206,7 @@ def run(
     slack=0.0,
     most=None,
     ingredients=True,
+    bound=False,
     done=(),
     report=lambda _row: None,
 ):
@@ -201,6 +231,7 @@ def run(
                         seeds=seeds,
                         rivals=rivals,
                         ingredients=ingredients,
+                        bound=bound,
                     )
                     row = {
                         "collection": collection,
@@ -233,6 +264,7 @@ def tables(rows):
             f"## {METRICS[objective]}, {evidence}, {budget:g} visits per source and day",
             _winners(some),
             *([_ingredients(some)] if WITHOUT["drift"].name in some[0]["gaps"] else []),
+            *([_bound(some)] if all(KNOWS in row["scores"] for row in some) else []),
             _everybody(some),
         ]
     return "\n\n".join([_summary(rows, settings), *parts, _losses(rows)])
@@ -309,7 +341,7 @@ def _beyond(differences):
 
 def _strangers(row):
     """Policies that are not ours and do not know the future."""
-    mine = {OURS, "clairvoyant", *(policy.name for policy in WITHOUT.values())}
+    mine = {OURS, KNOWS, "clairvoyant", *(policy.name for policy in WITHOUT.values())}
     return [name for name in row["scores"] if name not in mine]
 
 
@@ -347,6 +379,22 @@ def _ingredients(rows):
         cells = [_with_error(row["gaps"][name], 2) for name in (OURS, *names)]
         lines.append(f"| {row['collection']} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _bound(rows):
+    """Staleness relative to uniform visits with a prior that is learned, and one that is true."""
+    names = (OURS, KNOWS, "clairvoyant")
+    lines = [
+        f"| collection, staleness | {' | '.join(names)} |",
+        "|---|" + "--:|" * len(names),
+        *(
+            f"| {row['collection']} "
+            f"| {' | '.join(_with_error(staleness(row, name), 3) for name in names)} |"
+            for row in rows
+        ),
+    ]
+    means = [_mean([staleness(row, name).mean() for row in rows], 3) for name in names]
+    return "\n".join([*lines, f"| mean | {' | '.join(means)} |"])
 
 
 def _everybody(rows):
@@ -404,6 +452,8 @@ def main():
         choices=["existence", "dated", "mixed"],
     )
     parser.add_argument("--short", action="store_true", help="a part that takes half an hour")
+    parser.add_argument("--whole", action="store_true", help="leave out no ingredient of ours")
+    parser.add_argument("--bound", action="store_true", help="ours with the true mix of rates too")
     parser.add_argument("--collections", nargs="+", help="all that are large enough unless told")
     parser.add_argument("--seeds", type=int, help="5 by default")
     parser.add_argument("--rivals", nargs="+", choices=RIVALS, help="all by default")
@@ -447,7 +497,8 @@ def main():
             rivals=options.rivals,
             slack=options.slack,
             most=1500 if short else None,
-            ingredients=not short,
+            ingredients=not (short or options.whole),
+            bound=options.bound,
             done=[json.loads(line) for line in (done or "").splitlines()],
             report=report,
         )

@@ -6,13 +6,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from benchmarks.new_pages import errors as new_page_errors
+from benchmarks.policies import known_mix
 
 from observant.observer.clock import AcceleratedClock
 from observant.observer.config import Config
 from observant.observer.loop import Observer
 from observant.observer.program import add_sources, describe
 from observant.observer.schedule import Planned, Schedule
-from observant.planning.policy import ObservantPolicy
+from observant.planning.policy import ObservantPolicy, make_scheduler
 from observant.simulation import world_of
 from observant.simulation.traces import Trace
 from observant.store import open_store
@@ -135,3 +137,37 @@ def test_the_observer_does_what_the_replay_does(tmp_path):
     assert fresh_share(trace, live, when) == pytest.approx(
         fresh_share(trace, wanted, times), abs=0.01
     )
+
+
+def folders_of_two_rates():
+    """Forty pages each of a busy and a quiet folder."""
+    rng = np.random.default_rng(4)
+    source, time = [], []
+    for folder, rate in (("busy", 0.5), ("quiet", 0.01)):
+        for page in range(40):
+            own = rng.uniform(0, 365, 1 + rng.poisson(365 * rate))
+            source += [f"site:{folder}/{page}"] * len(own)
+            time += own.tolist()
+    return Trace.from_columns(source, time).window(0, 365).grouped("prefix")
+
+
+def test_a_prior_that_is_given_is_used_as_it_is():
+    """Of a folder of its own a new source has the mix of that folder, from its first day."""
+    given = known_mix(folders_of_two_rates(), 10.0)
+    assert set(given.groups) == {"site:busy", "site:quiet"}
+    scheduler = make_scheduler(8.0, prior=given)
+    scheduler.add(["one", "other"], group=["site:busy", "site:quiet"])
+    rates = scheduler.beliefs().summary(())[0]
+    assert rates[0] == pytest.approx(0.5, rel=0.3)
+    assert 0.005 < rates[1] < 0.03  # drawn to the mix of all
+    for day in range(1, 40):
+        scheduler.visited("other", float(day), day > 1)
+    assert not scheduler.wants_to_learn
+    assert scheduler.prior is given
+
+
+def test_what_a_folder_tells_of_a_new_page():
+    """Without a visit, the folder says what the collection cannot; and so does the address."""
+    collection, folder, address = new_page_errors(folders_of_two_rates())[0]
+    assert folder < 0.6 * collection
+    assert address < 0.6 * collection

@@ -9,7 +9,7 @@ Nothing has to be known beforehand. `ObservantPolicy` runs it over recorded upda
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from observant.planning.schedule import Scheduler
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from observant.estimation.priors import Prior
 
 __all__ = [
     "SAMPLING",
@@ -44,6 +46,7 @@ LONGEST = 365.0
 def make_scheduler(
     budget: float,
     *,
+    prior: Prior | Literal["learn"] = "learn",
     drift: float = DRIFT,
     jitter: float = JITTER,
     explore: float = 0.0,
@@ -58,7 +61,7 @@ def make_scheduler(
     """
     return Scheduler(
         budget,
-        prior="learn",
+        prior=prior,
         drift=drift,
         jitter=jitter,
         explore=explore,
@@ -105,7 +108,8 @@ class ObservantPolicy:
     Each ingredient can be left out, to see what it adds: `siblings` (sources of a group share a
     clock), `ages` (of dated first visits), and forgetting (`drift`: days that a rate lasts on
     average; infinite never forgets). Signals of change are believed as far as it is `learned` that
-    they can be, ``ignored``, or trusted `blind`: whoever is announced is visited at once.
+    they can be, ``ignored``, or trusted `blind`: whoever is announced is visited at once. A `prior`
+    that is given is not learned again.
     """
 
     siblings: bool = True
@@ -114,6 +118,7 @@ class ObservantPolicy:
     jitter: float = JITTER
     max_period: float = LONGEST
     signals: str = "learned"
+    prior: Prior | Literal["learn"] = "learn"
     name: str = "observant"
 
     def replay(self, world: Any) -> ReplayedVisits:
@@ -130,6 +135,7 @@ class ObservantPolicy:
         slot = 1.0 if (cost == 1.0).all() else float(cost.min())
         scheduler = make_scheduler(
             world.budget,
+            prior=self.prior,
             drift=self.drift,
             jitter=self.jitter,
             max_period=self.max_period,

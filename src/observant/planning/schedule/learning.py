@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from observant.estimation.belief import GRID, Likelihoods
 from observant.estimation.priors import FEWEST, fit_collection
 
-__all__ = ["SAMPLE", "Learned", "Lesson", "learn_prior"]
+__all__ = ["SAMPLE", "Learned", "Lesson", "learn_prior", "priors_of_groups"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ def learn_prior(lesson: Lesson) -> Learned:
     group = np.where(node >= 0, rows[node], 0)[chosen]
     both = seen * _scaled(age_weight * ages)
     both /= both.max(axis=1, keepdims=True)
-    return Learned(_drawn_together(both, group, groups, prior), rows, owners, age_weight)
+    return Learned(priors_of_groups(both, group, groups, prior), rows, owners, age_weight)
 
 
 def _scaled(log: Floats) -> Floats:
@@ -114,7 +114,7 @@ def _rows_of_groups(
     return np.asarray(rows, np.int64), owners
 
 
-def _drawn_together(
+def priors_of_groups(
     likelihood: Floats, group: NDArray[np.int64], groups: int, prior: Floats
 ) -> Floats:
     """A prior for each group, with the weight of ten sources on the prior of all."""
