@@ -14,6 +14,9 @@ What is counted:
   noun or kind that others have too (a command, a page, a figure, a format), and the names of
   `ROLES` say what a module is to its package.
 - A *chain over two* is a class with two or more ancestors inside the package, one above the other.
+- *Options* are those that the help of a command or group lists. What every command takes
+  (--store, --config, --json) is explained once, by `observant --help`, and counted once; so is
+  what stands behind `--set` (hidden: the figure beside it counts everything that is parsed).
 - *Unreached* is what `benchmarks.reach` finds: lines of code that lead from no command, page,
   route or public name.
 """
@@ -57,20 +60,22 @@ FRONT = """
 import json, click
 from observant import __all__ as names
 from observant.cli import cli
-def leaves(command, ctx):
+def inside(command, ctx):
     if not isinstance(command, click.Group):
         return [command]
     inner = (command.get_command(ctx, name) for name in command.list_commands(ctx))
-    return [leaf for found in inner for leaf in leaves(found, ctx)]
+    return [command, *(below for found in inner for below in inside(found, ctx))]
 ctx = click.Context(cli)
-found = leaves(cli, ctx)
-options = sum(isinstance(p, click.Option) for leaf in found for p in leaf.params)
+every = inside(cli, ctx)
+found = [command for command in every if not isinstance(command, click.Group)]
+given = [p for command in every for p in command.params if isinstance(p, click.Option)]
+options = sum(not p.hidden and type(p).__name__ != "Shared" for p in given)
 from observant.service.api import api_handlers
 from observant.service.pages import page_handlers
 def routes(handlers):
     inner = [r.route_handlers for h in handlers for r in getattr(h, "routes", ())]
     return sum(map(len, inner)) + sum(not hasattr(h, "routes") for h in handlers)
-print(json.dumps([len(cli.list_commands(ctx)), len(found), options, len(names),
+print(json.dumps([len(cli.list_commands(ctx)), len(found), options, len(given), len(names),
                   routes(api_handlers()), routes(page_handlers())]))
 """
 
@@ -190,11 +195,12 @@ class House:
             text=True,
             check=True,
         )
-        commands, leaves, options, public, routes, pages = json.loads(done.stdout)
+        commands, leaves, options, parsed, public, routes, pages = json.loads(done.stdout)
         return {
             "commands": commands,
             "leaves": leaves,
             "options": options,
+            "options, each command's own and hidden ones": parsed,
             "public names": public,
             "routes of the API": routes,
             "routes of the pages": pages,

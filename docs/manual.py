@@ -22,7 +22,7 @@ def page():
     yield '.TH OBSERVANT 1 "" "observant" "User Commands"'
     yield from (".SH NAME", "observant \\- how often sources change, how current a copy is")
     yield from (".SH SYNOPSIS", ".B observant", "[\\fICOMMAND\\fR] [\\fIARGUMENTS\\fR]")
-    yield from (".SH DESCRIPTION", *text(cli.help))
+    yield from (".SH DESCRIPTION", *text(cli.help), ".SH OPTIONS", *options(cli))
     for section, commands in SECTIONS.items():
         yield f".SH {section.upper()}"
         for name in commands:
@@ -36,14 +36,19 @@ def page():
 
 def described(command, name):
     """A command with its options, or the commands of a group."""
-    if isinstance(command, click.Group):
+    is_group = isinstance(command, click.Group)
+    if not is_group or command.invoke_without_command:
+        given = " ".join(p.make_metavar(click.Context(command)) for p in command.params
+                         if isinstance(p, click.Argument))  # fmt: skip
+        yield from (f".SS observant {name} {given}".rstrip(), *text(command.help))
+        yield from options(command)
+    if is_group:
         inner = click.Context(command)
         for part in command.list_commands(inner):
             yield from described(command.get_command(inner, part), f"{name} {part}")
-        return
-    given = " ".join(p.make_metavar(click.Context(command)) for p in command.params
-                     if isinstance(p, click.Argument))  # fmt: skip
-    yield from (f".SS observant {name} {given}".rstrip(), *text(command.help))
+
+
+def options(command):
     for option in command.params:
         if isinstance(option, click.Option):
             record = option.get_help_record(click.Context(command))

@@ -20,7 +20,7 @@ import click
 import pytest
 
 from observant.cli import COMMANDS, OLD, SECTIONS, cli
-from observant.cli.options import ORDER
+from observant.cli.options import ORDER, Setting
 from observant.cli.values import Choice
 
 from .command_line import run_here
@@ -67,6 +67,13 @@ def options_of(command):
 
 def long_name(option):
     return next(name for name in option.opts if name.startswith("--"))
+
+
+def spelled(option, value):
+    """How an option is given, and how a complaint calls it."""
+    if isinstance(option, Setting) and option.hidden:
+        return ["--set", f"{option.shown}={value}"], f"--set {option.shown}"
+    return [long_name(option), value], long_name(option)
 
 
 def observant(*words, code=None, stdin=""):
@@ -184,6 +191,7 @@ MEANINGS = {
     "--host": "to choose by; to choose by several; to listen on",
     "--file": "of addresses with tags, to watch; of addresses, that may have changed",
     "--kind": "of a source; of a signal",
+    "--list": "the names to choose from; the tokens",
     "--all": "of the dead letters; of the sources",
     "--mask": "secrets of an export; parts of a picture",
     "--pause": "visits to a source; messages of a subscription",
@@ -449,6 +457,10 @@ def test_a_store_that_cannot_be_used_is_named(words):
         given = ["study", "reproduce", "brewington-figure-3.4"]
     if words == ("settings", "change"):
         given += ["--budget", "9/day"]
+    if words == ("access", "token"):
+        given += ["--list"]
+    if words == ("notify", "log"):
+        given += ["--retry"]
     if words == ("settings", "import"):
         given[-1] = "export.json"
         observant("settings", "export", "export.json")
@@ -505,16 +517,16 @@ def mistakes():
             continue
         for option in options_of(command):
             if isinstance(option.type, click.Choice):
-                yield words, long_name(option), option.type.choices[0] + "x"
+                yield words, *spelled(option, option.type.choices[0] + "x")
             for value in BAD.get(getattr(option.type, "name", ""), ()):
-                yield words, long_name(option), value
+                yield words, *spelled(option, value)
 
 
 def test_a_value_that_cannot_be_is_told_with_its_option():
     seen = set()
-    for words, option, value in mistakes():
-        told = complaint(*good(words), option, value)
-        assert told.startswith(f"{option}: "), (words, option, value, told)
+    for words, given, option in mistakes():
+        told = complaint(*good(words), *given)
+        assert told.startswith(f"{option}: "), (words, given, told)
         assert f"(see observant {' '.join(words)} --help)" in told
         seen.add(words)
     assert len(seen) > 20
@@ -545,13 +557,12 @@ def test_what_is_missing_is_named():
 def test_sources_that_are_not_there_are_named():
     for words in (("show",), ("check",), ("diff",), ("edit", "--pause"), ("remove",)):
         assert "'nowhere'" in complaint(*words, "nowhere")
-    for words in (("query", "show"), ("query", "remove"), ("notify", "remove"),
-                  ("notify", "test"), ("access", "remove")):  # fmt: skip
+    for words in (("notify", "remove"), ("notify", "test"), ("access", "remove")):
         assert "'nowhere'" in complaint(*words, "nowhere")
     assert "'nowhere'" in complaint("edit", "--pause", "--tag", "nowhere")
     assert "'nowhere'" in complaint("study", "intervals", "visits.csv", "--source", "nowhere")
     assert "'nowhere'" in complaint("notify", "log", "--subscription", "nowhere")
-    assert "token 99" in complaint("access", "revoke", "99")
+    assert "token 99" in complaint("access", "token", "99", "--revoke")
 
 
 @pytest.mark.slow
@@ -597,13 +608,13 @@ ANSWERS = [
     "import visits.csv --dry-run",
     "list",
     "show a.example",
-    "query list",
-    "notify list",
+    "query",
+    "notify",
     "notify log",
     "notify log --state dead",
-    "settings show",
-    "access list",
-    "access tokens",
+    "settings",
+    "access",
+    "access token --list",
     "store doctor",
     "store export made.csv",
     "edit --pause --tag news",
@@ -632,6 +643,51 @@ def test_old_spellings_work_and_tell_the_new_one():
         assert out.startswith(f"Usage: observant {' '.join(words)}"), old
         assert err == f"`observant {old}` is `observant {new}` now.\n"
     assert observant("notifications", "dead", "--json", code=0)[1] == "[]\n"
+
+
+def test_rare_settings_are_given_by_set():
+    """It takes what the option of that name takes, says which there are, and mends a name."""
+    url = "https://set.example/"
+    rules = ("xpath=//h1", "drop=.a", "drop=.b", "robots=no", "header=Accept: -x", "ignore=a=b")
+    given = [word for rule in rules for word in ("--set", rule)]
+    observant("add", url, "--later", *given, code=0)
+    config = json.loads(observant("show", url, "--json", code=0)[1])["settings"]
+    assert config["compare"] == {"xpath": "//h1", "ignore": ["a=b"], "drop": [".a", ".b"]}
+    assert (config["robots"], config["headers"]) == (False, {"Accept": "•••"})
+    observant("edit", url, "--set", "xpath=", "--set=robots=yes", "--set", "max_period=2d", code=0)
+    config = json.loads(observant("show", url, "--json", code=0)[1])["settings"]
+    assert "xpath" not in config["compare"]
+    assert "robots" not in config
+    assert config["max_period"] == "2d"
+    _, _, err = observant("edit", url, "--regex", "x+", "--dry-run", code=0)
+    assert err == "`--regex` is `--set regex=…` now.\n"
+    listed = observant("add", "--set", "help", code=0)[1]
+    hidden = [o for o in options_of(commands()["add",]) if o.hidden]
+    assert len(hidden) > 15
+    assert all(option.help.split("  ")[0].split()[0] in listed for option in hidden)
+    assert "no setting 'xpth'; did you mean xpath?" in complaint("edit", url, "--set", "xpth=1")
+    assert "no setting 'pause'; --set help" in complaint("edit", url, "--set", "pause=no")
+    assert "xpath needs a value" in complaint("add", url, "--set", "xpath=")
+    assert "xpath needs a value" in complaint("edit", url, "--set", "xpath")
+    assert "robots is yes or no, not 'maybe'" in complaint("edit", url, "--set", "robots=maybe")
+    observant("remove", url, "--forget", code=0)
+    asked = {"COMP_WORDS": "observant add --set xp", "COMP_CWORD": "3"}
+    env = {"_OBSERVANT_COMPLETE": "bash_complete", **asked}
+    assert run_here(cwd=".", env=env)[1].split() == ["plain,xpath="]
+
+
+def test_what_every_command_takes_may_stand_before_it():
+    """--store, --config and --json: before the command, within a group, or after it."""
+    after = observant("list", "--store", "observant.db", "--json", code=0)[1]
+    assert json.loads(after)["sources"]
+    assert observant("--store", "observant.db", "--json", "list", code=0)[1] == after
+    assert json.loads(observant("--json", "access", "token", "--list", code=0)[1]) == json.loads(
+        observant("access", "--json", "token", "--list", code=0)[1]
+    )
+    assert "text.db: is not" in complaint("--store", "text.db", "settings", "change", "--forget")
+    assert "nowhere.toml" in complaint("--config", "nowhere.toml", "list")
+    assert "text.db" in observant("--store", "text.db", code=0)[1]
+    assert json.loads(observant("--json", code=0)[1])["next"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -178,15 +178,15 @@ def test_add_edit_and_preview_from_the_command_line(tmp_path, site):
         assert found == code, (words, out, err)
         return out + err
 
-    assert "49.90 EUR" in observant("preview", url, "--css", "#price")
+    assert "49.90 EUR" in observant("add", url, "--preview", "--css", "#price")
     assert not (tmp_path / "observant.db").exists()
     observant("add", url, "--later")
     told = observant("add", url, "--css", "#price", "--tag", "shop", "--later")
     assert "--update would change" in told
     assert "css: none → #price" in told
     assert "Changed:" in observant("add", url, "--css", "#price", "--tag", "shop", "--update")
-    assert "nothing would be taken" in observant("preview", url, "--css", "#no", code=2)
-    told = observant("edit", "--tag", "shop", "--max-period", "2d", "--unset", "css", "--dry-run")
+    assert "nothing would be taken" in observant("edit", url, "--preview", "--css", "#no", code=2)
+    told = observant("edit", "--tag", "shop", "--max-period", "2d", "--set", "css=", "--dry-run")
     assert "would be changed" in told
     edited = json.loads(observant("edit", "lamp", "--max-period", "2d", "--json"))["edited"]
     assert edited[0]["changes"] == [{"field": "max_period", "before": None, "after": "2d"}]

@@ -1355,11 +1355,11 @@ def test_the_command_line_from_subscribing_to_dead_letters(tmp_path):
         told = json.loads(made.output)
         assert told["channel"] == f"http://127.0.0.1:{receiver.port}/{MASK}"
         assert len(told["secret"]) > 30
-        listed = observant("notify", "list", "--json", folder=tmp_path).output
+        listed = observant("notify", "--json", folder=tmp_path).output
         assert told["secret"] not in listed
         assert "token" not in listed
         assert json.loads(listed)[0]["filter"]["topics"] == ["failing"]
-        assert "failing #a" in observant("notify", "list", folder=tmp_path).output
+        assert "failing #a" in observant("notify", folder=tmp_path).output
         change = ("notify", "change", "ops", "--tag", "b", "--digest", "0s", "--pause")
         changed = json.loads(observant(*change, "--json", folder=tmp_path).output)
         assert changed["filter"] == told["filter"] | {"tags": ["b"]}
@@ -1388,10 +1388,10 @@ def test_the_command_line_from_subscribing_to_dead_letters(tmp_path):
     assert "\x1b" not in shown_
     as_json = json.loads(observant("notify", "log", "--json", folder=tmp_path).output)
     assert (as_json[0]["state"], as_json[0]["event"]) == ("dead", "event-1")
-    which = observant("notify", "retry", folder=tmp_path)
+    which = observant("notify", "log", "--retry", folder=tmp_path)
     assert which.exit_code == 2
     assert "ids, --subscription NAME, or --all" in which.output
-    assert "1 delivery" in observant("notify", "retry", "--all", folder=tmp_path).output
+    assert "1 delivery" in observant("notify", "log", "--retry", "--all", folder=tmp_path).output
     removed = observant("notify", "remove", "ops", folder=tmp_path)
     assert removed.exit_code == 0
     again = observant("notify", "remove", "ops", folder=tmp_path)

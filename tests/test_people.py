@@ -154,7 +154,7 @@ def test_page_and_command_keep_the_list_and_the_frequency(tmp_path, monkeypatch)
     assert result.exit_code == 0, result.output
     with open_store("observant.db") as store:
         assert store.sources.count() == 1
-    listed = CliRunner().invoke(cli.cli, ["notify", "list", "--owner", "bo", "--json"])
+    listed = CliRunner().invoke(cli.cli, ["notify", "--owner", "bo", "--json"])
     assert listed.output.strip() == "[]"
     world = World(store=open_store("observant.db"))
     with world.browser("editor") as client:

@@ -310,7 +310,7 @@ def test_what_was_entered_goes_out_and_in_by_the_command_line(tmp_path):
 
     changed = command("change", "--budget", "77/day", "--store", place, "--json")
     assert json.loads(changed.output)["budget_per_day"] == 77
-    assert "77/day  (kept)" in command("show", "--store", place).output
+    assert "77/day  (kept)" in command("--store", place).output
     assert command("export", file, "--store", place).exit_code == 0
     assert stat.S_IMODE(pathlib.Path(file).stat().st_mode) == 0o600
     assert isinstance(command("export", file, "--store", place).exception, InputError)
@@ -371,9 +371,9 @@ def test_serve_and_its_accounts_and_tokens_from_the_command_line(tmp_path):
         assert client.sign_in("owner", told["password"]).role == "owner"
         secret = command(access, "token", "robot", "--scope", "write").strip()
         assert Client(told["address"], secret).add_source("https://x.invalid/").new
-        listed = json.loads(command(access, "tokens", "--json"))
+        listed = json.loads(command(access, "token", "--list", "--json"))
         assert [row["name"] for row in listed] == ["robot"]
-        command(access, "revoke", str(listed[0]["id"]))
+        command(access, "token", str(listed[0]["id"]), "--revoke")
         with pytest.raises(ServiceError):
             Client(told["address"], secret).tags()
         command(access, "add", "ada", "--role", "editor", typed="a long password\n")
@@ -381,7 +381,7 @@ def test_serve_and_its_accounts_and_tokens_from_the_command_line(tmp_path):
         command(access, "password", "ada", typed="another password\n")
         with pytest.raises(ServiceError):
             client.sign_in("ada", "a long password")
-        assert [row["name"] for row in json.loads(command(access, "list", "--json"))] == [
+        assert [row["name"] for row in json.loads(command(access, "--json"))] == [
             "ada",
             "owner",
         ]

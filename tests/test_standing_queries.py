@@ -624,17 +624,17 @@ def test_the_audit_of_a_query_whose_results_carry_dates(tmp_path):
 
 
 def test_the_command_line_of_standing_queries(web, tmp_path):
-    from observant.cli.query import query
+    from observant.cli import cli
 
     def run(*words):
         with chdir(tmp_path):
-            return CliRunner().invoke(query, words)
+            return CliRunner().invoke(cli, words)
 
-    added = run("add", "q", URL, "--items", "li", "--top", "3", "--term", "bees=2", "--watch")
+    added = run("query", "q", URL, "--items", "li", "--top", "3", "--term", "bees=2", "--watch")
     assert added.exit_code == 0, added.output
-    assert isinstance(run("add", "q", URL, "--items", "li").exception, InputError)
-    assert isinstance(run("add", "p", URL, "--items", "li[").exception, InputError)
-    assert isinstance(run("add", "p", "file:///etc/passwd").exception, InputError)
+    assert isinstance(run("query", "q", URL, "--items", "li").exception, InputError)
+    assert isinstance(run("query", "p", URL, "--items", "li[").exception, InputError)
+    assert isinstance(run("query", "p", "file:///etc/passwd").exception, InputError)
     with open_store(tmp_path / "observant.db") as store:
         assert store.sources.get("q").config["query"]["terms"] == {"bees": 2.0}
         with looking(web, store) as look:
@@ -649,8 +649,8 @@ def test_the_command_line_of_standing_queries(web, tmp_path):
         (1, "http://a.example/"),
         (2, "http://b.example/"),
     ]
-    assert json.loads(run("list", "--json").output)[0]["results"] == 2
-    assert "q" in run("list").output
+    assert json.loads(run("query", "--json").output)[0]["results"] == 2
+    assert "q" in run("query").output
     assert json.loads(run("remove", "q", "--json").output) == {"removed": ["q"], "retired": 2}
     with open_store(tmp_path / "observant.db") as store:
         assert store.sources.count() == 0

@@ -95,7 +95,7 @@ def narrow(monkeypatch):
 COMMANDS = {
     "list": ["list", "--store", "o.db"],
     "show": ["show", "page-3", "--store", "o.db"],
-    "notify list": ["notify", "list", "--store", "o.db"],
+    "notify": ["notify", "--store", "o.db"],
     "notify log": ["notify", "log", "--store", "o.db"],
     "estimate": ["estimate", "visits.csv"],
     "estimate in classes": ["estimate", "visits.csv", "--classes", "1d,7d,30d"],

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from observant.cli.options import Group
+from observant.cli.options import Group, Setting, shared_options
 
 __all__ = ["main"]
 
@@ -22,11 +22,10 @@ SECTIONS = {
         "serve": "Watch the sources, and show them in a browser.",
         "run": "Watch the sources within a budget, without a browser.",
         "list": "Which sources are watched, how often do they change?",
-        "show": "Everything about one source.",
+        "show": "Everything about one source, or the results of a query.",
         "check": "Visit a source now.",
         "signal": "Say that sources may have changed.",
         "diff": "What changed between two versions of a source?",
-        "preview": "What would a page give under other settings?",
         "edit": "Change the settings of sources, pause and resume them.",
         "remove": "Stop watching sources.",
         "query": "Standing queries: lists whose results are tracked.",
@@ -77,23 +76,33 @@ _HOMES = {
     "show": "sources:show",
     "diff": "sources:diff",
     "edit": "add:edit",
-    "preview": "add:preview",
     "remove": "sources:remove",
 }
 """Commands that are not the name of a module of their own name."""
 
+_QUERY = {"add": "query", "list": "query", "show": "show", "remove": "remove"}
 OLD = {
     **{name: f"study {name}" for name in STUDIES},
     **{name: f"store {name}" for name in ("export", "backup", "restore", "doctor")},
     **{name: f"edit --{name}" for name in ("pause", "resume")},
+    "preview": "add --preview",
+    **{f"query {name}": new for name, new in _QUERY.items()},
+    **{f"{name} list": name for name in ("notify", "access")},
+    "settings show": "settings",
+    "access tokens": "access token --list",
+    "access revoke": "access token --revoke",
+    "notify retry": "notify log --retry",
     "subscribe": "notify add",
-    **{f"subscriptions {name}": f"notify {name}" for name in ("list", "change", "remove", "test")},
-    **{f"notifications {name}": f"notify {name}" for name in ("log", "retry")},
+    **{f"subscriptions {name}": f"notify {name}" for name in ("change", "remove", "test")},
+    "subscriptions list": "notify",
+    "notifications log": "notify log",
+    "notifications retry": "notify log --retry",
     "notifications dead": "notify log --state dead",
-    **{f"user {name}": f"access {name}" for name in ("add", "list", "remove", "password")},
+    **{f"user {name}": f"access {name}" for name in ("add", "remove", "password")},
+    "user list": "access",
     "token create": "access token",
-    "token list": "access tokens",
-    "token revoke": "access revoke",
+    "token list": "access token --list",
+    "token revoke": "access token --revoke",
     **dict.fromkeys(("subscriptions", "notifications"), "notify"),
     **dict.fromkeys(("user", "token"), "access"),
 }
@@ -141,8 +150,9 @@ def _found(name: str) -> click.Command:
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="observant", message="observant %(version)s")
+@shared_options
 @click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli(ctx: click.Context, store: str | None, config: str | None, as_json: bool) -> None:
     """Know how often your sources change, how current your copy is, and when to look again.
 
     \b
@@ -153,13 +163,19 @@ def cli(ctx: click.Context) -> None:
       observant estimate visits.csv       how often does each source change?
 
     A visit log is a table with the columns source, time and changed (or digest, or last_modified),
-    in Parquet, CSV or JSON Lines. Commands that answer take --json, and --plot where there is a
-    picture. `observant` alone says what to do next.
+    in Parquet, CSV or JSON Lines. Options of every command may stand before its name or after it.
+    `observant` alone says what to do next.
     """
     if ctx.invoked_subcommand is None:
         from observant.cli.first import what_next
 
-        click.echo(what_next())
+        told = what_next(store, config)
+        if as_json:
+            from observant.cli.console import print_json
+
+            print_json({"next": told.splitlines()})
+        else:
+            click.echo(told)
 
 
 def main() -> Any:
@@ -218,6 +234,7 @@ def _one_line(error: click.ClickException) -> str:
     elif isinstance(error, click.BadParameter) and error.param is not None:
         param = error.param
         name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
+        name = f"--set {param.shown}" if isinstance(param, Setting) and param.hidden else name
         missing = isinstance(error, click.MissingParameter)
         told = f"{name} is missing" if missing else f"{name}: {error.message}"
     return f"{told.rstrip('.')} (see {context.command_path} --help)" if context else told

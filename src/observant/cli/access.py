@@ -19,18 +19,34 @@ if TYPE_CHECKING:
 __all__ = ["access"]
 
 
-@click.group("access", cls=Group, short_help="Who may sign in, and which programs?")
-def access() -> None:
-    """Keep the accounts of people and the tokens of programs.
+@click.group(
+    "access",
+    cls=Group,
+    invoke_without_command=True,
+    short_help="Who may sign in, and which programs?",
+)
+@store_options
+@click.pass_context
+def access(ctx: click.Context, store: str | None, config: str | None, as_json: bool) -> None:
+    """List the accounts of people; add and remove them, and the tokens of programs.
 
     Owners administer, editors change, viewers look. A program sends its token as `Authorization:
     Bearer obs_…`; a token may read, write (add, change and visit sources) or administer.
 
     \b
     Examples:
+      observant access
       observant access add mary --role editor
       observant access token backup --scope read --days 90
     """
+    if ctx.invoked_subcommand is not None:
+        return
+    with opened(store, config) as (found, _):
+        accounts = found.accounts.list()
+    lines = [
+        f"{a.role:>7}  {a.name}  signed in: {iso(a.signed_in_at) or 'never'}" for a in accounts
+    ]
+    _tell(as_json, [picked(a, "name role created_at signed_in_at") for a in accounts], *lines)
 
 
 @access.command("add")
@@ -53,37 +69,11 @@ def user_add(name: str, role: str, store: str | None, config: str | None, as_jso
       observant access add mary --role editor
       observant access add robot < password.txt
     """
-    from observant.cli.console import print_json
-
     password = _password()
     with opened(store, config, create=True) as (found, _):
         account = _access(found).add_account(name, role, password)
-    if as_json:
-        print_json({"name": account.name, "role": account.role})
-    else:
-        click.echo(f"{account.name} is {account.role} now.")
-
-
-@access.command("list")
-@store_options
-def user_list(store: str | None, config: str | None, as_json: bool) -> None:
-    """List the accounts, and when each last signed in.
-
-    \b
-    Examples:
-      observant access list
-    """
-    from observant.cli.console import print_json
-
-    with opened(store, config) as (found, _):
-        accounts = found.accounts.list()
-    if as_json:
-        fields = "name role created_at signed_in_at"
-        print_json([picked(account, fields) for account in accounts])
-        return
-    for account in accounts:
-        last = iso(account.signed_in_at) or "never"
-        click.echo(f"{account.role:>7}  {account.name}  signed in: {last}")
+    given = {"name": account.name, "role": account.role}
+    _tell(as_json, given, f"{account.name} is {account.role} now.")
 
 
 @access.command("remove")
@@ -96,14 +86,9 @@ def user_remove(name: str, store: str | None, config: str | None, as_json: bool)
     Examples:
       observant access remove mary
     """
-    from observant.cli.console import print_json
-
     with opened(store, config) as (found, _):
         found.accounts.remove(name)
-    if as_json:
-        print_json({"removed": name})
-    else:
-        click.echo(f"{name} is removed.")
+    _tell(as_json, {"removed": name}, f"{name} is removed.")
 
 
 @access.command("password")
@@ -118,19 +103,15 @@ def user_password(name: str, store: str | None, config: str | None, as_json: boo
     Examples:
       observant access password mary
     """
-    from observant.cli.console import print_json
-
     password = _password()
     with opened(store, config) as (found, _):
         _access(found).change_account(name, password=password)
-    if as_json:
-        print_json({"changed": name})
-    else:
-        click.echo(f"{name} has a new password; all its sessions have ended.")
+    ended = f"{name} has a new password; all its sessions have ended."
+    _tell(as_json, {"changed": name}, ended)
 
 
-@access.command("token")
-@click.argument("name")
+@access.command("token", short_help="Make, list and revoke the tokens of programs.")
+@click.argument("name", required=False)
 @click.option(
     "--scope",
     type=Choice(SCOPES),
@@ -141,74 +122,58 @@ def user_password(name: str, store: str | None, config: str | None, as_json: boo
 @click.option(
     "--days", type=Number(0, min_open=True), help="How long it is valid.  [default: for ever]"
 )
+@click.option("--list", "list_", is_flag=True, help="List the tokens, without their secrets.")
+@click.option("--revoke", is_flag=True, help="Take a token back: NAME is its number in the list.")
 @store_options
-def token_create(
-    name: str,
+def token(
+    name: str | None,
     scope: str,
     days: float | None,
+    list_: bool,
+    revoke: bool,
     store: str | None,
     config: str | None,
     as_json: bool,
 ) -> None:
-    """Make a token, and print its secret, which cannot be read again.
+    """Make a token under a NAME, and print its secret, which cannot be read again.
 
     \b
     Examples:
       observant access token backup --scope read --days 90
+      observant access token --list
+      observant access token 3 --revoke
     """
-    from observant.cli.console import print_json
-
-    with opened(store, config, create=True) as (found, _):
-        row, secret = _access(found).new_token(name, scope, days=days)
-    if as_json:
-        expires = iso(row.expires_at)
-        print_json({"id": row.id, "scope": row.scope, "secret": secret, "expires_at": expires})
-    else:
-        click.echo(secret)
-
-
-@access.command("tokens")
-@store_options
-def token_list(store: str | None, config: str | None, as_json: bool) -> None:
-    """List the tokens, without their secrets.
-
-    \b
-    Examples:
-      observant access tokens
-    """
-    from observant.cli.console import print_json
-
-    with opened(store, config) as (found, _):
-        rows = found.tokens.list()
-    if as_json:
-        fields = "id name scope account created_at expires_at used_at"
-        print_json([picked(row, fields) for row in rows])
-        return
-    for row in rows:
-        last = iso(row.used_at) or "never"
-        click.echo(f"{row.id:>4}  {row.scope:<5}  {row.name}  used: {last}")
-
-
-@access.command("revoke")
-@click.argument("number", type=int)
-@store_options
-def token_revoke(number: int, store: str | None, config: str | None, as_json: bool) -> None:
-    """Take a token back, by the number that the list shows.
-
-    \b
-    Examples:
-      observant access revoke 3
-    """
-    from observant.cli.console import print_json
     from observant.errors import InputError
 
-    with opened(store, config) as (found, _):
-        if not found.tokens.revoke(number):
-            raise InputError(f"there is no token {number}: observant access tokens")
+    if not list_ and not name:
+        raise click.UsageError("NAME is missing: of the new token, or its number with --revoke")
+    with opened(store, config, create=not (list_ or revoke)) as (found, _):
+        if list_:
+            rows = found.tokens.list()
+            lines = [
+                f"{row.id:>4}  {row.scope:<5}  {row.name}  used: {iso(row.used_at) or 'never'}"
+                for row in rows
+            ]
+            fields = "id name scope account created_at expires_at used_at"
+            _tell(as_json, [picked(row, fields) for row in rows], *lines)
+        elif revoke:
+            if not (name or "").isdecimal() or not found.tokens.revoke(int(name or "")):
+                raise InputError(f"there is no token {name}: observant access token --list")
+            _tell(as_json, {"revoked": int(name or "")}, f"Token {name} is revoked.")
+        else:
+            row, secret = _access(found).new_token(name, scope, days=days)
+            expires = {"secret": secret, "expires_at": iso(row.expires_at)}
+            _tell(as_json, {"id": row.id, "scope": row.scope, **expires}, secret)
+
+
+def _tell(as_json: bool, answer: Any, *lines: str) -> None:
+    from observant.cli.console import print_json
+
     if as_json:
-        print_json({"revoked": number})
-    else:
-        click.echo(f"Token {number} is revoked.")
+        print_json(answer)
+        return
+    for line in lines:
+        click.echo(line)
 
 
 def _access(store: Store) -> Any:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import to_builtins
 
 from observant.cli.options import (
+    Setting,
+    SettingCommand,
     allow_option,
     grace_option,
     max_period_option,
     min_period_option,
     robots_option,
+    set_option,
     together,
 )
 from observant.cli.store_options import ago, chosen, collected, new_file, place, store_options
@@ -27,103 +31,108 @@ if TYPE_CHECKING:
 
     from observant.observer.config import Config
     from observant.service.answers import EditedSource
+    from observant.service.collection import Collection
     from observant.store import Source, Store
     from observant.store.visit import Visit
 
-__all__ = ["add", "budget_in_words", "edit", "preview"]
+__all__ = ["add", "budget_in_words", "edit"]
+
+setting = partial(click.option, cls=Setting)
+rare = partial(setting, hidden=True)
 
 _FAILED = 10
 """First visits that failed are named up to this number."""
 
 
-_selection_options = together(
-    click.option("--css", metavar="RULE", help="Watch only what this CSS selector finds."),
-    click.option("--xpath", metavar="RULE", help="Watch only what this XPath finds."),
-    click.option("--jmespath", metavar="RULE", help="Watch only what this JMESPath finds."),
-    click.option("--jsonpath", metavar="RULE", help="Watch only what this JSONPath finds."),
-    click.option("--regex", metavar="RULE", help="Watch only what this regular expression finds."),
-    click.option(
-        "--drop", multiple=True, metavar="CSS", help="Leave these parts out; may be given again."
+_setting_options = together(
+    click.option("--title", metavar="TEXT", default="", help="What people call it."),
+    setting(
+        "--importance", type=Number(0), help="Their weight.  [default: that of their tags, or 1]"
     ),
-    click.option(
+    min_period_option(cls=Setting),
+    max_period_option(cls=Setting),
+    setting("--css", metavar="RULE", help="Watch only what this CSS selector finds."),
+    setting(
         "--ignore", multiple=True, metavar="REGEX", help="Leave this text out; may be given again."
     ),
-    click.option(
-        "--change", type=Choice(CHANGES), help="What counts as a change.  [default: text]"
-    ),
-    click.option("--threshold", type=Number(0, 1), help="Least magnitude that counts."),
-    click.option(
-        "--mask",
-        "masks",
-        multiple=True,
-        metavar="CSS|BOX",
-        help="Cover this in pictures, '#advert' or '0 40 1280 60'; may be given again.",
-    ),
-    click.option(
+    setting(
         "--when",
         "conditions",
         multiple=True,
         metavar="CONDITION",
         help="Tell when this comes true, such as 'below 50' or 'in stock'; may be given again.",
     ),
-    click.option(
+    setting(
         "--render",
         type=Choice(RENDER_MODES),
         help="Look at the page with a browser.  [default: auto]",
     ),
-    click.option(
+    set_option,
+    rare("--xpath", metavar="RULE", help="Watch only what this XPath finds."),
+    rare("--jmespath", metavar="RULE", help="Watch only what this JMESPath finds."),
+    rare("--jsonpath", metavar="RULE", help="Watch only what this JSONPath finds."),
+    rare("--regex", metavar="RULE", help="Watch only what this regular expression finds."),
+    rare("--drop", multiple=True, metavar="CSS", help="Leave these parts out; may be given again."),
+    rare("--change", type=Choice(CHANGES), help="What counts as a change.  [default: text]"),
+    rare("--threshold", type=Number(0, 1), help="Least magnitude that counts."),
+    rare(
+        "--mask",
+        "masks",
+        multiple=True,
+        metavar="CSS|BOX",
+        help="Cover this in pictures, '#advert' or '0 40 1280 60'; may be given again.",
+    ),
+    rare(
         "--step",
         "steps",
         multiple=True,
         metavar="STEP",
         help="Do this on the page first, such as 'dismiss' or 'click #more'; may be given again.",
     ),
-    click.option(
+    rare(
         "--header",
         "headers",
         multiple=True,
         metavar="NAME:VALUE",
         help="Send this along; may be given again.",
     ),
-)
-_setting_options = together(
-    click.option(
-        "--importance", type=Number(0), help="Their weight.  [default: that of their tags, or 1]"
+    grace_option(
+        text=True, shown="that of their tags, or of the collection", cls=Setting, hidden=True
     ),
-    click.option("--title", metavar="TEXT", default="", help="What people call it."),
-    min_period_option,
-    max_period_option,
-    grace_option(text=True, shown="that of their tags, or of the collection"),
-    click.option(
+    rare(
         "--active",
         multiple=True,
         metavar="HOURS",
         help="Visit only then: 'mon-fri 08:00-18:00'; may be given again.",
     ),
-    click.option("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]"),
-    _selection_options,
-    click.option(
+    rare("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]"),
+    rare(
         "--terms",
         type=Choice(("words", "stems", "phrases")),
         help="What the magnitude of a change counts.  [default: words]",
     ),
-    click.option(
+    rare(
         "--query-log",
         metavar="FILE",
         help="Weigh changed words by how often people ask for them: a query on each line.",
     ),
-    click.option(
+    rare(
         "--columns",
         type=Integer(0),
-        help="Columns of a record that may differ before it counts; with --change columns.",
+        help="Columns of a record that may differ before it counts; with change=columns.",
     ),
-    click.option("--confirm", type=Integer(0, 10), help="Further visits that must see it too."),
-    robots_option,
+    rare("--confirm", type=Integer(0, 10), help="Further visits that must see it too."),
+    robots_option(cls=Setting, hidden=True),
+    click.option(
+        "--preview",
+        is_flag=True,
+        help="Fetch it now and show what these settings take of it; nothing is kept.",
+    ),
 )
 """Every setting of a source, for `add` and `edit`."""
 
 
-@click.command("add", short_help="Watch more sources.")
+@click.command("add", cls=SettingCommand, short_help="Watch more sources.")
 @click.argument("addresses", nargs=-1, metavar="[URL]...")
 @click.option(
     "--file",
@@ -157,6 +166,7 @@ def add(
     tags: tuple[str, ...],
     name: str | None,
     title: str,
+    preview: bool,
     allow: tuple[str, ...],
     update: bool,
     later: bool,
@@ -177,7 +187,7 @@ def add(
       observant add https://example.org/news --tag news --importance 3
       observant add --file addresses.txt --max-period 7d
       observant add --sitemap https://example.org/sitemap.xml --tag site
-      observant add https://example.org/price --css '#price' --change text
+      observant add https://example.org/price --css '#price' --set change=text --preview
     """
     from observant.cli.console import print_json, wide_enough
     from observant.observer.permission import Permission
@@ -188,6 +198,11 @@ def add(
     if name and len(addresses) != 1:
         raise click.UsageError("--name goes with exactly one address")
     settings = _settings(options)
+    if preview:
+        where = ":memory:" if new_file(store, config) else store
+        with collected(where, config, create=True, allow=allow or None) as collection:
+            _preview(collection, addresses, kind or "http", settings, as_json)
+        return
     common: dict[str, Any] = {"importance": settings.get("importance", 1.0), "settings": settings}
 
     def described(address: str, kind: str) -> Source:
@@ -243,7 +258,7 @@ def add(
             click.echo(pace, err=True)
 
 
-@click.command("edit", short_help="Change the settings of sources.")
+@click.command("edit", cls=SettingCommand, short_help="Change the settings of sources.")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @click.option("--tag", metavar="TAG", help="All sources with this tag.")
 @click.option("--add-tag", "add_tags", multiple=True, metavar="TAG", help="Tag them.")
@@ -252,12 +267,7 @@ def add(
     "--pause/--resume", "paused", default=None, help="Stop visiting them for a while, or go on."
 )
 @_setting_options
-@click.option(
-    "--unset",
-    multiple=True,
-    metavar="SETTING",
-    help="Take a setting away: css, ignore, headers, min-period, …; may be given again.",
-)
+@click.option("--unset", multiple=True, hidden=True, help="As --set NAME= does.")
 @click.option("--dry-run", is_flag=True, help="Read everything, write nothing, report.")
 @store_options
 def edit(
@@ -267,6 +277,7 @@ def edit(
     remove_tags: tuple[str, ...],
     paused: bool | None,
     title: str,
+    preview: bool,
     unset: tuple[str, ...],
     dry_run: bool,
     store: str | None,
@@ -277,13 +288,13 @@ def edit(
     """Change the settings of sources, and say what is another now.
 
     SOURCE is its name, or a part of the name that only it has. What is given takes the place of
-    what was there; everything else stays. `observant preview` tries it first.
+    what was there; everything else stays. --set NAME= takes a setting away. --preview tries it.
 
     \b
     Examples:
       observant edit example.org/price --css '#price' --when 'below 50'
       observant edit --tag news --max-period 1d --add-tag daily
-      observant edit example.org/price --unset css
+      observant edit example.org/price --set css= --preview
       observant edit --tag news --pause
     """
     from observant.cli.console import print_json
@@ -299,6 +310,9 @@ def edit(
         given["state"] = "paused" if paused else "active"
     changes = SourceChanges(add_tags=add_tags, remove_tags=remove_tags, **given)
     with collected(store, config) as collection:
+        if preview:
+            _preview(collection, sources, "http", given["patch"], as_json)
+            return
         if changes == SourceChanges(patch={}):
             raise click.UsageError("say what to change, such as --css or --max-period")
         rows = chosen(collection.store, sources, tag)
@@ -313,48 +327,27 @@ def edit(
     tell_edits(edited)
 
 
-@click.command("preview", short_help="What would a page give under other settings?")
-@click.argument("source")
-@click.option(
-    "--kind", metavar="NAME", default="http", show_default=True, help="What a new address is."
-)
-@_selection_options
-@allow_option
-@store_options
-def preview(
-    source: str,
-    kind: str,
-    allow: tuple[str, ...],
-    store: str | None,
-    config: str | None,
-    as_json: bool,
-    **options: Any,
+def _preview(
+    collection: Collection, sources: Sequence[str], kind: str, patch: dict[str, Any], as_json: bool
 ) -> None:
     """Fetch a page now and show what these settings take of it; nothing is kept.
 
-    SOURCE is a source that is watched, or an address. Of what is watched the other settings hold,
-    and versions that are kept are tried too: which of them would have been a change?
-
-    \b
-    Examples:
-      observant preview https://example.org/price --css '#price'
-      observant preview example.org/news --ignore 'Updated .*'
+    Of what is watched the other settings hold, and versions that are kept are tried too: which of
+    them would have been a change?
     """
     from observant.cli.console import print_json
     from observant.errors import UnknownSourceError
     from observant.service.collection.entries import PreviewRequest, SourceChanges
 
-    unused = {"min_period": None, "max_period": None, "grace": None, "active": (), "terms": None}
-    unused |= {"timezone": None, "query_log": None, "columns": None, "confirm": None}
-    patch = _settings(options | unused | {"no_robots": False, "importance": None})
-    place = ":memory:" if new_file(store, config) else store
-    with collected(place, config, create=True, allow=allow or None) as collection:
-        try:
-            row = collection.store.sources.find(source)
-            asked = PreviewRequest(source=row.id, changes=SourceChanges(patch=patch))
-        except UnknownSourceError:
-            asked = PreviewRequest(url=source, kind=kind, changes=SourceChanges(patch=patch))
-        seen = collection.sources.preview(asked, trusted=True)
+    if len(sources) != 1:
+        raise click.UsageError("--preview goes with exactly one source or address")
+    changes = SourceChanges(patch=patch)
+    try:
+        row = collection.store.sources.find(sources[0])
+        asked = PreviewRequest(source=row.id, changes=changes)
+    except UnknownSourceError:
+        asked = PreviewRequest(url=sources[0], kind=kind, changes=changes)
+    seen = collection.sources.preview(asked, trusted=True)
     if as_json:
         print_json(to_builtins(seen))
         return

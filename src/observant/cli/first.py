@@ -27,9 +27,9 @@ _FIRST = {
 }
 
 
-def what_next() -> str:
+def what_next(store: str | None = None, config: str | None = None) -> str:
     """What stands in this folder, and the commands that come next."""
-    store = _store()
+    store = store or _store(config)
     if "://" in store:
         from observant.cli.store_options import place
 
@@ -74,9 +74,9 @@ def _told(standing: str, steps: dict[str, str]) -> str:
     return "\n".join([standing, *(f"  {step:<{width}}  {why}" for step, why in steps.items())])
 
 
-def _store() -> str:
+def _store(config: str | None) -> str:
     """Where the store is, by the environment, the configuration here, or what is built in."""
-    file = os.environ.get("OBSERVANT_CONFIG") or usual_config(os.environ)
+    file = config or os.environ.get("OBSERVANT_CONFIG") or usual_config(os.environ)
     try:
         configured = tomllib.loads(Path(file).read_text("utf-8")).get("store")
     except (OSError, ValueError, RecursionError):  # other commands complain of it

@@ -11,6 +11,7 @@ import click
 
 from observant.cli.console import print_json, print_table, progress_bar, when
 from observant.cli.options import (
+    Inherited,
     json_option,
     list_option,
     output_option,
@@ -84,6 +85,7 @@ _SAMPLES = 5
 @output_option("the visits", more="CDXJ")
 @click.option(
     "--store",
+    cls=Inherited,
     metavar="FILE|URL",
     help="Watch the sources that the files describe or have visits to, in this store.",
 )

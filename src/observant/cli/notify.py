@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["notify"]
 
+_owner_option = click.option("--owner", metavar="NAME", help="Whose subscription it is.")
 _what = together(
     click.option(
         "--topic",
@@ -58,7 +59,7 @@ _what = together(
         type=DURATION.kept(),
         help="Have these sources visited at least so often, as in 3d; one visit serves all.",
     ),
-    click.option("--owner", metavar="NAME", help="Whose subscription it is."),
+    _owner_option,
     click.option(
         "--term",
         "terms",
@@ -84,17 +85,49 @@ _what = together(
 """Add the options that say who is told of what, when, and how."""
 
 
-@click.group("notify", cls=Group, short_help="Who is told of what, and what could not be told?")
-def notify() -> None:
-    """Have people and programs told of changes: by webhook, e-mail, or Apprise.
+@click.group(
+    "notify",
+    cls=Group,
+    invoke_without_command=True,
+    short_help="Who is told of what, and what could not be told?",
+)
+@_owner_option
+@store_options
+@click.pass_context
+def notify(
+    ctx: click.Context, owner: str | None, store: str | None, config: str | None, as_json: bool
+) -> None:
+    """List who is told of changes, by webhook, e-mail or Apprise, and how that goes.
 
     \b
     Examples:
+      observant notify
       observant notify add ops https://example.org/hook --topic failing
-      observant notify list
       observant notify test ops
       observant notify log --state dead
     """
+    if ctx.invoked_subcommand is not None:
+        return
+    from observant.notifications import shown
+
+    with opened(store, config) as (found, _):
+        every = found.subscriptions.list()
+        rows = [shown(one) for one in every if owner is None or one.owner == owner]
+        counts = found.deliveries.count()
+    if as_json:
+        print_json([_subscription_json(row) | {"deliveries": counts[row.name]} for row in rows])
+        return
+    table = [
+        (
+            row.name,
+            row.channel,
+            _filter_words(row),
+            *(f"{counts[row.name].get(state, 0):,}" for state in ("waiting", "sent", "dead")),
+            _standing(row),
+        )
+        for row in rows
+    ]
+    _print_rows(("name", "channel", "told of", "waiting", "sent", "dead", "state"), table)
 
 
 @notify.command("add", short_help="Be told of changes.")
@@ -134,38 +167,6 @@ def subscribe(
     with collected(store, config, create=True) as collection:
         kept = collection.store.subscriptions.add(collection.subscriptions.watching(entry))
     _tell(kept, "" if kept.secret == given.get("secret", "") else kept.secret, as_json)
-
-
-@notify.command("list")
-@click.option("--owner", metavar="NAME", help="Whose subscription it is.")
-@store_options
-def list_(owner: str | None, store: str | None, config: str | None, as_json: bool) -> None:
-    """List subscriptions, and how their deliveries go. Secrets are not shown.
-
-    \b
-    Examples:
-      observant notify list
-    """
-    from observant.notifications import shown
-
-    with opened(store, config) as (found, _):
-        every = found.subscriptions.list()
-        rows = [shown(one) for one in every if owner is None or one.owner == owner]
-        counts = found.deliveries.count()
-    if as_json:
-        print_json([_subscription_json(row) | {"deliveries": counts[row.name]} for row in rows])
-        return
-    table = [
-        (
-            row.name,
-            row.channel,
-            _filter_words(row),
-            *(f"{counts[row.name].get(state, 0):,}" for state in ("waiting", "sent", "dead")),
-            _standing(row),
-        )
-        for row in rows
-    ]
-    _print_rows(("name", "channel", "told of", "waiting", "sent", "dead", "state"), table)
 
 
 @notify.command("change")
@@ -271,60 +272,46 @@ def try_out(
         sys.exit(1)
 
 
-_subscription_option = click.option(
-    "--subscription", metavar="NAME", help="Only those of this subscription."
-)
-
-
-@notify.command("log")
-@_subscription_option
+@notify.command("log", short_help="What was sent; have dead letters tried again.")
+@click.argument("ids", nargs=-1, type=int, metavar="[ID]...")
+@click.option("--subscription", metavar="NAME", help="Only those of this subscription.")
 @click.option("--state", type=Choice(DELIVERY_STATES), help="Only those in this state.")
+@click.option("--retry", is_flag=True, help="Have dead letters tried again: ID..., of one, or all.")
+@click.option("--all", "all_", is_flag=True, help="All dead letters.")
 @limit_option
 @store_options
 def log(
+    ids: tuple[int, ...],
     subscription: str | None,
     state: str | None,
+    retry: bool,
+    all_: bool,
     limit: int,
     store: str | None,
     config: str | None,
     as_json: bool,
 ) -> None:
-    """Show the delivery log, newest first.
+    """Show the delivery log, newest first, or have dead letters tried again.
 
     \b
     Examples:
       observant notify log --subscription ops --state waiting
-    """
-    _show(store, config, as_json, subscription=subscription, state=state, limit=limit)
-
-
-@notify.command("retry", short_help="Have dead letters tried again.")
-@click.argument("ids", nargs=-1, type=int, metavar="[ID]...")
-@_subscription_option
-@click.option("--all", "all_", is_flag=True, help="All dead letters.")
-@store_options
-def retry(
-    ids: tuple[int, ...],
-    subscription: str | None,
-    all_: bool,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
-) -> None:
-    """Have dead letters tried again, by their ids, of one subscription, or all.
-
-    \b
-    Examples:
-      observant notify retry 17 18
-      observant notify retry --subscription ops
+      observant notify log --retry 17 18
+      observant notify log --retry --subscription ops
     """
     from observant.units import counted
 
-    if sum((bool(ids), bool(subscription), all_)) != 1:
-        raise click.UsageError("say which: ids, --subscription NAME, or --all")
+    if retry and sum((bool(ids), bool(subscription), all_)) != 1:
+        raise click.UsageError("say which to retry: ids, --subscription NAME, or --all")
+    if not retry and (ids or all_):
+        raise click.UsageError("ids and --all go with --retry")
     with opened(store, config) as (found, _):
         if subscription:
             found.subscriptions.get(subscription)  # complains if there is none
+        if not retry:
+            rows = found.deliveries.list(subscription=subscription, state=state, limit=limit)
+            _show(rows, as_json)
+            return
         number = found.deliveries.retry(ids or None, subscription=subscription)
     if as_json:
         print_json({"queued": number})
@@ -356,12 +343,7 @@ def _tell(kept: StoredSubscription, secret: str, as_json: bool) -> None:
     click.echo(f"Try it: observant notify test {kept.name}")
 
 
-def _show(store: str | None, config: str | None, as_json: bool, **which: Any) -> None:
-
-    with opened(store, config) as (found, _):
-        if which["subscription"]:
-            found.subscriptions.get(which["subscription"])  # complains if there is none
-        rows = found.deliveries.list(**which)
+def _show(rows: Sequence[Delivery], as_json: bool) -> None:
     if as_json:
         print_json([_delivery_json(row) for row in rows])
         return

@@ -1,13 +1,15 @@
 """The options that several commands have, each written once: one name, one text, one unit.
 
-The options of the store are in `store_options`, those of large input in `engine`. The order in a
-command's help is: what it is about, how input is read, where the work is done, how the answer is
-told, which store (`ORDER`).
+Those of every command (`Shared`) are listed once, by `observant --help`; settings that few people
+need (`Setting`) are given as `--set NAME=VALUE`. Options of large input are in `engine`. The order
+in a command's help is: what it is about, how input is read, where the work is done, how the answer
+is told, which store (`ORDER`).
 """
 
 from __future__ import annotations
 
 import difflib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,13 +18,19 @@ from observant.cli.values import BUDGET, DURATION, NETWORK, Choice, Integer, Num
 from observant.names import DUPLICATES, OBJECTIVES, SAMPLINGS, TABLE_FORMATS, TIME_UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from click.core import ParameterSource
+    from click.shell_completion import CompletionItem
 
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 __all__ = [
     "ORDER",
     "Group",
+    "Inherited",
+    "Setting",
+    "SettingCommand",
     "allow_option",
     "budget_option",
     "confidence_option",
@@ -45,8 +53,11 @@ __all__ = [
     "rows_option",
     "sampling_option",
     "seed_option",
+    "set_option",
+    "shared_options",
     "since_option",
     "start_option",
+    "store_options",
     "time_unit_option",
     "together",
     "until_option",
@@ -106,6 +117,143 @@ def together(*options: Decorator) -> Decorator:
         return command
 
     return add
+
+
+# -- of every command -----------------------------------------------------------------------------
+
+
+class Inherited(click.Option):
+    """An option that may stand before the name of the command, too."""
+
+    def consume_value(self, ctx: click.Context, opts: Any) -> tuple[Any, ParameterSource]:
+        found, origin = super().consume_value(ctx, opts)
+        above = ctx.parent
+        if origin.name == "DEFAULT":
+            while above is not None:
+                found, above = above.params.get(self.name or "") or found, above.parent
+        return found, origin
+
+
+class Shared(Inherited):
+    """An option that every command takes; `observant --help` explains it once for all."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        names = [p.opts[0] for p in ctx.command.params if isinstance(p, Shared)]
+        if self.opts[0] != names[-1]:
+            return None
+        few = len(names) == 1
+        text = "Print JSON." if few else "As of every command: see observant --help."
+        return ", ".join(names), text
+
+
+def _shared(cls: type[click.Option]) -> tuple[Decorator, Decorator, Decorator]:
+    store = "The store: a file, or postgresql://…  [default: observant.db]"
+    config = "Configuration.  [default: observant.toml, if there is one]"
+    path = click.Path(dir_okay=False)
+    return (
+        click.option("--store", metavar="FILE|URL", help=store, cls=cls),
+        click.option("--config", type=path, metavar="FILE", help=config, cls=cls),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON.", cls=cls),
+    )
+
+
+shared_options = together(*_shared(click.Option))
+"""Add --store, --config and --json to `observant` itself."""
+store_options = together(*_shared(Shared))
+"""Add them to a command."""
+json_option = _shared(Shared)[-1]
+
+
+# -- settings -------------------------------------------------------------------------------------
+
+
+class Setting(click.Option):
+    """A setting: `--set NAME=VALUE`. Those that few people need are hidden."""
+
+    @property
+    def shown(self) -> str:
+        """Its name in `--set`."""
+        return self.opts[0].removeprefix("--").removeprefix("no-")
+
+
+class SettingCommand(click.Command):
+    """A command with `--set`, which stands for the `Setting` of that name."""
+
+    def settings(self) -> dict[str, Setting]:
+        """What can be set, by name."""
+        return {p.shown: p for p in self.params if isinstance(p, Setting)}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            args = list(self._spelled_out(ctx, args))
+        return super().parse_args(ctx, args)
+
+    def _spelled_out(self, ctx: click.Context, args: list[str]) -> Iterator[str]:
+        old = {p.opts[0]: name for name, p in self.settings().items() if p.hidden}
+        rest = iter(args)
+        for word in rest:
+            name, equals, value = word.partition("=")
+            if name == "--set":
+                yield from self._option(ctx, value if equals else next(rest, ""))
+            else:
+                if name in old:
+                    click.echo(f"`{name}` is `--set {old[name]}=…` now.", err=True)
+                yield word
+            if word == "--":
+                yield from rest
+
+    def _option(self, ctx: click.Context, given: str) -> Iterator[str]:
+        """The option that `--set` stands for."""
+        key, equals, value = given.partition("=")
+        name = key.strip().lower().replace("_", "-")
+        known = self.settings()
+        if given == "help":
+            formatter = ctx.make_formatter()
+            named = [(n + "=no" * p.is_flag, p.help or "") for n, p in known.items() if p.hidden]
+            formatter.write_dl(named)
+            click.echo(formatter.getvalue().rstrip())
+            ctx.exit()
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else "--set help lists them"
+            ctx.fail(f"--set: there is no setting {key!r}; {hint}")
+        if not equals:
+            ctx.fail(f"--set: {name} needs a value: --set {name}=…")
+        is_flag = known[name].is_flag
+        if is_flag and value not in {"", "no", "yes"}:
+            ctx.fail(f"--set: {name} is yes or no, not {value!r}")
+        if is_flag and value == "no":
+            yield known[name].opts[0]
+        elif value and not is_flag:
+            yield f"--{name}={value}"
+        elif any(p.name == "unset" for p in self.params):
+            yield f"--unset={name}"
+        elif not value:
+            ctx.fail(f"--set: {name} needs a value: --set {name}=…")
+
+
+class _SettingName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    name = "setting"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        del param
+        known = ctx.command.settings() if isinstance(ctx.command, SettingCommand) else {}
+        return [CompletionItem(f"{n}=") for n in known if n.startswith(incomplete)]
+
+
+set_option = click.option(
+    "--set",
+    "set_",
+    type=_SettingName(),
+    multiple=True,
+    expose_value=False,
+    metavar="NAME=VALUE",
+    help="Another setting, such as xpath=//h1; --set help explains them. May be given again.",
+)
 
 
 # -- what is asked --------------------------------------------------------------------------------
@@ -179,14 +327,17 @@ weibull_option = click.option(
     metavar="SHAPE SCALE",
     help="A population whose mean times between updates are Weibull: 1.4 152.2d.",
 )
-min_period_option = click.option(
-    "--min-period", type=DURATION.kept(), help="Never visit more often than this."
+min_period_option = partial(
+    click.option, "--min-period", type=DURATION.kept(), help="Never visit more often than this."
 )
-max_period_option = click.option(
-    "--max-period", type=DURATION.kept(), help="Never wait longer than this."
+max_period_option = partial(
+    click.option, "--max-period", type=DURATION.kept(), help="Never wait longer than this."
 )
-robots_option = click.option(
-    "--no-robots", is_flag=True, help="Do not obey robots.txt (your own sites, say)."
+robots_option = partial(
+    click.option,
+    "--no-robots",
+    is_flag=True,
+    help="Do not obey robots.txt (your own sites, say).",
 )
 since_option = click.option(
     "--since",
@@ -297,7 +448,6 @@ rows_option = click.option(
 limit_option = click.option(
     "--limit", type=Integer(1), default=50, show_default=True, help="The most to show."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _text(help_: str, default: str) -> str:

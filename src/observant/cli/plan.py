@@ -73,8 +73,8 @@ _SEEN = "planned on all that the visits tell of each rate, not on one number"
     help="Weigh the sources by how often this access log asks for them; may be given again.",
 )
 @click.option("--host-cap", type=BUDGET, help="The most visits to any one host: 100/day.")
-@min_period_option
-@max_period_option
+@min_period_option()
+@max_period_option()
 @click.option(
     "--paces",
     type=DURATIONS,

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from observant.cli.console import print_json, print_table, wide_enough
-from observant.cli.options import Group, max_period_option, robots_option
+from observant.cli.options import max_period_option, robots_option
 from observant.cli.store_options import (
     ago,
     collected,
@@ -22,30 +22,19 @@ from observant.names import RESULT_FORMS
 from observant.observer.failures import failure
 
 if TYPE_CHECKING:
-    from observant.store import Store, StoredSource
+    from collections.abc import Sequence
 
-__all__ = ["query"]
+    from observant.service.answers import MemberItem
+
+__all__ = ["print_results", "query"]
 
 _MOST = 100_000
 """Queries to list."""
 
 
-@click.group("query", cls=Group, short_help="Standing queries: lists whose results are tracked.")
-def query() -> None:
-    """Track the results of a list: a search page, a feed, a sitemap, an answer in JSON.
-
-    A new result, a changed one and a dropped one are events. The results can be watched in turn.
-
-    \b
-    Examples:
-      observant query add bees 'https://example.org/search?q=bees' --items '.result'
-      observant query show bees
-    """
-
-
-@query.command("add")
-@click.argument("name")
-@click.argument("url")
+@click.command("query", short_help="Standing queries: lists whose results are tracked.")
+@click.argument("name", required=False)
+@click.argument("url", required=False)
 @click.option(
     "--form",
     type=Choice(RESULT_FORMS),
@@ -85,12 +74,12 @@ def query() -> None:
 @click.option(
     "--tag", "tags", multiple=True, metavar="TAG", help="Tag what is added; may be given again."
 )
-@max_period_option
-@robots_option
+@max_period_option()
+@robots_option()
 @store_options
-def add(
-    name: str,
-    url: str,
+def query(
+    name: str | None,
+    url: str | None,
     terms: tuple[str, ...],
     tags: tuple[str, ...],
     max_period: str | None,
@@ -100,14 +89,23 @@ def add(
     as_json: bool,
     **rules: Any,
 ) -> None:
-    """Track the results of the list at URL, under a NAME of your choice.
+    """Track the results of the list at URL under a NAME of your choice; alone, list all queries.
+
+    The list is a search page, a feed, a sitemap, or an answer in JSON. A new result, a changed one
+    and a dropped one are events; `observant show NAME` shows them by rank.
 
     \b
     Examples:
-      observant query add bees 'https://example.org/search?q=bees' --items '.result' --watch
-      observant query add papers https://example.org/feed.atom --top 25 --term 'change rate=3'
-      observant query add api https://example.org/api --items 'results[*]' --link url --date date
+      observant query
+      observant query bees 'https://example.org/search?q=bees' --items '.result' --watch
+      observant query papers https://example.org/feed.atom --top 25 --term 'change rate=3'
+      observant query api https://example.org/api --items 'results[*]' --link url --date date
     """
+    if not name:
+        _list(store, config, as_json)
+        return
+    if not url:
+        raise click.UsageError("URL is missing: of the list whose results are tracked")
     from observant.errors import InputError
     from observant.observer.program import add_sources, describe
 
@@ -126,18 +124,11 @@ def add(
         print_json({"added": name})
         return
     click.echo(f"The results of {name} will be tracked.")
-    click.echo(f"Next: observant check {name}, then observant query show {name}")
+    click.echo(f"Next: observant check {name}, then observant show {name}")
 
 
-@query.command("list")
-@store_options
-def list_(store: str | None, config: str | None, as_json: bool) -> None:
-    """List the standing queries, and how many results each has.
-
-    \b
-    Examples:
-      observant query list
-    """
+def _list(store: str | None, config: str | None, as_json: bool) -> None:
+    """The standing queries, and how many results each has."""
     from observant.store import SourceQuery
 
     with collected(store, config) as collection:
@@ -163,23 +154,8 @@ def list_(store: str | None, config: str | None, as_json: bool) -> None:
     )
 
 
-@query.command("show")
-@click.argument("name")
-@click.option("--dropped", is_flag=True, help="Those that were results once, too.")
-@store_options
-def show(name: str, dropped: bool, store: str | None, config: str | None, as_json: bool) -> None:
-    """Show the results of a standing query by rank.
-
-    \b
-    Examples:
-      observant query show bees --dropped
-    """
-    with collected(store, config) as collection:
-        row = collection.sources.row(_one(collection.store, name).name)
-        members = collection.sources.members(row.name, left=dropped)
-    if as_json:
-        print_json(msgspec.to_builtins(row) | {"results": members})
-        return
+def print_results(members: Sequence[MemberItem]) -> None:
+    """The results of a standing query by rank."""
     now = time.time()
     _print(
         ("rank", "title", "address", "dated", "result since", "dropped"),
@@ -197,40 +173,9 @@ def show(name: str, dropped: bool, store: str | None, config: str | None, as_jso
     )
 
 
-@query.command("remove")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@store_options
-def remove(names: tuple[str, ...], store: str | None, config: str | None, as_json: bool) -> None:
-    """Stop tracking queries. Results that were watched for them are not watched any more.
-
-    \b
-    Examples:
-      observant query remove bees
-    """
-    from observant.units import counted
-
-    with collected(store, config) as collection:
-        rows = [_one(collection.store, name) for name in names]
-        retired = sum(collection.sources.remove(row.id) for row in rows)
-    if as_json:
-        print_json({"removed": [row.name for row in rows], "retired": retired})
-        return
-    click.echo(f"removed: {', '.join(row.name for row in rows)}", nl=False)
-    click.echo(f", with {counted(retired, 'watched result')}" if retired else "")
-
-
 def _print(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     cells = [tuple(wide_enough(cell, 60) for cell in row) for row in rows]
     print_table(columns, cells, words=set(columns) - {"rank", "results"}, pipe_width=200)
-
-
-def _one(store: Store, name: str) -> StoredSource:
-    from observant.errors import InputError
-
-    row = store.sources.find(name)
-    if row.kind != "query":
-        raise InputError("this is no standing query", source=row.name)
-    return row
 
 
 def _terms(terms: tuple[str, ...]) -> dict[str, Any]:

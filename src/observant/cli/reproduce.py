@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.console import print_json, progress_bar, terminal
-from observant.cli.options import json_option, list_option, seed_option
+from observant.cli.options import Inherited, json_option, list_option, seed_option
 from observant.cli.values import Integer
 from observant.errors import InputError
 from observant.units import counted
@@ -48,6 +48,7 @@ __all__ = ["MARKS", "compared_with", "number", "reproduce", "score"]
 )
 @click.option(
     "--store",
+    cls=Inherited,
     metavar="FILE|URL",
     help="Pages of your own, for the figures about words, links and dates of pages.",
 )

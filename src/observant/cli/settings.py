@@ -25,28 +25,25 @@ __all__ = ["settings"]
 @click.group(
     "settings",
     cls=Group,
+    invoke_without_command=True,
     short_help="Budget, objective and grace; everything entered, out and in.",
 )
-def settings() -> None:
-    """Change settings that are kept in the store; take everything entered out, and in again.
+@store_options
+@click.pass_context
+def settings(ctx: click.Context, store: str | None, config: str | None, as_json: bool) -> None:
+    """Show the settings in force, change them; take everything entered out, and in again.
+
+    Those marked as kept were changed while it ran, and stand in the store.
 
     \b
     Examples:
+      observant settings
       observant settings change --budget 5000/day
       observant settings importance access.log
       observant settings export mine.json
     """
-
-
-@settings.command("show")
-@store_options
-def show(store: str | None, config: str | None, as_json: bool) -> None:
-    """Show the settings in force. Those marked were changed while it ran, and are kept.
-
-    \b
-    Examples:
-      observant settings show
-    """
+    if ctx.invoked_subcommand is not None:
+        return
     import msgspec
 
     from observant.cli.console import print_json

@@ -95,15 +95,20 @@ def list_(
     show_default=True,
     help="How many of its last visits to show.",
 )
+@click.option("--dropped", is_flag=True, help="Of a query: those that were results once, too.")
 @store_options
-def show(source: str, number: int, store: str | None, config: str | None, as_json: bool) -> None:
+def show(
+    source: str, number: int, dropped: bool, store: str | None, config: str | None, as_json: bool
+) -> None:
     """Show a source with its rate, its next visit and the reason for it, and its last visits.
 
-    SOURCE is its name, or a part of the name that only it has.
+    SOURCE is its name, or a part of the name that only it has. Of a standing query the results are
+    shown too, by rank.
 
     \b
     Examples:
       observant show example.org/news
+      observant show bees --dropped
     """
     import msgspec
 
@@ -115,9 +120,11 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
         name = collection.store.sources.find(source).name
         detail = collection.sources.get(name)
         visits = collection.sources.visits(name, limit=number).visits if number else []
+        is_query = detail.source.kind == "query"
+        members = collection.sources.members(name, left=dropped) if is_query else []
     row = detail.source
     if as_json:
-        answer = msgspec.to_builtins(detail)
+        answer = msgspec.to_builtins(detail) | ({"results": members} if is_query else {})
         print_json(answer.pop("source") | answer | {"last_visits": msgspec.to_builtins(visits)})
         return
     now = time.time()
@@ -152,6 +159,11 @@ def show(source: str, number: int, store: str | None, config: str | None, as_jso
     for visit in visits:
         said, status = visit.reason or visit.error or "", visit.status or ""
         click.echo(f"{ago(visit.started_at, now):>14}  {visit.outcome:<11} {status!s:<4} {said}")
+    if members:
+        from observant.cli.query import print_results
+
+        click.echo()
+        print_results(members)
 
 
 @click.command("diff", short_help="What changed between two versions?")
@@ -235,6 +247,8 @@ def remove(
 ) -> None:
     """Stop watching sources. Their visits stay in the log, unless --forget.
 
+    With a standing query go the results that were watched for it.
+
     \b
     Examples:
       observant remove example.org/news
@@ -246,13 +260,16 @@ def remove(
 
     with collected(store, config) as collection:
         rows = chosen(collection.store, sources, tag)
-        gone = BulkChange(action="remove", ids=tuple(row.id for row in rows))
-        collection.sources.bulk(gone, forget=forget)
-    names = [row.name for row in rows]
+        queries = [row.id for row in rows if row.kind == "query"]
+        retired = sum(collection.sources.remove(id_, forget=forget) for id_ in queries)
+        gone = tuple(row.id for row in rows if row.kind != "query")
+        if gone:
+            collection.sources.bulk(BulkChange(action="remove", ids=gone), forget=forget)
     if as_json:
-        print_json({"removed": names})
+        print_json({"removed": [row.name for row in rows], "retired": retired})
     else:
-        click.echo(f"{counted(len(names), 'source')} removed.")
+        watched = f", with {counted(retired, 'watched result')}" if retired else ""
+        click.echo(f"{counted(len(rows), 'source')} removed{watched}.")
 
 
 def _next_visit(row: StoredSource | SourceRow, now: float) -> str:

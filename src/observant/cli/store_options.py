@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.options import json_option, together
+from observant.cli.options import store_options
 from observant.names import usual_store
 from observant.times import DAY, iso
 
@@ -35,22 +35,6 @@ __all__ = [
     "store_options",
     "tell_disabled",
 ]
-
-store_options = together(
-    click.option(
-        "--store",
-        metavar="FILE|URL",
-        help="The store: a file, or postgresql://…  [default: observant.db]",
-    ),
-    click.option(
-        "--config",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help="Configuration.  [default: observant.toml, if there is one]",
-    ),
-    json_option,
-)
-"""Add the options --store, --config and --json."""
 
 
 @contextmanager

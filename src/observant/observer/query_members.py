@@ -171,7 +171,7 @@ def claims_of_query(store: Store, query: str) -> Claims:
     if not rows:
         raise InputError(
             f"no result can be audited: of {counted(len(members), 'result')} {len(dated)} carry a "
-            f"date, {unwatched} of these are not watched (observant query add --watch) and "
+            f"date, {unwatched} of these are not watched (observant query --watch) and "
             f"{silent} do not tell their own date",
             source=query,
         )
