@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from sybil import Sybil
 from sybil.integration.pytest import SybilItem
 from sybil.parsers.doctest import DocTestParser
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+from tests import compiling
 from xdist.scheduler import LoadFileScheduling
 
 # Tests start hundreds of interpreters: without bytecode each compiles the whole package again.
@@ -62,7 +65,13 @@ _docstrings = Sybil(
     path="src",
     patterns=["**/*.py"],
 )
-pytest_collect_file = (_pages + _docstrings).pytest()
+_examples = (_pages + _docstrings).pytest()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A module without a prompt has no examples, and need not be parsed."""
+    parsed = file_path.suffix != ".py" or b">>>" in file_path.read_bytes()
+    return _examples(file_path, parent) if parsed else None
 
 
 # Files that take minutes and mostly wait: begun last, they would be waited for alone.
@@ -80,34 +89,27 @@ _LIVE = frozenset(
         *(f"test_{name}.py" for name in ("store_crash", "transport_hostile", "vulnerabilities")),
     }
 )
-_WARM_UP = """
-import pathlib, sys
-try:
-    from observant.observer.schedule import warm_up
-    warm_up()
-finally:
-    pathlib.Path(sys.argv[1]).touch()
-"""
-_WARM = "SCHEDULER_IS_COMPILED"
+_COMPILED = "TESTS_ARE_COMPILED_IN"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """On a new clone the scheduler is compiled: once, while the workers collect their tests."""
+    """On a new clone most loops are compiled: once, while the workers collect their tests."""
     if session.config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         folder = tempfile.TemporaryDirectory()
         session.config.add_cleanup(folder.cleanup)
-        os.environ[_WARM] = str(Path(folder.name) / "warm")
-        given = [sys.executable, "-c", _WARM_UP, os.environ[_WARM]]
-        warming = subprocess.Popen(given)  # noqa: S603
-        session.config.add_cleanup(warming.wait)
+        os.environ[_COMPILED] = folder.name
+        for part in compiling.PARTS:
+            given = [sys.executable, "-m", "tests.compiling", folder.name, part]
+            session.config.add_cleanup(subprocess.Popen(given, cwd=session.config.rootpath).wait)  # noqa: S603
 
 
 def pytest_collection_finish() -> None:
     """Workers wait for it: else each of them, and each program they start, would compile too."""
-    warm, patience = Path(os.environ.get(_WARM, os.devnull)), 1200
-    while "PYTEST_XDIST_WORKER" in os.environ and not warm.exists() and patience > 0:
-        time.sleep(0.1)
-        patience -= 0.1
+    if "PYTEST_XDIST_WORKER" in os.environ and _COMPILED in os.environ:
+        folder, end = os.environ[_COMPILED], time.monotonic() + 1200
+        compiling.compile_once(folder)
+        while time.monotonic() < end and not compiling.is_done(folder):
+            time.sleep(0.1)
 
 
 class _Files(LoadFileScheduling):
@@ -139,10 +141,26 @@ def _is_live(item: pytest.Item) -> bool:
     )
 
 
-def _turn(item: pytest.Item) -> int:
-    """Long files come first, one after the other, then those that wait, then the rest."""
-    name = item.path.name
-    return _LONG.index(name) if name in _LONG else len(_LONG) + (name not in _LIVE)
+def _turn(item: pytest.Item) -> tuple[int, bool]:
+    """Of those that wait, long files come first, and in the longest what takes long."""
+    place = _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG)
+    return place, "can_be_followed" not in item.name
+
+
+def _unit(item: pytest.Item) -> tuple[Path, str]:
+    return item.path, item.name if "can_be_followed" in item.name else ""
+
+
+def _mixed(waiting: list[pytest.Item], working: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Three files that compute after each that waits: while one waits, others use the processor."""
+    files = [list(file) for _, file in groupby(working, key=lambda item: item.path)]
+    for _, unit in groupby(waiting, key=_unit):
+        yield from unit
+        for file in files[:3]:
+            yield from file
+        del files[:3]
+    for file in files:
+        yield from file
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -156,5 +174,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         key=lambda item: (str(item.path), item.example.start),
     )
     tests = [item for item in items if not isinstance(item, SybilItem)]
-    tests.sort(key=_turn)
-    items[:] = tests + examples
+    waiting = sorted((item for item in tests if item.path.name in _LIVE), key=_turn)
+    working = [item for item in tests if item.path.name not in _LIVE]
+    items[:] = [*_mixed(waiting, working), *examples]

@@ -4,6 +4,8 @@
 
 inside    forms of addresses that lead inside × ways in: asked, refused, connected
 routes    routes × roles: asked, let through, refused, and how often the rules were not kept
+document  requests that the OpenAPI document allows and forbids (schemathesis, for --seconds): how
+          many, and answers that are a fault or not what the document says
 readers   bombs × readers: what each body costs a worker, in processor seconds and megabytes
 at-once   the worst that a body can cost which is read without a worker
 settings  400 random settings by every way in: accepted, refused, and not survived
@@ -254,6 +256,24 @@ def routes(_seconds):
     return wrong
 
 
+def document(seconds):
+    """What the document of the API allows and forbids: asked, faults, not as it says."""
+    from tests.test_service_api import try_document
+
+    end, seed, counts, wrong = time.monotonic() + seconds, 0, Counter(), {}
+    while time.monotonic() < end:
+        for operation, status, said in try_document(8, seed):
+            counts[status // 100] += 1
+            if said or status == 500:
+                wrong[operation] = said or "a fault of ours"
+        seed += 1_000
+    told = ", ".join(f"{number:,} of {kind}xx" for kind, number in sorted(counts.items()))
+    print(f"{counts.total():,} requests: {told}; {len(wrong)} operations that answered wrongly")
+    for operation, said in wrong.items():
+        print(f"{operation}: {said}")
+    return len(wrong)
+
+
 def kills(_seconds):
     """Killed at random moments: what was told is there, once."""
     from benchmarks.crash import observers, stores
@@ -474,6 +494,7 @@ def free_port():
 TABLES = {
     "inside": inside,
     "routes": routes,
+    "document": document,
     "readers": readers,
     "at-once": at_once,
     "settings": accepted_settings,
@@ -486,7 +507,7 @@ TABLES = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
-    parser.add_argument("--seconds", type=float, default=60.0, help="of the service under attack")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of serve and document")
     options = parser.parse_args()
     logging.disable()  # they say a lot, each time
     for name in options.tables or TABLES:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import math
 import time
 
 import pytest
@@ -319,6 +320,9 @@ def test_sessions_and_tokens_expire():
     session = access.sign_in("owner", PASSWORD, "here")
     _, token = access.new_token("short", "read", days=1)
     assert access.of_token(token).may("read")
+    for days in (1e-103, 0.0, -1.0, math.nan, 36_501.0):  # the first is over when it begins
+        with pytest.raises(InputError, match="more than 0 and at most 36500 days"):
+            access.new_token("never", "read", days=days)
     now += 86_401
     assert access.of_token(token).anonymous
     now += 14 * 86_400

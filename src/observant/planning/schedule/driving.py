@@ -52,6 +52,8 @@ def drive(
     they say that the change was. `lists` are those that stand in lists (`read`).
     """
     paid = 0
+    # With a type: for a constant numba would compile all that is called once more.
+    any_channel, no_answer = np.int64(-1), np.int64(-2)
     heard, heard_at, about = pushed
     pages = len(pointer)
     came = np.searchsorted(heard_at, start + (begin - 0.5) / budget, side="right") if begin else 0
@@ -64,7 +66,8 @@ def drive(
             more += 1
         if more > came:
             new = slice(came, more)
-            hear(sources, heaps, hosts, clocks, known, heard[new], heard_at[new], about[new], -1)
+            said = heard[new], heard_at[new], about[new]
+            hear(sources, heaps, hosts, clocks, known, *said, any_channel)
             came = more
         clock.savings = clock.burst if even else min(clock.savings + slot_cost, clock.burst)
         clock.time = max(clock.time, now)
@@ -79,7 +82,7 @@ def drive(
             continue
         number = sources[i].visits + sources[i].failures
         if failure > 0 and chance(clocks[0].seed + _FAILURE, i, number, 0) < failure:
-            visited(sources, heaps, hosts, clocks, known, i, now, -2, math.nan)
+            visited(sources, heaps, hosts, clocks, known, i, now, no_answer, math.nan)
             failed[paid] = True
             paid += 1
             continue

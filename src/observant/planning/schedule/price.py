@@ -74,7 +74,7 @@ class Price:
         clock["ready"] = clock["burst"] if self.ready is None else min(self.ready, clock["burst"])
         clock["savings"] = min(clock["savings"], clock["burst"])
         clock["gain"] = _GAIN if state.learning else min(0.05, 1 / np.sqrt(len(here)))
-        sample = here[:: -(-len(here) // (_FEWER if self.patient else _SAMPLE))]
+        sample = here[:: -(-len(here) // (_FEWER if self.patient else _SAMPLE))].copy()
         share = costs.sum() / state.sources["cost"][sample].sum()
         sources, _, _, clocks, known = state.all
         clock["price"] = self._solve(sources, clocks, sample, known, clock["budget"] / share)
@@ -98,7 +98,7 @@ class Price:
         if not len(here):
             return 1.0
         sources, _, _, clocks, known = self._state.all
-        price, sample = float(clocks["price"][0]), here[:: -(-len(here) // _FEWEST)]
+        price, sample = float(clocks["price"][0]), here[:: -(-len(here) // _FEWEST)].copy()
         spent = [
             self._spending(sources, clocks[0], sample, known, price * np.exp(x))
             for x in (-_AROUND, _AROUND)

@@ -187,10 +187,10 @@ class Access:
         days: float | None = None,
     ) -> tuple[TokenRow, str]:
         """Make a token: the row, and its secret, which nobody can read again."""
-        if days is not None and not 0 < days <= 36_500:
-            raise InputError("a token is valid for more than 0 and at most 36500 days")
         secret, now = new_secret(TOKEN_PREFIX), self._clock()
         expires = None if days is None else now + days * DAY
+        if expires is not None and not now < expires <= now + 36_500 * DAY:
+            raise InputError("a token is valid for more than 0 and at most 36500 days")
         row = self.store.tokens.add(
             name, scope, digest(secret), account=account, expires_at=expires, now=now
         )

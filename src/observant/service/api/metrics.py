@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from litestar import Request, Response, get
+from litestar.openapi.datastructures import ResponseSpec
 
 from observant.observer.metrics import Metrics, Status, Tally
 from observant.service.api.routes import spec
@@ -24,14 +25,17 @@ _HEALTH = ThreadPoolExecutor(2, thread_name_prefix="observant-health")
 """Its own threads: whatever else is asked for, whoever watches over the service gets an answer."""
 
 
-@get("/health", **spec("health", topic="monitoring", sync_to_thread=None))
+_WRONG = ResponseSpec(Health, description="Something is wrong.", generate_examples=False)
+
+
+@get("/health", **spec("health", topic="monitoring", also={503: _WRONG}, sync_to_thread=None))
 async def health(collection: GivenCollection) -> Response[Health]:
     """Say ok (200), or what is wrong (503); nothing secret."""
     found = await asyncio.get_running_loop().run_in_executor(_HEALTH, collection.health)
     return Response(found, status_code=200 if found.ok else 503)
 
 
-@get("/metrics", **spec("metrics", topic="monitoring"))
+@get("/metrics", **spec("metrics", topic="monitoring", media_type="text/plain"))
 def metrics(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[bytes]:
     """Numbers for Prometheus, as OpenMetrics where it is asked for."""
     from prometheus_client import CollectorRegistry
@@ -40,7 +44,7 @@ def metrics(request: Request[Any, Any, Any], collection: GivenCollection) -> Res
     registry = CollectorRegistry()
     registry.register(_Numbers(collection))
     encode, kind = choose_encoder(request.headers.get("accept", ""))
-    return Response(encode(registry), media_type=kind)
+    return Response(encode(registry), headers={"content-type": kind})
 
 
 class _Live(Metrics):

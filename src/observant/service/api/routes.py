@@ -70,7 +70,9 @@ def handlers_in(*modules: ModuleType) -> list[ControllerRouterHandler]:
     ]
 
 
-def spec(operation: str, *, topic: str = "", **more: Any) -> dict[str, Any]:
+def spec(
+    operation: str, *, topic: str = "", also: dict[int, ResponseSpec] | None = None, **more: Any
+) -> dict[str, Any]:
     """What a handler says of itself: its name is that of the client's method and of the rule."""
     told = {
         400: "It is not understood.",
@@ -99,7 +101,7 @@ def spec(operation: str, *, topic: str = "", **more: Any) -> dict[str, Any]:
         "opt": rule(operation),
         "operation_id": operation,
         "sync_to_thread": True,
-        "responses": responses,
+        "responses": responses | (also or {}),
         "tags": [topic] if topic else None,
         **more,
     }
