@@ -1,11 +1,17 @@
 """The same pages watched by observant and by changedetection.io, with a browser and without one.
 
     python -m benchmarks.rival_browser [--pages 50] [--seconds 120] [--ways browser,plain]
+    python -m benchmarks.rival_browser --ways minutes [--pages 50]
 
 Each watches the pages of a server on loopback, which scripts make (`benchmarks.rendering`), as fast
 as it can with what it comes with; both drive the same Chromium. After half of the time three pages
 are edited. Measured are pages a minute, also for a minute of a processor, the memory of all its
 processes at rest and at most, and the seconds from an edit to the moment when it is known.
+
+The way `minutes` is what somebody new lives through: the program with its web page is started from
+an empty folder, the pages are entered at once by its API, each to be looked at every ten seconds,
+and when all were seen three are edited. Measured are the seconds until the program answers, until
+the first page and all pages were seen, and from the edit until it is known and a webhook has it.
 
 changedetection.io is installed from PyPI into an environment of its own in a temporary folder, or
 `--rival FOLDER` names one that has it and Playwright. Its Playwright fetcher reaches Chromium by
@@ -38,6 +44,8 @@ __all__ = ["main", "measure"]
 
 OBSERVANT = [sys.executable, "-c", "from observant.cli import main; main()"]
 EDITED = (7, 23, 41)
+EVERY = 10
+"""Seconds between two looks at a page, for somebody new."""
 _VERSION = "from importlib.metadata import version; print(version('changedetection.io'))"
 
 
@@ -45,7 +53,7 @@ class Pages:
     """Pages that scripts make, each under an address of its own; it counts who asks for them."""
 
     def __init__(self, number):
-        self.versions, self.asked = [1] * number, 0
+        self.versions, self.asked, self.first = [1] * number, 0, {}
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -81,12 +89,38 @@ class Pages:
         if kind == "data":
             return text
         self.asked += 1
+        self.first.setdefault(k, time.monotonic())
         shell = SHELLS[k % 2] if kind == "shell" else "<main>{0}</main>"
         return f"<html><body>{shell.format(text, k)}</body></html>"
 
     def address(self, k, way):
         kind = "shell" if way == "browser" else "plain"
         return f"http://127.0.1.{k + 1}:{self.servers[k].server_port}/{kind}/{k}"
+
+
+class Hook:
+    """Takes messages, and remembers when one first named an address."""
+
+    def __init__(self):
+        self.messages = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                outer.messages.append((time.monotonic(), body.decode("utf-8", "replace")))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server.server_port}/hook"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def named(self, address, since):
+        return next((at for at, body in self.messages if address in body and at > since), None)
 
 
 class Watcher:
@@ -131,6 +165,33 @@ class Observant(Watcher):
         command = [*OBSERVANT, "run", "--store", str(self.store)]
         self.start(command, str(self.store))
 
+    def serve(self, hook):
+        """Start as somebody new does, and be told by a webhook."""
+        self.store, port = self.folder / "observant.db", free_port()
+        (self.folder / "observant.toml").write_text(
+            f'allow = ["127.0.0.0/8"]\nbudget = "40/s"\n[defaults]\n'
+            f'min_period = "{EVERY}s"\nmax_period = "{EVERY}s"\n'
+        )
+        at = ["--store", str(self.store)]
+        token = self.command("access", "token", "bench", "--scope", "write", "--json", *at)
+        self.token = json.loads(token)["secret"]
+        self.command("notify", "add", "me", f"http://{hook}", *at)
+        self.api = f"http://127.0.0.1:{port}/api/v1"
+        self.start([*OBSERVANT, "serve", "--port", str(port), *at], str(self.store))
+        patiently(lambda: self.ask("GET", "sources"), every=0.05)
+
+    def command(self, *given):
+        run = [*OBSERVANT, *given]
+        return subprocess.check_output(run, text=True, cwd=self.folder)  # noqa: S603
+
+    def ask(self, method, path, body=None):
+        head = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        return asked(f"{self.api}/{path}", method, head, body)
+
+    def enter(self, addresses, _hook):
+        self.addresses = addresses
+        self.ask("POST", "sources/import", [{"url": url} for url in addresses])
+
     def watch(self, addresses, _way):
         self.addresses = addresses
         with open_store(str(self.store)) as store:
@@ -174,9 +235,16 @@ class ChangeDetection(Watcher):
         head = {"x-api-key": key, "Content-Type": "application/json"}
         return asked(f"http://127.0.0.1:{self.port}/api/v1/{path}", method, head, body)
 
-    def watch(self, addresses, way):
+    def serve(self, _hook):
+        self.rest("minutes", "")
+
+    def enter(self, addresses, hook):
+        more = {"notification_urls": [f"json://{hook}"]}
+        self.watch(addresses, "minutes", EVERY, **more)
+
+    def watch(self, addresses, way, seconds=1, **more):
         backend = "html_webdriver" if way == "browser" else "html_requests"
-        often = {"weeks": 0, "days": 0, "hours": 0, "minutes": 0, "seconds": 1}
+        often = {"weeks": 0, "days": 0, "hours": 0, "minutes": 0, "seconds": seconds}
         self.numbers = [
             self.ask(
                 "POST",
@@ -186,6 +254,7 @@ class ChangeDetection(Watcher):
                     "fetch_backend": backend,
                     "time_between_check": often,
                     "time_between_check_use_default": False,
+                    **more,
                 },
             )["uuid"]
             for url in addresses
@@ -203,7 +272,7 @@ def asked(url, method="GET", head=None, body=None):
     return json.loads(text) if text.strip() else None
 
 
-def patiently(work, seconds=120.0):
+def patiently(work, seconds=120.0, every=0.5):
     """Try until it works."""
     end = time.monotonic() + seconds
     while True:
@@ -212,7 +281,7 @@ def patiently(work, seconds=120.0):
         except (URLError, OSError, ValueError, KeyError):
             if time.monotonic() > end:
                 raise
-            time.sleep(0.5)
+            time.sleep(every)
 
 
 def free_port():
@@ -270,6 +339,49 @@ def measured(watcher, way, pages, seconds):
     }
 
 
+def first_minutes(watcher, pages, most=600.0):
+    """What somebody new waits for."""
+    server, hook = Pages(pages), Hook()
+    addresses = [server.address(k, "plain") for k in range(pages)]
+    try:
+        begin = time.monotonic()
+        watcher.serve(hook.address)
+        up = time.monotonic() - begin
+        begin = time.monotonic()
+        watcher.enter(addresses, hook.address)
+        entered = time.monotonic() - begin
+        while len(server.first) < pages and time.monotonic() < begin + most:
+            time.sleep(0.05)
+        seen = [at - begin for at in server.first.values()]
+        time.sleep(2 * EVERY)
+        edited, known = time.monotonic(), {}
+        for k in EDITED:
+            server.versions[k % pages] = 2
+        told = {}
+        while len(told) < len(EDITED) and time.monotonic() < edited + most:
+            for k in EDITED:
+                if k not in known and watcher.known(k % pages):
+                    known[k] = time.monotonic() - edited
+                at = hook.named(addresses[k % pages], edited)
+                if k not in told and at is not None:
+                    told[k] = at - edited
+            time.sleep(0.1)
+        false = sum(at < edited for at, _ in hook.messages)
+    finally:
+        watcher.stop()
+        server.close()
+        hook.server.shutdown()
+    return {
+        "seconds until the program answers": round(up, 1),
+        f"seconds to enter {pages} pages": round(entered, 1),
+        "seconds until the first page was seen": round(min(seen), 1),
+        f"seconds until all {pages} were seen": round(max(seen), 1),
+        "seconds from an edit until it is known": [round(known[k], 1) for k in EDITED],
+        "seconds from an edit until it is told": [round(told[k], 1) for k in EDITED],
+        "messages before anything was edited": false,
+    }
+
+
 def installed(folder):
     """The Python of an environment of its own with changedetection.io in it."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)  # noqa: S603
@@ -296,7 +408,10 @@ def measure(pages=50, seconds=120.0, ways=("browser", "plain"), rival=""):
                 folder = place / f"{kind.name}-{way}"
                 folder.mkdir()
                 watcher = kind(folder) if kind is Observant else kind(folder, python)
-                found[way][kind.name] = measured(watcher, way, pages, seconds)
+                if way == "minutes":
+                    found[way][kind.name] = first_minutes(watcher, pages)
+                else:
+                    found[way][kind.name] = measured(watcher, way, pages, seconds)
                 print(json.dumps({way: {kind.name: found[way][kind.name]}}), file=sys.stderr)
         return found
 

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from observant.language import messages_of
+from observant.names import TOPICS
 from observant.service.pages.render import environment
 
 PACKAGE = Path(__file__).parents[1] / "src" / "observant"
@@ -35,7 +36,7 @@ def marked() -> dict[str, str | None]:
         text = file.read_text("utf-8")
         if "from observant.language import" in text:
             found |= dict(_calls(ast.parse(text)))
-    return found
+    return found | dict.fromkeys(TOPICS.values())
 
 
 def _calls(module: ast.Module) -> list[tuple[str, str | None]]:

@@ -12,9 +12,10 @@ from benchmarks.visual import PAGE, SEEN, USUAL
 from PIL import Image
 
 from observant.errors import InputError, UnreadableError
-from observant.observer.config import SourceSettings
+from observant.observer.config import Config, SourceSettings
 from observant.observer.content import Rules
 from observant.observer.content.pictures import difference_of_pictures
+from observant.service.collection.entries import NewSource, checked
 
 from .browser_world import chromium
 from .rendering_world import source_of
@@ -142,6 +143,17 @@ def test_pictures_need_a_browser():
     with pytest.raises(InputError, match="never"):
         SourceSettings(render="never", compare={"change": "visual"})
     assert SourceSettings(compare={"change": "visual"}).needs_browser
+
+
+@pytest.mark.parametrize("kind", ["feed", "sitemap", "query"])
+def test_only_pages_have_pictures_to_compare(kind):
+    looks = {"compare": {"change": "visual"}}
+    for one in ("http", "product"):
+        assert Config().settings_of((), looks, "a", kind=one).needs_browser
+    with pytest.raises(InputError, match=f"a {kind} has none"):
+        Config().settings_of((), looks, "a", kind=kind)
+    with pytest.raises(InputError, match=f"a {kind} has none"):
+        checked(NewSource(url="https://a.example/f", kind=kind, settings=looks), Config())
 
 
 def test_other_rules_keep_their_version():

@@ -232,7 +232,7 @@ def add(
         permission = Permission(loaded)
         for source in sources:
             permission.check(source)
-            loaded.settings_of(source.tags, source.config, source.name)
+            loaded.settings_of(source.tags, source.config, source.name, kind=source.kind)
         done = collection.sources.add_described(sources, update=update, trusted=True)
         visits = [] if later or not done.added else look_at_new(found, loaded)
         pace = budget_in_words(found, loaded)

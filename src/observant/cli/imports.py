@@ -219,7 +219,7 @@ def _watch(
         def take(told: SourceDescription) -> None:
             try:
                 source = _source(told)
-                config.settings_of(source.tags, source.config, source.name)
+                config.settings_of(source.tags, source.config, source.name, kind=source.kind)
                 found[told.address] = source
             except InputError as error:
                 refused[told.address] = str(error)

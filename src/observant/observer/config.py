@@ -377,6 +377,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         own: dict[str, Any] | None,
         source: str = "",
         url: str = "",
+        kind: str = "http",
     ) -> SourceSettings:
         """The settings of a source at this address with these tags and settings of its own.
 
@@ -396,6 +397,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             merged = _merged(merged, layer)
         settings = _settings(merged, source)
         _check_inner(settings, source)
+        if settings.compare.get("change") == "visual" and kind not in {"http", "product"}:
+            raise InputError(
+                f'change = "visual" compares pictures of pages: a {kind} has none', source=source
+            )
         return settings
 
     def limits_of(self, settings: SourceSettings) -> dict[str, float]:
@@ -456,7 +461,7 @@ def load_config(
     for entry in config.sources:
         if not entry.url:
             raise InputError("every source needs a url", file=where, source=entry.name or None)
-        config.settings_of(entry.tags, entry.settings, entry.name or entry.url)
+        config.settings_of(entry.tags, entry.settings, entry.name or entry.url, kind=entry.kind)
     return config
 
 

@@ -39,7 +39,7 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     cpu: float | None = None
     """Seconds of processor time that a browser took; None without one."""
     shot: bytes | None = None
-    """A picture of the page that a browser took."""
+    """A picture of the page that a browser took; of an image, the image."""
     redirects: tuple[str, ...] = ()
     hub: tuple[str, str] | None = None
     """The WebSub hub and topic that it names (`observant.observer.websub`), where that was read."""

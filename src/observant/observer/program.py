@@ -101,7 +101,7 @@ def describe(
 def add_sources(store: Store, config: Config, sources: list[Source]) -> int:
     """Add sources after their settings were checked, and tell running observers."""
     for source in sources:
-        config.settings_of(source.tags, source.config, source.name)
+        config.settings_of(source.tags, source.config, source.name, kind=source.kind)
     added = store.sources.add(sources)
     if added:
         touch(store)

@@ -140,7 +140,7 @@ async def read(
         query={} if query is None else msgspec.to_builtins(query),
         now=now,
         previous=previous,
-        fetched=msgspec.structs.replace(fetched, headers=()),
+        fetched=msgspec.structs.replace(fetched, headers=(), shot=fetched.shot if visual else None),
     )
     # Packing megabytes takes a moment, and many may come at once: not in the event loop.
     lane = "large" if visual else ""

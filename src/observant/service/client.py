@@ -194,7 +194,7 @@ class Client:
     pictures = _op("GET /sources/{source}/pictures", list[a.VersionItem], query="limit",
         doc="Kept pictures of a page, newest first.")
     picture = _op("GET /sources/{source}/pictures/{digest}", bytes,
-        doc="A kept picture of a page, as JPEG.")
+        doc="A kept picture of a page or an image, by its bytes.")
     picture_diff = _op("GET /sources/{source}/pictures/diff", s.PictureDiff, query="old new",
         doc="Where two kept pictures of a page differ; the last two unless told.")
     page_picture = _op("POST /sources/{source}/picture", s.PagePictureAnswer,

@@ -145,7 +145,9 @@ class Prepared:
             snapshot = {"text": snapshot}
         new = visit.comparison is not None and visit.comparison.text is not None
         if visit.shot is not None and (new or visit.outcome not in {"same", "unconfirmed"}):
-            snapshot = {**(snapshot or {}), "screenshot": visit.shot}
+            # Of its own kind, so that by retention it never drops the one that is compared with.
+            kind = "screenshot" if visit.outcome in GOOD else "failure"
+            snapshot = {**(snapshot or {}), kind: visit.shot}
         if snapshot is None:
             return
         self.contents = {

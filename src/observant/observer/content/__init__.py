@@ -454,7 +454,7 @@ class Comparer:
         if rules.change == "visual" and (moved or previous.shot is None):
             moved, memory = True, memory | self._picture(fetched)
         remasked = "\n".join(old_lines)
-        if not moved and remasked != previous.text:
+        if not moved and remasked != previous.text and rules.change != "visual":
             kept_text: str | None = remasked
         else:
             kept_text = new_text if moved else None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["PictureDifference", "difference_of_pictures", "parse_box"]
+__all__ = ["PictureDifference", "difference_of_pictures", "image_type", "kept_image", "parse_box"]
 
 _LARGEST = 1280 * 6000
 """Pixels of a picture; more are not unpacked."""
@@ -39,6 +39,10 @@ _CHANCE = 0.25
 """If so many squares differ after whole steps, half steps are not tried: it is another page."""
 _AT_A_TIME = 500
 _MOST_BOXES = 50
+_LARGEST_KEPT = 8 << 20
+"""Bytes of an image that is kept with its version; of a larger one, size and digest are."""
+_TYPES = {b"\xff\xd8": "jpeg", b"\x89PNG\r\n\x1a\n": "png", b"GIF87a": "gif", b"GIF89a": "gif"}
+"""What cannot act in a browser that is told its type, by how it begins; never SVG."""
 
 
 class PictureDifference(msgspec.Struct, frozen=True):
@@ -50,6 +54,24 @@ class PictureDifference(msgspec.Struct, frozen=True):
     """Left, top, width and height of each part that differs, the largest first."""
     width: int = 0
     height: int = 0
+
+
+def image_type(content: bytes) -> str:
+    """The media type of an image by its first bytes, whatever its server says; "" for others.
+
+    >>> image_type(b"GIF89a..."), image_type(b"<svg onload='alert(1)'>")
+    ('image/gif', '')
+    """
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next(
+        (f"image/{name}" for start, name in _TYPES.items() if content.startswith(start)), ""
+    )
+
+
+def kept_image(body: bytes) -> bytes | None:
+    """What is kept of an answer as the picture of its version: the answer, if it is an image."""
+    return body if image_type(body) and len(body) <= _LARGEST_KEPT else None
 
 
 def parse_box(text: str) -> tuple[int, int, int, int] | None:
@@ -70,16 +92,18 @@ def parse_box(text: str) -> tuple[int, int, int, int] | None:
 def difference_of_pictures(
     old: bytes, new: bytes, masks: Iterable[Sequence[int]] = (), tolerance: int = 2
 ) -> PictureDifference:
-    """Where `new` differs from `old`, both JPEG or PNG; `tolerance` is in pixels."""
+    """Where `new` differs from `old`, both images of a known type; `tolerance` is in pixels."""
     import numpy as np
 
     before, after = _smoothed(old, masks), _smoothed(new, masks)
-    width = min(before.shape[1], after.shape[1])
+    narrow, width = sorted((before.shape[1], after.shape[1]))
     lower, height = sorted((before.shape[0], after.shape[0]))
-    before, after = before[:lower, :width], after[:lower, :width]
+    before, after = before[:lower, :narrow], after[:lower, :narrow]
     marked = np.zeros((-(-height // _TILE), -(-width // _TILE)), bool)
     if height - lower > tolerance:
         marked[lower // _TILE :] = True
+    if width - narrow > tolerance:
+        marked[:, narrow // _TILE :] = True
     grey = _apart(before[..., 0], after[..., 0]) > _FAINT
     tiles = np.argwhere(_in_tiles(grey, np.zeros_like(marked)))
     for half in (False, True):
@@ -89,7 +113,7 @@ def difference_of_pictures(
         tiles = np.concatenate([t[_differing(before, after, t, tolerance, half)] for t in some])
     marked[tuple(tiles.T)] = True
     coloured = _recoloured(before[..., 1:], after[..., 1:])
-    marked |= _in_tiles(coloured.repeat(4, 0).repeat(4, 1)[:lower, :width], np.zeros_like(marked))
+    marked |= _in_tiles(coloured.repeat(4, 0).repeat(4, 1)[:lower, :narrow], np.zeros_like(marked))
     for x, y, w, h in masks:
         marked[-(-y // _TILE) : (y + h) // _TILE, -(-x // _TILE) : (x + w) // _TILE] = False
     hidden = sum(w * h for _, _, w, h in masks) / max(width * height, 1)
@@ -109,7 +133,7 @@ def _smoothed(picture: bytes, masks: Iterable[Sequence[int]]) -> NDArray[np.uint
         ) from None
     plain = None
     try:
-        with Image.open(io.BytesIO(picture), formats=("JPEG", "PNG")) as image:
+        with Image.open(io.BytesIO(picture), formats=("JPEG", "PNG", "GIF", "WEBP")) as image:
             if image.width * image.height <= _LARGEST:
                 plain = image.convert("RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:

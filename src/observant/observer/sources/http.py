@@ -21,6 +21,7 @@ from observant.errors import InputError
 from observant.observer.browser.need import RENDERED, BrowserNeed, has_scripts
 from observant.observer.browser.steps import SteppingBrowser
 from observant.observer.content.document import short_digest
+from observant.observer.content.pictures import kept_image
 from observant.observer.content.second_look import LOOKS, SecondLook, judge_looks
 from observant.observer.fetched import visit_of
 from observant.observer.honesty import Dates
@@ -118,14 +119,10 @@ class HttpSource(Compared):
     ) -> Visit:
         steps = [*self.settings.sign_in, *self.settings.steps]
         taken = short_digest("\n".join(steps)) if steps else ""
-        shot = rendered.shot
-        if not self._visual:  # nobody else reads it
-            rendered = msgspec.structs.replace(rendered, shot=None)
         self.comparer.selection_version = self._version + taken + RENDERED
         found = await self.read(previous, rendered)
         comparison = need.kept(found.comparison)
-        seen = msgspec.structs.replace(_seen(rendered, found), shot=shot)
-        return visit_of(self.name, seen, comparison, validators=None)
+        return visit_of(self.name, _seen(rendered, found), comparison, validators=None)
 
     @property
     def _visual(self) -> bool:
@@ -235,7 +232,8 @@ class HttpSource(Compared):
             limits=self._limits,
             through=browser,
         )
-        return msgspec.structs.replace(fetched, hub=hub_of(fetched))
+        image = kept_image(fetched.body) if self.form == "page" and fetched.ok else None
+        return msgspec.structs.replace(fetched, hub=hub_of(fetched), shot=fetched.shot or image)
 
     @cached_property
     def _limits(self) -> Limits | None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from litestar import MediaType, Request, Response, delete, get, patch, post
 from litestar.params import Body, FromQuery, JSONBody, PathParameter, QueryParameter
 
+from observant.observer.content.pictures import image_type
 from observant.service.access.check import identity_of
 from observant.service.answers import (
     Added,
@@ -75,8 +76,9 @@ Digest = Annotated[
     str, PathParameter(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of a version's content.")
 ]
 Moment = Annotated[dt.datetime | None, QueryParameter(description="RFC 3339; UTC unless it says.")]
+_POLICY = "content-security-policy"
 SNAPSHOT_HEADERS = {
-    "content-security-policy": "default-src 'none'; sandbox",
+    _POLICY: "default-src 'none'; sandbox",
     "content-disposition": 'attachment; filename="snapshot.txt"',
 }
 
@@ -291,17 +293,25 @@ def snapshot(collection: GivenCollection, source_id: SourceId, digest: Digest) -
 def pictures(
     collection: GivenCollection, source_id: SourceId, limit: Limit = 100
 ) -> list[VersionItem]:
-    """Kept pictures of a page, newest first: of its versions, and of visits that a step failed."""
-    return [VersionItem.of(one) for one in collection.pictures.list(source_id, limit)]
+    """Kept pictures, newest first: of the versions of a page or an image, and of failed visits."""
+    return [
+        VersionItem.of(one) for one in collection.pictures.list(source_id, limit, failures=True)
+    ]
 
 
 @get(
     "/sources/{source_id:int}/pictures/{digest:str}",
-    **spec("picture", topic="sources", media_type="image/jpeg"),
+    **spec("picture", topic="sources", media_type="image/*"),
 )
 def picture(collection: GivenCollection, source_id: SourceId, digest: Digest) -> Response[bytes]:
-    """A kept picture of a page."""
-    return Response(collection.pictures.get(source_id, digest), media_type="image/jpeg")
+    """A kept picture of a page, or of an image as it was: JPEG, PNG, GIF or WebP."""
+    return image(collection.pictures.get(source_id, digest))
+
+
+def image(content: bytes) -> Response[bytes]:
+    """A picture by the type that its bytes have; whatever else it may be, it can do nothing."""
+    kind = image_type(content) or "application/octet-stream"
+    return Response(content, media_type=kind, headers={_POLICY: SNAPSHOT_HEADERS[_POLICY]})
 
 
 @get("/sources/{source_id:int}/pictures/diff", **spec("picture_diff", topic="sources"))

@@ -295,7 +295,7 @@ def checked(entry: NewSource, config: Config, *, trusted: bool = False) -> Sourc
         importance=entry.importance,
         settings=entry.settings,
     )
-    _check_settings(source.config, source.tags, config, source.name, trusted=trusted)
+    _check_settings(source, source.config, source.tags, config, trusted=trusted)
     return msgspec.structs.replace(source, state=entry.state)
 
 
@@ -346,7 +346,7 @@ def checked_changes(
                 )
     tags = found.get("tags", before.tags)
     if "config" in found or "url" in found or ({*tags} ^ {*before.tags}) & config.tags.keys():
-        _check_settings(settings, tags, config, before.name, trusted=trusted)
+        _check_settings(before, settings, tags, config, trusted=trusted)
     if "state" in found and found["state"] not in STATES:
         raise InputError(f"no state {found['state']!r}")
     return found
@@ -373,23 +373,28 @@ def patched(settings: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_settings(
-    settings: dict[str, Any], tags: Iterable[str], config: Config, source: str, *, trusted: bool
+    of: Source | StoredSource,
+    settings: dict[str, Any],
+    tags: Iterable[str],
+    config: Config,
+    *,
+    trusted: bool,
 ) -> None:
     """Settings that no visit could use are refused now, and so are those that nobody knows.
 
     Limits protect the machine: whoever is not trusted may narrow them, and not lift them.
     """
-    config.settings_of(tuple(tags), settings, source)
+    config.settings_of(tuple(tags), settings, of.name, kind=of.kind)
     own = settings.get("limits")
     if trusted or not own:
         return
     from observant.observer.transport.limits import Limits
 
-    usual = config.limits | config.settings_of(tuple(tags), {}, source).limits
+    usual = config.limits | config.settings_of(tuple(tags), {}, of.name).limits
     before, after = (msgspec.convert(given, Limits, strict=False) for given in (usual, usual | own))
     lifted = after.lifted(before)
     if lifted:
         raise InputError(
             f"the limits {', '.join(lifted)} can only be lifted in the configuration file",
-            source=source,
+            source=of.name,
         )

@@ -80,16 +80,19 @@ class CollectionPictures:
             return asyncio.run(_try_steps(self._in.config, found, steps, sign_in))
 
     def get(self, source: int | str, digest: str) -> bytes:
-        """A picture of a page that is kept with a version or a failed visit."""
-        if not any(version.digest.hex() == digest for version in self.list(source, 1000)):
+        """A picture that is kept with a version or a failed visit."""
+        if not any(one.digest.hex() == digest for one in self.list(source, 1000, failures=True)):
             raise MissingError("this picture is not kept")
         return self._in.store.snapshots.get(bytes.fromhex(digest))
 
-    def list(self, source: int | str, limit: int = 50) -> list[Version]:
-        """Which pictures of a page are kept, newest first."""
-        name = self._in.find(source).name
-        most = some(limit, "pictures")
-        return self._in.store.snapshots.versions(name, kind="screenshot", limit=most)
+    def list(self, source: int | str, limit: int = 50, *, failures: bool = False) -> list[Version]:
+        """Which pictures of versions are kept, and of failed visits if asked, newest first."""
+        name, most = self._in.find(source).name, some(limit, "pictures")
+        versions = self._in.store.snapshots.versions
+        found = versions(name, kind="screenshot", limit=most)
+        if failures:
+            found += versions(name, kind="failure", limit=most)
+        return sorted(found, key=lambda one: -one.at)[:most]
 
     def difference(self, source: int | str, old: str, new: str) -> PictureDifference:
         """Where two kept pictures of a page differ, by the masks and tolerance of the source."""

@@ -76,11 +76,8 @@ TOLD = {
 """What a page may be told to say by its address: words of ours, never words of the address."""
 
 
-TRANSLATED = frozenset(
-    f"{name}.html"
-    for name in ("overview", "sources", "source", "edit", "plan", "settings", "login", "add")
-) | {"error.html"}
-"""Templates whose texts are marked; the others are in English for everybody."""
+ENGLISH = frozenset({"reference.html"})
+"""Pages that are in English for everybody, since they show what programs read."""
 WORDS = (
     *(N_("active"), N_("paused"), N_("gone")),
     *(N_("changed"), N_("vanished"), N_("back"), N_("failing"), N_("recovered"), N_("condition")),
@@ -88,6 +85,7 @@ WORDS = (
     *(N_("first"), N_("same"), N_("failed"), N_("unconfirmed"), N_("met"), N_("not met")),
     *(N_("freshness"), N_("currency"), N_("harmonic"), N_("age"), N_("delay"), N_("detected")),
     *(N_("viewer"), N_("editor"), N_("owner"), N_("read"), N_("write"), N_("admin")),
+    *(N_("waiting"), N_("sent"), N_("dead")),
     *(N_("side by side"), N_("slider"), N_("differences")),
     *(N_("auto"), N_("always"), N_("words"), N_("lines"), N_("none")),
     *(N_("bytes"), N_("text"), N_("structure"), N_("magnitude"), N_("columns")),
@@ -128,7 +126,7 @@ def page(
             language=code(),
             spoken=languages(),
             here=path if request.method == "GET" and status < 400 else "/",
-            translated=template in TRANSLATED,
+            translated=template not in ENGLISH,
             asset=lambda name: f"{prefix}/static/{asset(name)}",
             ago=functools.partial(_ago, now),
             due=functools.partial(_due, now),

@@ -25,6 +25,7 @@ from observant.observer.failures import failure, remedy
 from observant.observer.transport.headers import header_lines
 from observant.service import studies
 from observant.service.answers import DiffAnswer, DiffPart, PreviewAnswer, SourceDetail
+from observant.service.api.sources import image
 from observant.service.collection import Collection
 from observant.service.collection.edits import judged_by_text
 from observant.service.collection.entries import PreviewRequest, SourceChanges
@@ -275,7 +276,7 @@ def take_steps(
 @get("/sources/{number:int}/shots/{digest:str}", **reading("picture"))
 def shot(collection: GivenCollection, number: Number, digest: Digest) -> Response[bytes]:
     """A picture of the page, as a version or a failed visit was seen."""
-    return Response(collection.pictures.get(number, digest), media_type="image/jpeg")
+    return image(collection.pictures.get(number, digest))
 
 
 def _lines(text: str) -> list[str]:
@@ -341,19 +342,20 @@ def _page(
         except InputError as error:
             problem = problem or str(error)
     shots = collection.pictures.list(number)
+    failures = collection.pictures.list(number, 1, failures=True)
     looked, marks = _looked(params, shots), None
     if len(shots) > 1 and looked[2] == LOOKS[2]:
         with suppress(ObservantError):  # the pictures are shown without marks
             marks = collection.pictures.difference(number, *looked[:2])
     row = detail.source
-    failed = bool(row.failed_in_row and shots and row.visited_at == utc(shots[0].at))
+    failed = bool(row.failed_in_row and failures and row.visited_at == utc(failures[0].at))
     return page(
         request,
         "source.html",
         status=422 if problem else 200,
         detail=detail,
         row=row,
-        failed_shot=shots[0].digest.hex() if failed else "",
+        failed_shot=failures[0].digest.hex() if failed else "",
         shots=[(one.digest.hex(), utc(one.at)) for one in shots],
         looked=looked,
         marks=marks,
