@@ -320,6 +320,25 @@ def test_minimum_periods_hold_when_there_is_budget_to_spare():
     assert len(times) == pytest.approx(400, abs=21)
 
 
+def test_a_resting_host_brings_nobody_forward():
+    """More budget than the shortest period allows to spend, and hosts that rest meanwhile."""
+    scheduler = Scheduler(10_000.0, min_period=1.0, max_period=1.0, host_delay=0.1)
+    names = [f"s{k}" for k in range(10)]
+    scheduler.add(names, rate=0.1, host=names)
+    seen = {name: [] for name in names}
+    now = 0.0
+    while now < 20.0:
+        for name in scheduler.due(now):
+            scheduler.visited(name, now, False)
+            seen[name].append(now)
+        now = min(max(scheduler.next_time(), now + 0.01), now + 0.05)
+    for times in seen.values():
+        gaps = np.diff(times)
+        assert len(times) >= 18
+        assert gaps.min() > 0.999
+        assert gaps.max() < 1.1
+
+
 def gamma_prior():
     grid = np.geomspace(0.01, 10, 40)
     weights = grid**0.6 * np.exp(-1.2 * grid)

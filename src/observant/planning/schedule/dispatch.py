@@ -93,12 +93,12 @@ def due(sources, heaps, hosts, clocks, known, now, out):
         if (spare + clock.savings if early else ours) < min(source.cost, clock.burst) * (1 - 1e-12):
             clock.starved = 1
             break
+        if early and now - source.last < source.minimum:  # nor does it wait for its host, then
+            break
         queued = source.why == POLITE
         if source.host >= 0 and hosts[source.host].free > now:
             wait_for_host(sources, heaps, hosts, clock, i)
             continue
-        if early and now - source.last < source.minimum:
-            break
         if (queued or source.why == CROSSING) and source.state != AWAY:
             learn_price(sources, hosts, clock, known, i, now, early, queued)
         ours -= source.cost
