@@ -139,7 +139,9 @@ def _openapi() -> OpenAPIConfig:
         components=Components(
             security_schemes={
                 "token": SecurityScheme(
-                    type="http", scheme="bearer", description="A token: observant access token NAME."
+                    type="http",
+                    scheme="bearer",
+                    description="A token: observant access token NAME.",
                 ),
                 "session": SecurityScheme(
                     type="apiKey",
