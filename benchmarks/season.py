@@ -12,8 +12,8 @@ import numpy as np
 
 from observant import VisitLog
 from observant.estimation.season import Season, WallClock, estimate_seasons
-from observant.estimation.season.checks import flat_p_value
 from observant.estimation.season.shape import Likelihood, ObservedWindows, smooth_priors
+from observant.estimation.season.table import flat_p_value
 from observant.planning.phases import best_times
 
 HOURS = np.arange(24)

@@ -44,7 +44,6 @@ LAYERS = {
         "observant.estimation.evidence": "intervals.md",
         "observant.estimation.accuracy": "design-visits.md",
         "observant.estimation.design": "design-visits.md",
-        "observant.estimation.sampling_plan": "design-visits.md",
         "observant.estimation.priors": "pooling.md",
         "observant.estimation.pooling": "pooling.md",
         "observant.estimation.classes": "pooling.md#classes",

@@ -31,8 +31,7 @@ from observant.formats.imports import (
 from observant.formats.imports.base import DescribesSources, VisitRows, visit_schema
 from observant.formats.imports.batches import Shaper
 from observant.formats.imports.blocks import LONGEST_LINE, ahead, blocks_of
-from observant.formats.imports.census import SourceSample
-from observant.formats.imports.collapsed import ASSUMPTION
+from observant.formats.imports.census import ASSUMPTION, SourceSample
 from observant.formats.imports.files import ImportFile, find_files
 from observant.visits import VisitLog
 

@@ -790,7 +790,7 @@ def test_a_wacz_writes_nothing_and_does_not_explode(tmp_path, monkeypatch):
     content[content.index(b"PK\x01\x02") + 8] |= 1
     with pytest.raises(InputError, match="the zip is encrypted"):
         visits_of(bytes(content), "wacz")
-    monkeypatch.setattr("observant.formats.imports.wacz._MOST_MEMBERS", 2)
+    monkeypatch.setattr("observant.formats.imports.warc._MOST_MEMBERS", 2)
     with pytest.raises(InputError, match="3 members"):
         visits_of(wacz())
 

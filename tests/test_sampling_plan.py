@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from observant.errors import InputError
+from observant.estimation.design import first_gap, next_gap
 from observant.estimation.evidence import Evidence
 from observant.estimation.rates import solve
-from observant.estimation.sampling_plan import first_gap, next_gap
 
 from .command_line import run_here
 

@@ -21,8 +21,8 @@ from observant import VisitLog, estimate_rates, plan, read_visits, write_table
 from observant import batch as scale
 from observant.batch import partitions as spilling
 from observant.batch.folder import open_folder
+from observant.batch.rows import merge_sorted
 from observant.batch.sketch import Cells, PlanOptions, Sums, solve_price
-from observant.batch.streams import merge_sorted
 from observant.cli import cli
 from observant.errors import InputError, ObservantError, UnitError
 from observant.estimation.rates import METHODS

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from observant import VisitLog, estimate_rates
 from observant.errors import InputError
 from observant.estimation.season import BINS, Season, WallClock, estimate_seasons
-from observant.estimation.season.checks import flat_p_value, quadratic_tail
 from observant.estimation.season.shape import Likelihood, ObservedWindows, smooth_priors
+from observant.estimation.season.table import flat_p_value, quadratic_tail
 
 MONDAY = 19_723.0  # 2024-01-01
 HOURS = np.arange(24)

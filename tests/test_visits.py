@@ -276,7 +276,7 @@ def test_a_log_over_many_blocks_equals_the_plain_rules(monkeypatch):
     def tiny(offsets):
         return blocks_of_sources(offsets, 3)
 
-    monkeypatch.setattr("observant.visits.changes.blocks_of_sources", tiny)
+    monkeypatch.setattr("observant.visits.reader.blocks_of_sources", tiny)
     monkeypatch.setattr("observant.visits.reader.blocks_of_sources", tiny)
     rng = np.random.default_rng(2)
     columns = {

@@ -99,6 +99,7 @@ __getattr__, __dir__ = lazy(__name__, _HOMES, _RENAMED)
 _MOVED = {
     "observant.audit": "observant.currency.audit",
     "observant.estimation.local": "observant.estimation.windows",
+    "observant.estimation.sampling_plan": "observant.estimation.design",
     "observant.planning.discrete": "observant.papers.thesis.strategies",
     "observant.planning.partition": "observant.papers.thesis.partition",
     "observant.reproduction": "observant.papers",

@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from observant.batch.rows import EVIDENCE_COLUMNS, RowReader, hashes_of, name_of
-from observant.batch.streams import merge_sorted, read_stream, write_stream
+from observant.batch.rows import (
+    EVIDENCE_COLUMNS,
+    RowReader,
+    hashes_of,
+    merge_sorted,
+    name_of,
+    read_stream,
+    write_stream,
+)
 from observant.formats import read_batches
 from observant.visits import VisitLog
 from observant.visits.reader import LogReader

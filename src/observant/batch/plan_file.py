@@ -15,9 +15,8 @@ import numpy as np
 
 from observant.batch.folder import open_folder
 from observant.batch.rate_file import known_means
-from observant.batch.rows import hashes_of
+from observant.batch.rows import hashes_of, read_stream
 from observant.batch.sketch import Cells, PlanOptions, Sums, solve_price
-from observant.batch.streams import read_stream
 from observant.errors import InputError
 from observant.formats import format_of, read_batches, write_batches
 from observant.planning.allocation import key_figures

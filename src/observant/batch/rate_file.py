@@ -12,8 +12,8 @@ import numpy as np
 from observant.batch.folder import Folder, fingerprint, open_folder
 from observant.batch.memory import BYTES_PER_VISIT, choose_engine, expected_memory
 from observant.batch.partitions import GroupedLogs, Spill, spill_visits
+from observant.batch.rows import merge_sorted, read_stream, write_stream
 from observant.batch.sample import joined, load_prior, save_prior
-from observant.batch.streams import merge_sorted, read_stream, write_stream
 from observant.errors import InputError, VisitLogError
 from observant.estimation import rates as in_memory
 from observant.estimation.pooling import learn_prior, rates_under, sampled_ranks

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from observant.cli.options import Group, Setting, shared_options
+from observant.cli.values import Choice
 
 __all__ = ["main"]
 
@@ -118,7 +119,8 @@ class _Commands(Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         del ctx
-        return _found(name) if name in COMMANDS or name == "completion" else None
+        here = {"completion": completion, "study": study}
+        return here.get(name) or (_found(name) if name in COMMANDS else None)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -136,6 +138,23 @@ class _Commands(Group):
         for section, commands in SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl([(f"{name:<{width}}", told) for name, told in commands.items()])
+
+
+class _Studies(Group):
+    """Lists commands without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(STUDIES)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        del ctx
+        return _found(name) if name in STUDIES else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(STUDIES.items()))
 
 
 def _found(name: str) -> click.Command:
@@ -176,6 +195,38 @@ def cli(ctx: click.Context, store: str | None, config: str | None, as_json: bool
             print_json({"next": told.splitlines()})
         else:
             click.echo(told)
+
+
+@click.group("study", cls=_Studies)
+def study() -> None:
+    """Ask what you ask now and then: of intervals, trends, a collection, an index, the papers.
+
+    \b
+    Examples:
+      observant study intervals visits.csv --source https://example.org/
+      observant study trend visits.csv
+      observant study trace git ~/project -o updates.parquet
+    """
+
+
+@click.command("completion", short_help="Complete commands and options in your shell.")
+@click.argument("shell", type=Choice(("bash", "zsh", "fish")))
+def completion(shell: str) -> None:
+    """Print what makes a SHELL complete commands and options: bash, zsh or fish.
+
+    \b
+    Examples:
+      observant completion bash >> ~/.bashrc
+      observant completion zsh >> ~/.zshrc
+      observant completion fish > ~/.config/fish/completions/observant.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    if found is not None:
+        made = found(cli, {}, "observant", "_OBSERVANT_COMPLETE")
+        text = made.source_template % made.source_vars()  # `source` would ask which bash runs
+        click.echo(text.strip())
 
 
 def main() -> Any:

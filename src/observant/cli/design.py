@@ -141,7 +141,7 @@ def _print_adaptive(rate: float, visits: int, period: float | None, as_json: boo
     """The next gap for every count of changes so far, as long as the interval was kept."""
     import numpy as np
 
-    from observant.estimation.sampling_plan import first_gap, next_gap
+    from observant.estimation.design import first_gap, next_gap
 
     period = period or first_gap(rate)
     most = min(visits - 1, _SHOWN)

@@ -5,8 +5,7 @@ it (`channels`), and the deliverer sees to it that every event arrives (`deliver
 with the same id on every attempt, whatever dies in between.
 """
 
-from observant.notifications.background import notifying
-from observant.notifications.delivery import Deliverer
+from observant.notifications.delivery import Deliverer, notifying
 from observant.notifications.messages import TOKENS, Message, render
 from observant.notifications.signature import sign, verify
 from observant.notifications.subscriptions import checked, masked, shown, updated

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from observant import errors
-from observant.batch.streams import merge_sorted
+from observant.batch.rows import merge_sorted
 from observant.errors import InputError
 from observant.formats import format_of, write_batches
 

@@ -126,7 +126,7 @@ class VisitImport:
         return self._batches
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        from observant.formats.imports.collapsed import look_for_collapse
+        from observant.formats.imports.census import look_for_collapse
 
         for file, importer in self._work:
             yield from self._read_file(file, importer)

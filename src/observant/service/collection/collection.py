@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from observant.errors import InputError, ObservantError
 from observant.observer.permission import Permission, not_allowed
-from observant.observer.settings import settings_of
+from observant.observer.settings import KEPT, SettingsChanges, keep, settings_of
 from observant.service.collection.activity import Activity
 from observant.service.collection.context import Context
 from observant.service.collection.currency import CollectionCurrency
+from observant.service.collection.entries import masked_settings
 from observant.service.collection.export import CollectionTransfer
 from observant.service.collection.pictures import CollectionPictures
-from observant.service.collection.settings import CollectionSettings
 from observant.service.collection.signals import CollectionSignals
 from observant.service.collection.sources import CollectionSources
 from observant.service.collection.subscriptions import CollectionSubscriptions
-from observant.service.summaries import Health, Overview
+from observant.service.summaries import Health, Overview, SettingsView
 from observant.store import StoreAwayError
 from observant.times import utc
-from observant.units import counted
+from observant.units import counted, format_duration
 
-__all__ = ["STORE_AWAY", "Collection"]
+if TYPE_CHECKING:
+    from observant.observer.config import Config
+
+__all__ = ["STORE_AWAY", "Collection", "CollectionSettings"]
+
 
 STORE_AWAY = "the database is away; the observer waits, and goes on when it is back"
 
@@ -157,3 +163,50 @@ class Collection(Context):
             sources=totals.sources,
             pending_events=totals.pending,
         )
+
+
+# -- settings -------------------------------------------------------------------------------------
+
+
+class CollectionSettings:
+    """The settings in force."""
+
+    def __init__(self, context: Context) -> None:
+        self._in = context
+
+    def get(self) -> SettingsView:
+        """The settings in force."""
+        return self._view(self._in.config)
+
+    def change(self, changes: SettingsChanges) -> SettingsView:
+        """Change budget, objective, grace or retention; running observers take it up."""
+        return self._view(keep(self._in.store, self._in.given, changes))
+
+    def _view(self, config: Config) -> SettingsView:
+        kept = self._in.store.settings.get(KEPT) or {}
+        postgres = config.store.startswith(("postgresql://", "postgres://"))
+        return SettingsView(
+            budget=_text(config.budget, "/day"),
+            budget_per_day=config.budget_per_day,
+            objective=config.objective,
+            grace=_text(config.grace, "d"),
+            grace_days=config.grace_days,
+            retention={
+                name: value
+                for name, value in msgspec.to_builtins(config.retention).items()
+                if value is not None
+            },
+            host_delay=format_duration(config.host_delay_days),
+            downloaders=config.downloaders,
+            contact=config.contact,
+            allow=list(config.allow),
+            defaults=masked_settings(config.defaults),
+            tags={tag: masked_settings(own) for tag, own in config.tags.items()},
+            store="PostgreSQL" if postgres else "SQLite",
+            kept=sorted(kept),
+            refused=settings_of(self._in.store, self._in.given).refused,
+        )
+
+
+def _text(value: str | float, unit: str) -> str:
+    return value if isinstance(value, str) else f"{value:g}{unit}"

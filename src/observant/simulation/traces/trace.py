@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from observant.errors import InputError
 from observant.planning.policy import group_of as folder_of
 from observant.processes import Updates
+from observant.processes.base import positive
+from observant.processes.updates import generator
 from observant.times import DAY, MICROSECONDS_PER_DAY
 from observant.units import counted, format_duration
 from observant.visits.reader import HOST_PATTERN
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
     from observant.processes.updates import Seed
 
-__all__ = ["Trace", "group_of"]
+__all__ = ["Trace", "group_of", "sampled"]
+
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -131,8 +134,6 @@ class Trace:
         >>> Trace.sample(Weibull.with_mean(1.0, shape=2.0), [0.1, 0.0], horizon=365, seed=0)
         Trace: 35 updates of 2 sources over 365d
         """
-        from observant.simulation.traces.models import sampled
-
         return sampled(cls, process, rates, horizon=horizon, seed=seed, start=start, groups=groups)
 
     def __len__(self) -> int:
@@ -319,3 +320,61 @@ def _listed(values: Any) -> list[Any]:
 
 def _iso(days: float) -> str:
     return str(np.datetime64(round(days * DAY), "s")) + "Z"
+
+
+# -- drawn from a process -------------------------------------------------------------------------
+
+
+def sampled(
+    trace: type[Trace],
+    process: Any,
+    rates: ArrayLike,
+    *,
+    horizon: float,
+    seed: Seed,
+    start: float,
+    groups: int,
+) -> Trace:
+    """See `Trace.sample`."""
+    rate = np.atleast_1d(np.asarray(rates, float))
+    if rate.ndim != 1 or not rate.size:
+        raise InputError("give the rates of one source or more, along one axis")
+    if not (np.isfinite(rate) & (rate >= 0)).all():
+        raise InputError("rates must be finite and not negative")
+    span = positive("horizon", horizon)
+    rng = generator(seed)
+    # Sources of one rate are drawn together.
+    distinct, which = np.unique(rate, return_inverse=True)
+    lists: list[Any] = [np.empty(0)] * rate.size
+    for k, value in enumerate(distinct.tolist()):
+        if value == 0:
+            continue
+        mine = np.flatnonzero(which == k)
+        own = process.scaled(1.0 / (value * process.mean))
+        drawn = own.sample(span, mine.size, seed=rng)
+        for i, times in zip(mine.tolist(), drawn, strict=True):
+            lists[i] = start + times
+    width = len(str(rate.size - 1))
+    names = [f"{i:0{width}}" for i in range(rate.size)]
+    group = group_names = None
+    if groups:
+        drawn_group = rng.integers(0, groups, rate.size)
+        used, group = np.unique(drawn_group, return_inverse=True)
+        group_names = tuple(str(g) for g in used)
+        names = [f"{group_names[g]}/{name}" for g, name in zip(group, names, strict=True)]
+        order = sorted(range(rate.size), key=names.__getitem__)
+        names = [names[i] for i in order]
+        lists = [lists[i] for i in order]
+        group = group[np.array(order)]
+    return trace(
+        sources=tuple(names),
+        updates=Updates.from_lists(_once(times) for times in lists),
+        start=float(start),
+        end=float(start) + span,
+        group=group,
+        groups=group_names,
+    )
+
+
+def _once(times: Any) -> Any:
+    return times if times.size < 2 or (np.diff(times) > 0).all() else np.unique(times)
