@@ -1,16 +1,11 @@
 """Speed of importing: a CDXJ of ten million lines to rates to a plan, by commands.
 
     python -m benchmarks.imports [--lines 10000000] [--folder /where/there/is/room]
-    python -m benchmarks.imports --ways [--lines 300000]
 
 The rival is a reader in pure Python, as one would write it: a line at a time, `json.loads`, the
 same columns out. Both read the same gzip file in the same run; the rival reads the first million
 lines of it. Lines are as Common Crawl writes them, 100 captures a page, pages that change at rates
 from once a year to once a day.
-
-`--ways` reads lines that are not packed in CPU seconds: by the compiled loop, line by line in
-Python, with msgspec decoding the JSON, and by DuckDB (its reader of lines and its JSON functions;
-digests are spelt by our loop there, since DuckDB has no base32).
 """
 
 import argparse
@@ -151,58 +146,6 @@ def command(*words):
     return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
 
 
-def by_duckdb(file):
-    """DuckDB's readers on one thread; returns the number of visits."""
-    import duckdb
-
-    from observant.formats.imports.values import digests_in
-
-    fields = "['$.url', '$.digest', '$.status', '$.length', '$.mime', '$.truncated']"
-    found = duckdb.connect(config={"threads": 1}).sql(
-        f"""
-        WITH lines AS (
-            SELECT split_part(line, ' ', 2) AS stamp,
-                json_extract_string(substr(line, instr(line, '{{')), {fields}) AS j
-            FROM read_csv(?, columns = {{'line': 'VARCHAR'}}, delim = chr(1), quote = '',
-                escape = '', header = false, auto_detect = false)
-        )
-        SELECT j[1], strptime(stamp, '%Y%m%d%H%M%S'), j[2] AS digest, j[3]::INT, j[4]::BIGINT
-        FROM lines
-        """,
-        params=[str(file)],
-    )
-    table = found.to_arrow_table()
-    digests_in(table["digest"].combine_chunks())
-    return table.num_rows
-
-
-def ways(lines):
-    """CPU seconds of ways to read the same lines."""
-    import msgspec
-
-    from observant.formats.imports import blocks, cdxj
-
-    with tempfile.TemporaryDirectory() as name:
-        file = Path(name) / "index.cdxj"
-        generate(lines, file.with_suffix(".gz"))
-        file.write_bytes(gzip.decompress(file.with_suffix(".gz").read_bytes()))
-
-        def told(way, function, first=0.0):
-            function(file)  # load what is compiled
-            began = time.process_time()
-            function(file)
-            took = time.process_time() - began
-            print(f"{way:<28}{took:8.2f} s of CPU  {took / (first or took):5.1f} times", flush=True)
-            return took
-
-        first = told("compiled loop", ours)
-        told("DuckDB, one thread", by_duckdb, first)
-        blocks.COMPILED_FROM = 1 << 60
-        told("line by line, json", ours, first)
-        cdxj.json.loads = lambda text, **_: msgspec.json.decode(text)
-        told("line by line, msgspec", ours, first)
-
-
 def main(lines=10_000_000, folder=None, few=1_000_000):
     with tempfile.TemporaryDirectory(dir=folder) as name:
         place = Path(name)
@@ -240,11 +183,7 @@ def main(lines=10_000_000, folder=None, few=1_000_000):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lines", type=int)
-    parser.add_argument("--ways", action="store_true", help="CPU seconds of ways to read lines")
+    parser.add_argument("--lines", type=int, default=10_000_000)
     parser.add_argument("--folder", help="where the files are written, for a while")
     options = parser.parse_args()
-    if options.ways:
-        ways(options.lines or 300_000)
-    else:
-        main(options.lines or 10_000_000, options.folder)
+    main(options.lines, options.folder)

@@ -7,6 +7,10 @@ visits of a page are spread over the whole file) and estimated in memory and on 
 command. Printed are the seconds, those of its cores (which do not depend on what else the machine
 does), the most memory the process had, and the most room the spill took; the answers are compared.
 Above 100 million visits only the disk is tried; a billion need about 60 GB of free disk.
+
+With `--engines disk duckdb` the rival of our spill is DuckDB: it orders the rows within the same
+memory (`COPY … ORDER BY source, time`), and whole sources are then streamed through
+`estimate_rates`. That is what the package could be instead.
 """
 
 import argparse
@@ -86,6 +90,36 @@ def measured(command, spill=None):
     return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, most[0]
 
 
+def by_duckdb(log, output, memory, method):
+    """Rates of a log that DuckDB has ordered on disk, in parts that hold whole sources."""
+    import duckdb
+
+    from observant import VisitLog, estimate_rates
+
+    ordered = f"{output}.ordered"
+    place = {"memory_limit": memory, "temp_directory": f"{output}.spill"}
+    settings = {**place, "preserve_insertion_order": False}
+    with duckdb.connect(config=settings) as connection:
+        connection.execute(
+            f"COPY (SELECT * FROM '{log}' ORDER BY source, time) TO '{ordered}' (FORMAT parquet)"
+        )
+    rest, writer = None, None
+    parts = pq.ParquetFile(ordered)
+    for number, batch in enumerate(parts.iter_batches(1 << 20)):
+        part = pa.Table.from_batches([batch])
+        part = part if rest is None else pa.concat_tables([rest, part])
+        starts = np.flatnonzero(
+            pc.not_equal(part["source"][1:], part["source"][:-1]).to_numpy(zero_copy_only=False)
+        )
+        is_last = (number + 1) << 20 >= parts.metadata.num_rows
+        cut = len(part) if is_last or not len(starts) else int(starts[-1]) + 1
+        rest, part = part.slice(cut), part.slice(0, cut)
+        answer = estimate_rates(VisitLog.from_arrow(part), method=method).to_arrow()
+        writer = writer or pq.ParquetWriter(output, answer.schema)
+        writer.write_table(answer)
+    writer.close()
+
+
 def largest_difference(one, other):
     """Of any number in two files of rates, relative; they are read side by side."""
     worst = 0.0
@@ -134,9 +168,12 @@ def main(
                 options = ["--engine", engine, "-m", method, "-o", str(output)]
                 if engine == "disk":
                     options += ["--memory", memory]
-                seconds, busy, peak, room = measured(
-                    [command, "estimate", str(log), *options], work / "disk.parquet.spill"
-                )
+                words = [command, "estimate", str(log), *options]
+                if engine == "duckdb":
+                    given = f"{str(log)!r}, {str(output)!r}, {memory!r}, {method!r}"
+                    code = f"from benchmarks.scale import by_duckdb; by_duckdb({given})"
+                    words = [sys.executable, "-c", code]
+                seconds, busy, peak, room = measured(words, work / f"{engine}.parquet.spill")
                 answers[engine] = output
                 differs = ""
                 if len(answers) == 2:

@@ -30,7 +30,8 @@ __all__ = ["IMPORTERS", "RecordBody", "Wacz", "WarcRecord", "http_head", "read_w
 #
 # Lengths and numbers of lines are bounded, a body is never held, and after a broken record the next
 # one is looked for. (The parsers that exist hold bodies, stop at the first broken record, or end
-# the process on a stream that fails; archives are merged from many hands, and do break.)
+# the process on a stream that fails; archives are merged from many hands, and do break. fastwarc
+# takes a sixth of the CPU, 5 µs a record, here 36: `python -m benchmarks.by_hand`.)
 
 
 _LONGEST_LINE = 1 << 16

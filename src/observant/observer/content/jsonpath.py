@@ -3,7 +3,9 @@
     $.items[0].name    $['a b']    $.items[*].price    $..price    $.items[-2:]
     $.items['a','b']   $.items[?(@.state == 'open')]   $.items[?(@.price < 10)]   $.items[?(@.id)]
 
-Nothing is evaluated as code, and the number of values looked at is limited.
+Nothing is evaluated as code, and the number of values looked at is limited. That is why it is not
+jsonpath-rfc9535, which has no such limit (`$..*..*..*..*` of 60 objects in each other: refused here
+after 0.22 s, 1.6 s there) and takes 1.5 to 8 times as long (`python -m benchmarks.by_hand`).
 """
 
 __all__ = ["compile_jsonpath"]
