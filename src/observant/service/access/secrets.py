@@ -1,7 +1,7 @@
 """Passwords, random secrets, and comparing them: always hashed, always in constant time.
 
-Passwords are hashed by `hashlib.scrypt` of Python itself; argon2-cffi would be two packages more for
-the same thirty lines here.
+Passwords are hashed by `hashlib.scrypt` of Python itself; argon2-cffi would be two packages more
+for the same thirty lines here.
 """
 
 from __future__ import annotations
