@@ -76,7 +76,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 # Files that take minutes and mostly wait: begun last, they would be waited for alone.
 _LONG = ("test_spark.py", "test_browser.py", "test_journeys.py")
-# These and the tests with PostgreSQL are `live`: they use other programs, or pass the time.
+# These and tests with PostgreSQL or a browser are `live`: they use other programs, or pass time.
 _LIVE = frozenset(
     {
         *_LONG,
@@ -136,7 +136,7 @@ def _is_live(item: pytest.Item) -> bool:
     given = getattr(getattr(item, "callspec", None), "params", {}).values()
     return (
         item.path.name in _LIVE
-        or "postgres" in getattr(item, "fixturenames", ())
+        or not {"postgres", "rendering"}.isdisjoint(getattr(item, "fixturenames", ()))
         or any(isinstance(value, str) and value == "postgres" for value in given)
     )
 

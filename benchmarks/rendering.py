@@ -12,9 +12,9 @@ processor time and bytes for each, and the memory of the browser at rest and whi
 import argparse
 import asyncio
 import json
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.observer_world import Site
 
 from observant.observer.browser import Browser, BrowserSettings
 from observant.observer.browser.need import BrowserNeed
@@ -61,21 +61,6 @@ def page(path):
     return f"<html><body>{SHELLS[k % len(SHELLS)].format(words(k), k)}</body></html>"
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        body = page(self.path).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
 def after(before, visit):
     """What the store would give the next visit."""
     found, old = visit.comparison, before or Previous()
@@ -94,13 +79,11 @@ def after(before, visit):
 
 
 async def measure(plain=40, shells=10, visits=10, pages=2):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    site = Site(page)
     calm = Politeness(floor=0.0, latency_factor=0.0)
     transport = Transport(
         guard=Guard(allow=["127.0.0.0/8"]), politeness=calm, robots=False, proxies={},
-        locate=lambda *_: ("127.0.0.1", server.server_port),
+        locate=lambda *_: ("127.0.0.1", site.port),
     )  # fmt: skip
     browser = Browser(transport, BrowserSettings(pages=pages))
     around = Surroundings(transport, time=time.time, browser=lambda: browser)
@@ -135,7 +118,7 @@ async def measure(plain=40, shells=10, visits=10, pages=2):
     needs = [BrowserNeed.of(one) for one in found]
     await browser.close()
     await transport.close()
-    server.shutdown()
+    site.close()
     return {
         "plain pages": plain,
         "plain pages rendered at the end": sum(rendered[:plain]),

@@ -34,6 +34,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.error import URLError
 
+from tests.observer_world import Site
+
 from benchmarks.rendering import SHELLS, words
 from observant.observer.browser import BrowserSettings
 from observant.observer.browser.processes import ProcessTree
@@ -54,37 +56,18 @@ class Pages:
 
     def __init__(self, number):
         self.versions, self.asked, self.first = [1] * number, 0, {}
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                kind, _, number = self.path.strip("/").replace("?", "/").partition("/")
-                found = kind in {"shell", "plain", "data"} and number.isdigit()
-                body = outer.page(kind, int(number)).encode() if found else b""
-                self.send_response(200 if found else 404)
-                self.send_header("Content-Type", "text/html")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
         # A host for each page: no program asks one host for two pages at once if it is polite.
-        self.servers = [
-            ThreadingHTTPServer((f"127.0.1.{k + 1}", 0), Handler) for k in range(number)
-        ]
-        for server in self.servers:
-            server.daemon_threads = True
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.sites = [Site(self.page, f"127.0.1.{k + 1}") for k in range(number)]
 
     def close(self):
-        for server in self.servers:
-            server.shutdown()
+        for site in self.sites:
+            site.close()
 
-    def page(self, kind, k):
+    def page(self, path):
+        kind, _, number = path.strip("/").replace("?", "/").partition("/")
+        if kind not in {"shell", "plain", "data"} or not number.isdigit():
+            return None
+        k = int(number)
         text = words(f"{k}v{self.versions[k]}")
         if kind == "data":
             return text
@@ -95,7 +78,7 @@ class Pages:
 
     def address(self, k, way):
         kind = "shell" if way == "browser" else "plain"
-        return f"http://127.0.1.{k + 1}:{self.servers[k].server_port}/{kind}/{k}"
+        return f"{self.sites[k].url}{kind}/{k}"
 
 
 class Hook:

@@ -16,7 +16,7 @@ from observant.observer.clock import AcceleratedClock
 from observant.times import DAY
 
 from .browser_scripts import ALARM
-from .patience import PATIENCE, until
+from .patience import PATIENCE, patience_here, until
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 
@@ -154,7 +154,9 @@ class Visitor:
             accept_downloads=True,
             **phone,
         )
-        self.context.set_default_timeout(1000 * PATIENCE)
+        # An element that is not there never comes; a page that is asked for, at last.
+        self.context.set_default_timeout(1000 * patience_here())
+        self.context.set_default_navigation_timeout(1000 * PATIENCE)
         self.context.add_init_script(ALARM)
         self.context.on("request", self._requested)
         self.context.on("response", self._answered)

@@ -9,11 +9,12 @@ from observant.observer.transport import Guard, Politeness, Transport
 class Site:
     """Serves `pages`: path → a function of the request's headers that gives status, headers, body.
 
-    `seen` holds every request as (path, headers).
+    Any other path is asked of `page`, which gives a text, or None where there is none. `seen` holds
+    every request as (path, headers).
     """
 
-    def __init__(self):
-        self.pages = {}
+    def __init__(self, page=lambda _: None, host="127.0.0.1"):
+        self.pages, self.page = {}, page
         self.seen = []
         site = self
 
@@ -24,7 +25,7 @@ class Site:
                 headers = {k.lower(): v for k, v in self.headers.items()}
                 site.seen.append((self.path, headers))
                 page = site.pages.get(self.path)
-                status, extra, body = page(headers) if page else (404, {}, b"")
+                status, extra, body = page(headers) if page else site.other(self.path)
                 self.send_response(status)
                 for key, value in extra.items():
                     self.send_header(key, value)
@@ -37,10 +38,16 @@ class Site:
             def log_message(self, *_):
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer((host, 0), Handler)
         self.server.daemon_threads = True
         self.port = self.server.server_port
+        self.url = f"http://{host}:{self.port}/"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def other(self, path):
+        text = self.page(path)
+        found = (404, "") if text is None else (200, text)
+        return found[0], {"Content-Type": "text/html"}, found[1].encode()
 
     def requests(self, path):
         return [headers for seen, headers in self.seen if seen == path]

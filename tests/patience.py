@@ -7,6 +7,7 @@
 """
 
 import asyncio
+import os
 import socket
 import time
 from contextlib import closing, contextmanager
@@ -17,6 +18,11 @@ __all__ = ["in_simulated_time"]
 
 PATIENCE = 1200.0
 """Seconds until we give up on something; a busy machine that has to compile first is no failure."""
+
+
+def patience_here(seconds=120.0):
+    """So many seconds on an idle machine, more the more others use it, and never for ever."""
+    return min(seconds * (1 + max(os.getloadavg()) / (os.cpu_count() or 1)), PATIENCE)
 
 
 def until(look, what="it", *, every=0.02):

@@ -5,9 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import feedparser
 import pytest
@@ -16,6 +14,7 @@ from rich.console import Console
 from observant.store import open_store
 
 from .command_line import run_here
+from .observer_world import Site
 from .patience import PATIENCE, free_port, until
 from .service_world import World
 
@@ -34,24 +33,9 @@ def observant(*words, cwd, code=0, env=None, stdin=""):
 def web():
     """A page that can be changed, on loopback."""
     texts = {"/": "the first text of this page"}
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            body = texts.get(self.path, "").encode()
-            self.send_response(200 if body else 404)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/", texts
-    server.shutdown()
-    server.server_close()
+    site = Site(texts.get)
+    yield site.url, texts
+    site.close()
 
 
 def test_from_add_to_restore(web, tmp_path):

@@ -27,6 +27,8 @@ from observant.observer.pool import Lane, Pool, pool
 from observant.observer.tasks import BodyTask, Read, Shown, read
 from observant.observer.transport.robots import for_us
 
+from .patience import PATIENCE
+
 MB = 1 << 20
 
 
@@ -270,7 +272,7 @@ def test_closing_ends_what_is_under_way(bombs):
     workers.close()
     for future in waiting:
         with pytest.raises(WorkerError):
-            future.result(timeout=60)
+            future.result(timeout=PATIENCE)
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

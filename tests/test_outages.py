@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from litestar.testing import TestClient
@@ -34,6 +33,7 @@ from observant.store import (
 from observant.store import leases as holder
 from observant.store.patience import Patience
 
+from .observer_world import Site, html
 from .patience import PATIENCE, eventually, until
 from .postgres_server import servers
 from .store_worker import start_worker
@@ -51,7 +51,7 @@ def killed(*arguments, lines=1):
     said = [worker.stdout.readline() for _ in range(lines)]
     hanging.cancel()
     os.kill(worker.pid, signal.SIGKILL)
-    worker.communicate(timeout=30)
+    worker.communicate(timeout=PATIENCE)
     assert all(said), "the worker hung or died"
     yield [line.strip() for line in said]
 
@@ -82,7 +82,7 @@ def test_a_zombie_is_dead(tmp_path):
                 assert time.monotonic() < deadline
         finally:
             worker.kill()
-            worker.communicate(timeout=30)
+            worker.communicate(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -414,35 +414,23 @@ class Page:
     """A page over HTTP that takes a while to answer, and knows how often it really changed."""
 
     def __init__(self):
-        page = self
         self.version, self.under_way, self.most, self.requests = 1, 0, 0, 0
         self.lock, self.open = threading.Lock(), threading.Event()
         self.open.set()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                with page.lock:
-                    page.under_way += 1
-                    page.requests += 1
-                    page.most = max(page.most, page.under_way)
-                page.open.wait(PATIENCE)
-                time.sleep(0.05)
-                body = f"<html><body><main>Version {page.version}.</main></body></html>".encode()
-                with page.lock:
-                    page.under_way -= 1
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+        self.site = Site(self._serve)
+        self.url = self.site.url
 
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}/"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def _serve(self, _path):
+        with self.lock:
+            self.under_way += 1
+            self.requests += 1
+            self.most = max(self.most, self.under_way)
+        self.open.wait(PATIENCE)
+        time.sleep(0.05)
+        with self.lock:
+            self.under_way -= 1
+        return html(f"Version {self.version}.")
 
 
 @pytest.fixture
@@ -450,8 +438,7 @@ def page():
     made = Page()
     yield made
     made.open.set()
-    made.server.shutdown()
-    made.server.server_close()
+    made.site.close()
 
 
 def on_loopback(**settings):
