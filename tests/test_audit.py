@@ -183,6 +183,7 @@ def test_many_rows_are_put_together_without_harm(monkeypatch):
     np.testing.assert_allclose(together.uncorrected, apart.uncorrected, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_rows_of_one_source_are_drawn_together():
     rng = np.random.default_rng(9)
     one = Index(rng, fast_sources(rng, 200), np.full(200, 10.0)).claims
@@ -402,6 +403,7 @@ def test_a_file_of_indexes_is_checked(tmp_path):
         read_indexes(str(tmp_path / "nowhere.toml"))
 
 
+@pytest.mark.slow
 def test_several_files_of_claims_are_compared(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, behind in (("a.csv", 0), ("b.csv", 30)):

@@ -174,6 +174,7 @@ def test_a_cost_that_changes_moves_the_next_visit():
     schedule.set_cost("https://unknown.example/", 5.0)  # removed meanwhile: nothing happens
 
 
+@pytest.mark.slow
 def test_a_replay_spends_cost():
     trace = trace_with_costs()
     world = world_of(trace, budget=100.0, seed=3)
@@ -192,6 +193,7 @@ def test_a_replay_spends_cost():
     np.testing.assert_allclose(paid[often], best.visits_per_day[often], rtol=0.15)
 
 
+@pytest.mark.slow
 def test_knowing_the_cost_pays():
     trace = trace_with_costs()
     answer = simulate(trace, ["observant"], budget=100.0, score_from="half", jobs=1)
@@ -202,6 +204,7 @@ def test_knowing_the_cost_pays():
         simulate(trace, ["cho-improved"], budget=100.0, jobs=1)
 
 
+@pytest.mark.slow
 def test_costs_of_one_are_visits():
     plain = trace_with_costs()
     ones = Trace(plain.sources, plain.updates, 0.0, 200.0, cost=np.ones(len(plain)))
@@ -231,6 +234,7 @@ async def _as_it_is(work):
     return await work
 
 
+@pytest.mark.slow
 def test_the_observer_measures_costs_keeps_them_and_plans_with_them(monkeypatch):
     """Ten pages of 5 kB and two of 500 kB that change alike, for a budget of cost.
 
@@ -303,6 +307,7 @@ def collection_with_a_browser(budget):
     return world
 
 
+@pytest.mark.slow
 def test_the_dashboard_says_what_a_browser_costs_the_others():
     world = collection_with_a_browser("60 cost/day")
     with world.client("read") as client:
@@ -328,6 +333,7 @@ def test_the_dashboard_says_what_a_browser_costs_the_others():
     world.close()
 
 
+@pytest.mark.slow
 def test_a_budget_of_visits_takes_nothing_from_the_others():
     world = collection_with_a_browser("60/day")
     with world.browser("viewer") as person:

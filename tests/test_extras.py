@@ -121,6 +121,7 @@ def test_python_is_told_the_same(folder):
     assert issubclass(ExtraError, InputError)
 
 
+@pytest.mark.slow
 def test_every_package_of_an_extra_is_known_by_its_module():
     """So that no command can fail on one without a word about the extra."""
     homes = packages_distributions()

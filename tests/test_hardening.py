@@ -55,6 +55,7 @@ def test_nested_json_in_a_file_is_refused(tmp_path):
         command("settings", "import", str(file), "--store", str(tmp_path / "o.db"))
 
 
+@pytest.mark.slow
 def test_the_document_of_the_api_names_the_statuses_that_come(world):
     with world.client("write") as client:
         paths = client.get("/api/v1/openapi.json").json()["paths"]

@@ -136,6 +136,7 @@ def test_every_package_says_what_it_offers():
     assert not [path for path, module in packages.items() if not module.exports]
 
 
+@pytest.mark.slow
 def test_every_error_is_in_the_tree_that_errors_draws():
     """One module holds them all, its picture shows each, and the page shows the same picture."""
     classes = {
@@ -198,6 +199,7 @@ def test_what_nobody_names_is_found(tmp_path):
     assert [str(found) for found in unreached(package)] == ["observant.a: h"]
 
 
+@pytest.mark.slow
 def test_every_constant_is_used():
     """Constants of modules: by the package, or as public names of the reference."""
     pages = [(ROOT / "docs" / name).read_text("utf-8") for name in REFERENCE]

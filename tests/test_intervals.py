@@ -387,6 +387,7 @@ def test_pairs_of_all_sources_at_once_are_those_of_each():
             np.testing.assert_allclose(together[side][owner == i], alone, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constant", [False, True])
 def test_pooling_finds_the_shape_and_the_means(constant):
     """Constant gaps hide F of one source; sources of different means show it together."""
@@ -416,6 +417,7 @@ def test_means_are_found_under_a_known_shape():
     assert error.std() < 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("visits", [5, 10])
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_short_histories_of_poisson_sources_are_not_regular(visits, spread):

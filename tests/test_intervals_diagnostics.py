@@ -39,6 +39,7 @@ def exponential(rng, size):
 # -- known update times ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [10, 30, 200])
 def test_poisson_sources_fail_as_often_as_the_level_says(n):
     sources = 4000

@@ -76,6 +76,7 @@ def test_the_store_keeps_what_is_said_of_watched_sources():
 # -- the observer ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_sitemap_that_moves_a_date_brings_its_page_forward_and_is_judged():
     """The observer reads the sitemap, hears of the page, and learns what the sitemap is worth."""
     clock = SimulatedClock()
@@ -124,6 +125,7 @@ def test_sitemaps_of_one_host_are_channels_of_their_own():
     assert rows == {"one": (2, 0), "two": (2, 1)}
 
 
+@pytest.mark.slow
 def test_observers_of_one_store_pool_what_they_learn():
     clock = SimulatedClock()
     config = Config(budget="400/day", spot_checks=0, defaults={"min_period": "1min"})
@@ -155,6 +157,7 @@ def test_observers_of_one_store_pool_what_they_learn():
         assert second.schedule.signals.learned() == both
 
 
+@pytest.mark.slow
 def test_a_signal_from_outside_is_heard_by_a_running_observer():
     clock = SimulatedClock()
     config = Config(budget="400/day", spot_checks=0, defaults={"min_period": "1min"})
@@ -223,6 +226,7 @@ def test_the_api_takes_signals_of_those_who_may_write(world):
         world.store.sources.get("x")
 
 
+@pytest.mark.slow
 def test_pages_say_what_signals_were_worth(world):
     """Each fifth of thirty hourly visits had found a change, at two of the sources."""
     page, begun = "https://a.example/", world.store.visits.list("https://a.example/", limit=30)[-1]

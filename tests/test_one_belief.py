@@ -121,6 +121,7 @@ def test_one_history_is_one_belief_whichever_way_it_comes():
         assert found == pytest.approx(chance, rel=1e-9), way
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drift", [DRIFT, np.inf])
 def test_the_belief_is_that_of_a_fine_grid(drift):
     """Points around the posterior, against 3,073 rates over 48 octaves."""

@@ -74,6 +74,7 @@ def test_tagging_a_source_of_ones_own_brings_no_secret(tmp_path, table, by):
             world.collection.cache.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place",
     [

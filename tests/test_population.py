@@ -248,6 +248,7 @@ def test_least_squares_recovers_the_thesis_from_its_own_curve():
     assert fit.p_value > 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["likelihood", "least-squares"])
 def test_ages_without_the_growth_term_are_visibly_biased(method):
     ages = simulated_ages(np.random.default_rng(16), 20_000, GROWTH)

@@ -72,6 +72,7 @@ def test_intervals_have_a_distribution(process):
     assert math.isclose(process.mean * process.rate, 1.0, rel_tol=1e-14)
 
 
+@pytest.mark.slow
 @every_process
 def test_ages_follow_from_intervals(process):
     # Brewington (2.17), Li (5).
@@ -87,6 +88,7 @@ def test_ages_follow_from_intervals(process):
     assert (np.diff(slopes) <= 1e-13).all()  # concave
 
 
+@pytest.mark.slow
 @every_process
 def test_integrated_age_survival(process):
     numeric = [integral(process.age_sf, x) for x in X[1:]]

@@ -48,6 +48,7 @@ def test_intervals_from_any_age_distribution(process):
     assert np.allclose(known, process.interval_cdf(X[2:]), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 @every_process
 def test_round_trip_of_functions(process):
     there = age_cdf_from(process.interval_cdf, mean=process.mean)

@@ -124,6 +124,7 @@ def test_a_limit_lets_a_burst_through_and_then_so_many_a_second():
     assert len(limit._left) == 3
 
 
+@pytest.mark.slow
 def test_who_sends_too_many_signals_is_told_when_to_come_again(world, client):
     client.headers["Authorization"] = f"Bearer {world.tokens['write']}"
     body = [{"url": "https://a.example/"}] * 10_000
@@ -168,6 +169,7 @@ def visits_of_others(flood, seed, *, honest_until=0, pages=40, rate=0.05, days=6
     return visits[1], visits.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flood", "honest_until"), [(24, 0), (24, 30), (1, 30)])
 def test_a_flood_of_signals_for_one_host_leaves_the_visits_of_others_as_they_are(
     flood, honest_until

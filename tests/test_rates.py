@@ -166,6 +166,7 @@ def test_scale_of_time(history, factor):
         np.testing.assert_allclose(other * factor, one, rtol=1e-6)
 
 
+@pytest.mark.slow
 @given(histories, st.integers(0, 39))
 def test_one_more_change_means_a_higher_rate(history, place):
     place %= len(history)

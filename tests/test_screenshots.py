@@ -73,6 +73,7 @@ def test_the_picture_of_a_failure_never_drops_the_one_that_is_compared_with(kept
     world.collection.cache.close()
 
 
+@pytest.mark.slow
 def test_two_pictures_are_shown_in_three_ways(kept):
     world = World(store=kept, config=Config())
     digests = [v.digest.hex() for v in kept.snapshots.versions("a", kind="screenshot")]
@@ -126,6 +127,7 @@ def drawn():
         world.collection.cache.close()
 
 
+@pytest.mark.slow
 def test_what_differs_is_framed(drawn):
     with drawn.browser("viewer") as person:
         page = person.get("/sources/1", params={"look": "differences"}).text

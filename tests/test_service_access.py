@@ -66,6 +66,7 @@ def test_only_these_routes_need_nothing(world):
     assert {("GET", "/health"), ("POST", "/login"), ("POST", "/api/v1/session")} <= open_
 
 
+@pytest.mark.slow
 def test_a_route_that_does_not_say_what_it_needs_keeps_the_service_from_starting(world):
     @get("/forgotten", sync_to_thread=False)
     def forgotten() -> str:
@@ -167,6 +168,7 @@ def test_nothing_changes_by_looking(world):
         assert world.contents() == before
 
 
+@pytest.mark.slow
 def test_every_answer_has_the_headers_that_protect_it(world):
     with world.browser("owner") as client:
         for path, method, _, _ in operations(world.app):

@@ -212,6 +212,7 @@ def test_too_many_visits_asked_for_at_once_are_turned_away_at_once(fresh, monkey
         assert all(future.result().status_code == 503 for future in waiting)
 
 
+@pytest.mark.slow
 def test_an_address_may_hold_credentials_that_nobody_sees_again(fresh):
     with fresh.client("admin") as client:
         url = "https://ada:secret@example.org/a"
@@ -829,6 +830,7 @@ def entered(world):
     collection.settings.change(changes)
 
 
+@pytest.mark.slow
 def test_everything_entered_goes_out_and_in_again_without_loss(fresh):
     entered(fresh)
     with fresh.client("admin") as client:

@@ -10,7 +10,7 @@ import lxml.html
 import numpy as np
 import pytest
 
-from observant.service import pages
+from observant.service import pages, plan, studies
 from observant.service.cache import Cache
 from observant.service.charts import CHARTS, _plain
 from observant.service.collection import NewSource
@@ -213,6 +213,7 @@ def test_times_are_relative_with_the_instant_on_a_closer_look(world):
             assert re.fullmatch(r"now|(in )?[\d.]+ (s|min|h|d|y)( ago)?", element.text)
 
 
+@pytest.mark.slow
 def test_a_viewer_sees_no_forms_that_change_and_an_editor_no_accounts(world):
     with world.browser("viewer") as client:
         for path, page in ((p, look(client, p)) for p in (*PATHS, "/sources/1")):
@@ -458,6 +459,17 @@ def test_a_larger_budget_shows_more_currency_before_it_is_applied(fresh):
         assert send(client, "/plan", {"budget": "-3/day"}).status_code == 422
 
 
+def test_what_would_change_is_compared_with_the_plan_for_the_same_beliefs(fresh, monkeypatch):
+    used, real = [], plan.what_if
+    monkeypatch.setattr(plan, "what_if", lambda b, **more: used.append(b) or real(b, **more))
+    in_force = fresh.collection.config.budget_per_day
+    study = studies.plan_study(fresh.collection, budget=5 * in_force, wait=PATIENCE).value
+    assert len(used) == 2
+    assert used[0] is used[1]
+    assert (study.now.budget, study.answer.budget) == (in_force, 5 * in_force)
+    assert study.now.alpha < study.answer.alpha
+
+
 # -- figures ----------------------------------------------------------------------------------
 
 
@@ -567,6 +579,7 @@ def test_one_changes_ones_own_password_with_the_old_one(fresh):
         assert client.get("/api/v1/sources").status_code == 401
 
 
+@pytest.mark.slow
 def test_subscriptions_are_made_changed_and_removed(fresh):
     fields = {
         "name": "me", "channel": "https://hooks.example/secret/path", "topics": ["changed", "gone"],
@@ -599,6 +612,7 @@ def test_subscriptions_are_made_changed_and_removed(fresh):
         assert fresh.store.subscriptions.list() == []
 
 
+@pytest.mark.slow
 def test_a_standing_query_is_asked(fresh):
     fields = {
         "url": "https://search.example/?q=bees", "query_title": "Bees", "form": "html",

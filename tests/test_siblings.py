@@ -469,6 +469,7 @@ def test_how_far_siblings_count_is_learned():
     assert scheduler._state.groups.shared["weight"][0, 0] < 0.5
 
 
+@pytest.mark.slow
 def test_a_fast_source_is_not_visited_over_and_over_when_nobody_is_due():
     """After a busy time keys are late, as its price made them, and a fast source comes first.
 

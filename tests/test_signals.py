@@ -112,6 +112,7 @@ def test_a_liar_weighs_nothing_after_ten_reads_and_the_honest_host_is_believed()
     assert rows["honest"].precision > 0.6
 
 
+@pytest.mark.slow
 def test_a_liar_that_becomes_honest_is_believed_again():
     rows, scheduler = drive_hosts(250, honest_from=30)
     assert weight_of(scheduler, "liar") > 0.3
@@ -137,6 +138,7 @@ def test_who_is_announced_goes_before_others_until_it_is_visited(group):
     assert len(some.intersection(order[:22])) >= 19
 
 
+@pytest.mark.slow
 def test_false_signals_of_quick_sources_do_not_pass_for_true_ones(trace, monkeypatch):
     """They come as often as a source changes, but not when: no change is announced by them."""
     kept, make = [], policy.make_scheduler
@@ -153,6 +155,7 @@ def test_false_signals_of_quick_sources_do_not_pass_for_true_ones(trace, monkeyp
         assert row.recall_low == 0
 
 
+@pytest.mark.slow
 def test_recall_and_precision_are_learned(trace, monkeypatch):
     """Half a year of visits that signals brought about; the truth lies in the intervals."""
     kept, make = [], policy.make_scheduler
@@ -400,6 +403,7 @@ def watch_listing(weighed, seed, honest=True, pages=60, rate=0.03, days=120):
     return stale / pages / (days / 2), reads
 
 
+@pytest.mark.slow
 def test_a_sitemap_is_read_as_often_as_it_is_worth():
     """Its reads cost visits as those of pages do, and still less is stale."""
     seeds = (1, 2, 3)
@@ -413,6 +417,7 @@ def test_a_sitemap_is_read_as_often_as_it_is_worth():
     assert (lying[:, 1] < 0.2 * weighed[:, 1]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [True, False])
 def test_what_was_not_read_yet_is_not_held_against_a_list(said):
     """All changes stand in a list that is read every five days; pages are visited every four."""
@@ -470,6 +475,7 @@ def staleness(trace, signals, budget=8.0, seeds=(1, 2, 3)):
     return [answer[name].relative_staleness for name in policies]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("budget", "share"), [(8.0, 0.7), (2.0, 0.85)])
 def test_good_signals_are_worth_much(trace, budget, share):
     ours, ignoring, blind = staleness(trace, GOOD, budget)
@@ -477,6 +483,7 @@ def test_good_signals_are_worth_much(trace, budget, share):
     assert ours < blind + 0.03
 
 
+@pytest.mark.slow
 def test_reads_of_lists_are_paid_from_the_budget(trace):
     """Who reads a sitemap has fewer visits; it is worth that, if less than signals for nothing."""
     options = {"budget": 8.0, "score_from": "half", "seeds": (1, 2, 3)}
@@ -492,12 +499,14 @@ def test_reads_of_lists_are_paid_from_the_budget(trace):
     assert math.isfinite(answer["observant"].gap_closed)
 
 
+@pytest.mark.slow
 def test_worthless_signals_cost_next_to_nothing(trace):
     """The difference of two replays of 80 sources for 90 days has an error of about 2 %."""
     ours, ignoring, blind = staleness(trace, "recall=0,precision=0.5")
     assert ours < 1.05 * ignoring < blind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["currency", "age", "delay", "detected"])
 def test_signals_serve_every_objective(trace, objective):
     options = {"grace": "1d"} if objective == "currency" else {}
@@ -541,6 +550,7 @@ def test_bad_descriptions_of_signals_are_refused(text, message):
         DrawnSignals.parse(text)
 
 
+@pytest.mark.slow
 def test_recorded_signals_are_replayed(trace, tmp_path):
     """Signals of every change, in a file, are as good as drawn ones of recall 1."""
     file = tmp_path / "signals.csv"

@@ -216,6 +216,7 @@ def test_no_picture_shows_a_page_that_repeats_a_secret(pages, rendering):
 # -- in the dashboard -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @browser
 def test_steps_are_tried_and_saved_in_the_dashboard(pages, tmp_path, monkeypatch):
     monkeypatch.setattr("observant.observer.browser.steps._SECONDS", 8.0)

@@ -514,6 +514,7 @@ def test_a_source_may_go_without_robots_txt():
     assert (allowed.ok, refused.error, requests) == (True, "robots", 2)
 
 
+@pytest.mark.slow
 def test_only_the_first_500_kib_count():
     filler = b"# filler\n" * 60_000
     assert len(filler) > 500 * 1024

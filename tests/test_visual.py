@@ -50,6 +50,7 @@ def looks(site, world, name, cases, before=None):
     return world.run(everything())
 
 
+@pytest.mark.slow
 @browser
 def test_a_shift_and_another_anti_aliasing_are_no_change_and_a_digit_is(pages, rendering):
     rules = Rules(change="visual")
@@ -68,6 +69,7 @@ def test_a_shift_and_another_anti_aliasing_are_no_change_and_a_digit_is(pages, r
     assert "too little to count" in found[-1].comparison.reason
 
 
+@pytest.mark.slow
 @browser
 @pytest.mark.parametrize("mask", ["#clock", "0 250 1280 400"])
 def test_what_is_masked_does_not_count(pages, rendering, mask):

@@ -478,6 +478,7 @@ def test_paths_that_are_guessed_say_nothing_and_are_slowed_down(world):
 # -- all together ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_observer_finds_a_hub_subscribes_and_hears_it(hub, tmp_path):
     port = free_port()
     config = Config(

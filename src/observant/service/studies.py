@@ -138,9 +138,10 @@ _MOST_VISITS = 2000
 
 @dataclass(frozen=True, eq=False)
 class PlannedPeriods:
-    """A plan, and what other budgets would buy."""
+    """A plan, the one in force for the same beliefs, and what other budgets would buy."""
 
     answer: PlanAnswer
+    now: PlanAnswer
     curve: list[dict[str, float]]
 
 
@@ -162,19 +163,24 @@ def plan_study(
     from observant.service.plan import what_if
 
     config = collection.config
-    wanted: dict[str, Any] = {
-        "budget": config.budget_per_day if budget is None else budget,
-        "cost": config.counts_cost if cost is None else cost,
-        "grace": config.grace_days if grace is None else grace,
-        "objective": config.objective if objective is None else objective,
-        "importance": dict(importance or {}),
+    in_force: dict[str, Any] = {
+        "budget": config.budget_per_day,
+        "cost": config.counts_cost,
+        "grace": config.grace_days,
+        "objective": config.objective,
     }
+    asked = {"budget": budget, "cost": cost, "grace": grace, "objective": objective}
+    wanted = in_force | {name: value for name, value in asked.items() if value is not None}
+    more = tuple(sorted((importance or {}).items()))
 
     def make() -> PlannedPeriods:
-        answer = what_if(collection.beliefs(), **wanted)
-        return PlannedPeriods(answer, answer.curve())
+        beliefs = collection.beliefs()
+        answer = what_if(beliefs, **wanted, importance=dict(more))
+        other = more or wanted != in_force
+        now = what_if(beliefs, **in_force) if other else answer
+        return PlannedPeriods(answer, now, answer.curve())
 
-    key = ("plan", *list(wanted.values())[:4], tuple(sorted(wanted["importance"].items())))
+    key = ("plan", *wanted.values(), more, *in_force.values())
     return collection.cache.get(key, make, max_age=600.0, wait=wait, heavy=True)
 
 
