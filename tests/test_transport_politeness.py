@@ -228,6 +228,8 @@ def test_the_pause_follows_latency_up_to_a_ceiling():
         ("User-agent: *\nCrawl-delay: nan", 1.0),
         ("User-agent: *\nCrawl-delay: -5", 1.0),
         ("User-agent: *\nRequest-rate: 1/20", 20.0),
+        ("User-agent: *\nRequest-rate: 0/20", 1.0),
+        (f"User-agent: *\nRequest-rate: {'9' * 400}/{'9' * 400}", 1.0),
         ("User-agent: other\nCrawl-delay: 7", 1.0),
         ("User-agent: observant\nCrawl-delay: 3\n\nUser-agent: *\nCrawl-delay: 9", 3.0),
     ],

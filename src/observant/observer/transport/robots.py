@@ -262,7 +262,7 @@ def _delay(rules: Protego, product: str) -> float:
     rate = rules.request_rate(product)
     if rate is None:
         return asked
-    return max(asked, min(rate.seconds, _LONGEST_DELAY) / rate.requests)
+    return max(asked, min(rate.seconds, _LONGEST_DELAY) / min(rate.requests, 1e9))
 
 
 _ALLOWED = Verdict()
