@@ -31,7 +31,7 @@ CONFIG = 'allow = ["127.0.0.0/8"]\nhost_delay = 0\nbudget = "200/day"\n'
 HEAD = """# A walk through the dashboard
 
 This page is written by a program, `docs/walk.py`, that takes the walk: an empty store, a small site on the same machine, and a browser. Each picture is of the page as it
-was then, on a desk (1440 pixels wide) and on a phone (390), in the light and in the dark.
+was then, on a desk (1440 pixels wide) and on a phone (390), in the light and in the dark. The last picture of a step is the same page of the same site in the first release (15 November 2026), for comparison.
 
 """
 STEPS = {
@@ -164,6 +164,8 @@ def written(said: dict[str, str]) -> str:
             for width in SIZES
             for scheme in SCHEMES
         ]
+        if (IMAGES / f"before-{name}.jpg").exists():
+            shown.append(f"\nBefore:\n\n![{title}, in the first release](images/before-{name}.jpg)")
         parts.append(f"## {title}\n\n{TEXTS[name].format(**said)}\n\n" + "\n".join(shown) + "\n")
     return HEAD + "\n".join(parts)
 

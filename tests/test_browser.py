@@ -300,6 +300,7 @@ PAGES = [
     "/sources/1",  # everything at once
     "/sources/1/edit",
     "/sources/14/edit",
+    "/sources/1/steps",
     "/sources/8",  # it fails
     "/sources/14",  # its address is hostile
     "/reference",
