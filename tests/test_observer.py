@@ -796,6 +796,41 @@ def test_kill_9_loses_nothing_that_was_committed(site, tmp_path):
         assert sum(source.visits for source in sources) == len(rows)
 
 
+def test_one_source_more_among_many_comes_at_the_price_of_now(store, monkeypatch):
+    """To find another price is work for all: at a million sources, seconds."""
+    config = Config(host_delay=0)
+    names = [f"http://h{k}.example/" for k in range(1500)]
+    add_sources(store, config, [describe(name) for name in names])
+    found = []
+
+    async def grow():
+        observer = Observer(store, config)
+        await observer._begin()
+        watchlist, settle = observer.watchlist, observer.watchlist.settle
+
+        async def counted():
+            found.append(len(watchlist))
+            await settle()
+
+        monkeypatch.setattr(watchlist, "settle", counted)
+        rows = await watchlist.rows(range(64))
+        for some in (rows[:1], rows[1:100]):
+            for row in some:
+                watchlist.forget(row.source.name)
+            await watchlist.take_up(some)
+            assert all(np.isfinite(watchlist.schedule.due_at(row.source.name)) for row in some)
+
+        for name in names[:50]:  # as after a lease that ran out under their visits
+            watchlist.forget(name)
+            watchlist.look_again()
+        await watchlist.refresh(range(64))
+        await watchlist.refresh(range(64))
+        assert set(watchlist) == set(names)
+
+    asyncio.run(grow())
+    assert found == [1500, 1500]  # for the hundred, not for the one; once for the fifty
+
+
 def test_a_second_observer_takes_over_what_the_first_believed(site, store):
     for k in range(10):
         site.serve(f"/{k}", html(f"page {k}"))

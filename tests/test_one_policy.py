@@ -9,12 +9,14 @@ import pytest
 from benchmarks.new_pages import errors as new_page_errors
 from benchmarks.policies import known_mix
 
+from observant.errors import InputError
 from observant.observer.clock import AcceleratedClock
 from observant.observer.config import Config
 from observant.observer.loop import Observer
 from observant.observer.program import add_sources, describe
 from observant.observer.schedule import Planned, Schedule
 from observant.planning.policy import ObservantPolicy, make_scheduler
+from observant.planning.schedule import Scheduler
 from observant.simulation import world_of
 from observant.simulation.traces import Trace
 from observant.store import open_store
@@ -171,3 +173,33 @@ def test_what_a_folder_tells_of_a_new_page():
     collection, folder, address = new_page_errors(folders_of_two_rates())[0]
     assert folder < 0.6 * collection
     assert address < 0.6 * collection
+
+
+def test_an_objective_of_ones_own_is_that_of_the_same_penalty():
+    """Freshness given as a function makes the visits of freshness, and delay those of delay."""
+    trace = recorded_world()
+    for name, penalty in (("freshness", lambda x: -np.expm1(-x)), ("delay", lambda x: x)):
+        visits = [
+            ObservantPolicy(objective=one).replay(
+                world_of(trace, budget=BUDGET, start=START, end=START + DAYS, seed=SEED)
+            )
+            for one in (name, penalty)
+        ]
+        counts = [np.bincount(one.source, minlength=60) for one in visits]
+        assert np.corrcoef(*counts)[0, 1] > 0.99
+        assert (visits[0].source == visits[1].source).mean() > 0.9
+
+
+def test_an_objective_of_ones_own_is_checked():
+    with pytest.raises(InputError, match="rise"):
+        make_scheduler(1.0, objective=np.cos)
+    with pytest.raises(InputError, match="prior"):
+        Scheduler(1.0, objective=np.sqrt)
+    with pytest.raises(InputError, match="grace"):
+        make_scheduler(1.0, objective=np.sqrt, grace=1.0)
+    own = make_scheduler(1.0, objective=np.sqrt)
+    own.add(["a"])
+    with pytest.raises(InputError, match="saved"):
+        own.state()
+    with pytest.raises(InputError, match="signals"):
+        own.signals.listen(["a"], "feed", "here")

@@ -275,11 +275,14 @@ class Observer:
             await asyncio.to_thread(warm_up)  # not in the loop, which may serve pages already
         await self._restore()
         await self.patience.call(retire_orphans, self.store)
+        leased = self.ticks()
         await self._hold_shards()
         if not self.shards:
             log.info("other observers hold all sources; waiting for a share of them")
         await self.prior.learn()
         await self.watchlist.write_due_times()
+        if self.ticks() - leased > self.lease / 4:  # very many sources were taken up meanwhile
+            await self._hold_shards()
         self._serving = asyncio.create_task(
             self._desk.serve(lambda asked: asked.source in self.watchlist, self.visit_now)
         )

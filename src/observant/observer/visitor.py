@@ -212,12 +212,10 @@ class Visitor:
         self._store_failures = 0
         if recorded in (Recorded.FENCED, Recorded.UNKNOWN):
             self._tally.refused += 1
+            self._watchlist.forget(name)
             if recorded is Recorded.FENCED and watched.row.shard in self._shards:
                 # The lease ran out under the visit, and is ours again: what it learned is void.
-                self._watchlist.forget(name)
-                await self._watchlist.take_up(await self._watchlist.rows({watched.row.shard}))
-            else:
-                self._watchlist.forget(name)
+                self._watchlist.look_again()
             return
         watched.standing = standing
         if isinstance(entry.due_at, float):

@@ -44,6 +44,8 @@ __all__ = ["FirstVisits", "Watchlist"]
 log = logging.getLogger("observant.observer")
 
 _AT_ONCE = 2000
+_FEW = 1e-3
+"""Share of the sources that may come at the price of now: finding another is work for all."""
 _MOVED = 60.0
 """Seconds by which a due time may differ from the one in the store, and nobody minds."""
 
@@ -111,7 +113,7 @@ class Watchlist:
                 self.schedule.place(planned)
             await asyncio.sleep(0)
         self._outage.hosts = len(self.hosts())
-        if not self.firsts_only:
+        if not self.firsts_only and not 0 < len(rows) < _FEW * len(self._watched):
             await self.settle()
 
     def keep_distance(self, rows: Iterable[Scheduled]) -> None:
@@ -226,6 +228,14 @@ class Watchlist:
     async def begin(self) -> None:
         """What was changed by hand before now is no news."""
         self._seen_change = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
+
+    def look_again(self) -> None:
+        """Read the sources anew at the next `refresh`, once for all that were forgotten till then.
+
+        When leases run out it is hundreds at a time, and a reading for each would hold up the
+        renewal of the leases.
+        """
+        self._seen_change = object()
 
     async def refresh(self, shards: Collection[int]) -> None:
         """Take up the sources of our shards that somebody has added, changed or removed."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from observant.estimation.priors import Prior
+    from observant.planning.schedule.admission import Penalty
 
 __all__ = [
     "SAMPLING",
@@ -109,7 +110,8 @@ class ObservantPolicy:
     clock), `ages` (of dated first visits), and forgetting (`drift`: days that a rate lasts on
     average; infinite never forgets). Signals of change are believed as far as it is `learned` that
     they can be, ``ignored``, or trusted `blind`: whoever is announced is visited at once. A `prior`
-    that is given is not learned again.
+    that is given is not learned again. An `objective`, a name or a penalty of λs, is pursued in
+    place of the one that the replay is scored by.
     """
 
     siblings: bool = True
@@ -119,13 +121,14 @@ class ObservantPolicy:
     max_period: float = LONGEST
     signals: str = "learned"
     prior: Prior | Literal["learn"] = "learn"
+    objective: str | Penalty | None = None
     name: str = "observant"
 
     def replay(self, world: Any) -> ReplayedVisits:
         """Visit a recorded world (`observant.simulation.World`), one source a slot."""
         from observant.planning.schedule import driving
 
-        n = world.sources
+        n, objective = world.sources, self.objective or world.objective
         # Those that are equal go in the order in which they were added, so that is drawn.
         order = world.rng(1).permutation(n)
         said = world.signals if self.signals != "ignored" else None
@@ -139,8 +142,8 @@ class ObservantPolicy:
             drift=self.drift,
             jitter=self.jitter,
             max_period=self.max_period,
-            objective=world.objective,
-            grace=world.grace if world.objective == "currency" else 0.0,
+            objective=objective,
+            grace=world.grace if objective == "currency" else 0.0,
             burst=1.0 if (cost == 1.0).all() else 1.0 + slot,  # nothing of a slot is lost
             seed=world.seed,
             start=world.start,

@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from observant.errors import InputError
+from observant.planning.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["between", "check", "column", "columns_of", "host_rest", "lasting", "times"]
+    Penalty: TypeAlias = Callable[[NDArray[np.float64]], ArrayLike]
+    """What a copy costs when so many updates (λs) are expected since it was made."""
+
+__all__ = [
+    "Penalty",
+    "between",
+    "check",
+    "check_objective",
+    "column",
+    "columns_of",
+    "host_rest",
+    "lasting",
+    "times",
+]
+
+
+def check_objective(objective: str | Penalty, grace: float, *, learned: bool) -> str:
+    """Which objective compiled code takes it for. One of somebody's own is in a table, and taken
+    for harmonic: its index, too, has no limit that is known beforehand.
+    """
+    own = callable(objective)
+    if not own and objective not in OBJECTIVES:
+        raise InputError(f"no objective {objective!r}; choose from {', '.join(OBJECTIVES)}")
+    if own and not learned:
+        raise InputError("an objective of your own needs rates that are learned: give a prior")
+    if grace and objective != "currency":
+        kind = "one of your own" if own else objective
+        raise InputError(f"a grace belongs to the objective currency, not to {kind}")
+    return "harmonic" if callable(objective) else objective
 
 
 def between(name: str, value: float, low: float, high: float) -> None:

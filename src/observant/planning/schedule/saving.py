@@ -35,6 +35,10 @@ _VALUES = ("names", "host_slot", "free")
 
 def state_of(scheduler: Scheduler) -> dict[str, Any]:
     own = vars(scheduler)
+    if callable(own["_objective"]):
+        raise InputError(
+            "a scheduler with an objective of your own cannot be saved as plain values"
+        )
     state = own["_state"]
     arrays = {name: getattr(state, name) for name in _ARRAYS}
     arrays |= {name: getattr(state, name) for name in _OF_SIGNALS}

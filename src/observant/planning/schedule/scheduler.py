@@ -18,10 +18,10 @@ import numpy as np
 from observant.errors import InputError
 from observant.estimation.belief import GRID, Beliefs, Likelihoods, RateBelief, first_prior
 from observant.estimation.priors import Prior
-from observant.planning.objectives import OBJECTIVES
 from observant.planning.schedule.admission import (
     between,
     check,
+    check_objective,
     column,
     columns_of,
     host_rest,
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
+
+    from observant.planning.schedule.admission import Penalty
 
 __all__ = ["Scheduler"]
 
@@ -67,7 +69,8 @@ class Scheduler:
     Rates are given with `add`, or learned from the outcomes when there is a `prior`: a fitted
     `observant.estimation.priors.Prior`, or "learn" to learn that as well, from the outcomes of all
     sources. Then the index is averaged over each source's posterior. `drift` is how many days a
-    rate lasts, on average, before it is another: what was learned fades as it ages.
+    rate lasts, on average, before it is another: what was learned fades as it ages. With learned
+    rates the `objective` may be a penalty of one's own, a function of λs that never falls.
 
     Sources added with a `group` have siblings: what is found at one says something about the
     others (see `siblings`). It is learned how much, and that it may be nothing.
@@ -90,7 +93,7 @@ class Scheduler:
         self,
         budget: float,
         *,
-        objective: str = "freshness",
+        objective: str | Penalty = "freshness",
         grace: float = 0.0,
         prior: Prior | Literal["learn"] | None = None,
         drift: float = np.inf,
@@ -111,10 +114,7 @@ class Scheduler:
         from observant.planning.schedule import dispatch, keys
         from observant.planning.schedule.crossing import CODES
 
-        if objective not in OBJECTIVES:
-            raise InputError(f"no objective {objective!r}; choose from {', '.join(OBJECTIVES)}")
-        if grace and objective != "currency":
-            raise InputError(f"a grace belongs to the objective currency, not to {objective}")
+        alike = check_objective(objective, grace, learned=prior is not None)
         between("jitter", jitter, 0, 0.9)
         between("explore", explore, 0, 1)
         between("lease", lease, 0, np.inf)
@@ -135,7 +135,7 @@ class Scheduler:
         self._state.host_defaults = float(host_delay), float(host_cap)
         self._out = np.zeros(1000, np.int64)
         clock = self._state.clock[0]
-        clock["time"], clock["price"], clock["code"] = start, 1.0, CODES[objective]
+        clock["time"], clock["price"], clock["code"] = start, 1.0, CODES[alike]
         clock["jitter"], clock["explore"] = jitter, explore
         clock["lease"], clock["retry"], clock["seed"] = lease, retry, seed
         clock["learning"] = prior is not None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from observant.planning.schedule.admission import Penalty
     from observant.planning.schedule.state import State
 
 __all__ = ["LISTING", "Reliability", "Signals", "pooled"]
@@ -86,7 +87,7 @@ class Signals:
     True
     """
 
-    def __init__(self, state: State, dispatch: Any, objective: str) -> None:
+    def __init__(self, state: State, dispatch: Any, objective: str | Penalty) -> None:
         self._state, self._dispatch, self._objective = state, dispatch, objective
         self.places: dict[tuple[str, str], int] = {}
         """Each channel by kind and group; a kind itself has the group ""."""
@@ -399,10 +400,12 @@ _OF_ALL = "*"
 
 
 @cache
-def _tables(objective: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _tables(objective: str | Penalty) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     from observant.planning.schedule import heard
     from observant.planning.schedule.crossing import CODES
 
+    if callable(objective):
+        raise InputError("signals are used with the objectives that have a name")
     made: Any = heard.signal_tables
     table, worths = made(CODES[objective])
     return table, worths

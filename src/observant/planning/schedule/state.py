@@ -16,6 +16,8 @@ from observant.planning.schedule.groups import Groups, lengthen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from observant.planning.schedule.admission import Penalty
+
 __all__ = ["Glance", "Known", "State"]
 
 
@@ -75,7 +77,7 @@ class Glance(NamedTuple):
 class State:
     """Arrays that grow when they are full. `all` is what every compiled function takes."""
 
-    def __init__(self, prior: NDArray[np.float64] | None, objective: str) -> None:
+    def __init__(self, prior: NDArray[np.float64] | None, objective: str | Penalty) -> None:
         from observant.planning.schedule import heaps, heard
 
         self.codes: Any = heaps
