@@ -192,6 +192,7 @@ MEANINGS = {
     "--file": "of addresses with tags, to watch; of addresses, that may have changed",
     "--kind": "of a source; of a signal",
     "--list": "the names to choose from; the tokens",
+    "--signals": "recorded beside visits; recorded beside updates, or drawn",
     "--all": "of the dead letters; of the sources",
     "--mask": "secrets of an export; parts of a picture",
     "--pause": "visits to a source; messages of a subscription",

@@ -106,7 +106,8 @@ def test_a_sitemap_that_moves_a_date_brings_its_page_forward_and_is_judged():
         assert store.signals.of(PAGES[0]) == []
         kept = store.settings.get("observer.signals")
         assert ["sitemap", MAP] in kept["channels"]
-        assert store.settings.get("observer.reliability") == [row._asdict()]
+        (shown,) = store.settings.get("observer.reliability")
+        assert shown == {**row._asdict(), "at": shown["at"]}
         again = Observer(store, config, clock=clock, transport=web)
         again.schedule.signals.restore(json.loads(json.dumps(kept)))
         assert again.schedule.signals.learned() == kept

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from observant.estimation.season import estimate_seasons
     from observant.estimation.windows import estimate_windows, predict_next
     from observant.formats import read_visits, write_table
+    from observant.formats.signals import read_signals
     from observant.planning import plan
     from observant.planning.schedule import Scheduler
+    from observant.planning.signals import estimate_signals
     from observant.service.client import Client
     from observant.simulation import simulate
     from observant.simulation.traces import read_trace
@@ -46,10 +48,12 @@ __all__ = [
     "estimate_intervals",
     "estimate_rates",
     "estimate_seasons",
+    "estimate_signals",
     "estimate_windows",
     "overdue",
     "plan",
     "predict_next",
+    "read_signals",
     "read_trace",
     "read_visits",
     "required_period",
@@ -75,10 +79,12 @@ _HOMES = {
     "estimate_intervals": "observant.estimation.intervals",
     "estimate_rates": "observant.estimation.rates",
     "estimate_seasons": "observant.estimation.season",
+    "estimate_signals": "observant.planning.signals",
     "estimate_windows": "observant.estimation.windows",
     "overdue": "observant.estimation.overdue",
     "plan": "observant.planning",
     "predict_next": "observant.estimation.windows",
+    "read_signals": "observant.formats.signals",
     "read_trace": "observant.simulation.traces",
     "read_visits": "observant.formats",
     "required_period": "observant.currency",

@@ -27,21 +27,23 @@ from observant.cli.options import (
     plot_option,
     reading_options,
     rows_option,
+    signals_option,
     visits_argument,
 )
 from observant.cli.values import DURATIONS, Choice
 from observant.errors import InputError
 from observant.names import RATE_METHODS
-from observant.units import format_duration
+from observant.units import format_duration, format_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from observant.batch import RateFile
     from observant.estimation.rates import RateTable
+    from observant.planning.signals import SignalTable
     from observant.visits import VisitLog
 
-__all__ = ["estimate", "print_rows", "print_summary"]
+__all__ = ["estimate", "judge_signals", "print_rows", "print_signals", "print_summary"]
 
 _ORDERS = ("source", "rate", "visits", "changes")
 
@@ -84,6 +86,7 @@ _ORDERS = ("source", "rate", "visits", "changes")
     is_flag=True,
     help="Sources that never changed were left out of the log (pooled methods).",
 )
+@signals_option
 @reading_options
 @engine_options("memory", "disk", "spark", spill=True)
 @click.option(
@@ -107,6 +110,7 @@ def estimate(
     confidence: float,
     use_first_age: bool,
     zero_truncated: bool,
+    signals: str | None,
     output: str | None,
     as_json: bool,
     sort: str,
@@ -149,6 +153,10 @@ def estimate(
 
     if output and not _is_folder(output, engine):
         format_of(output)  # a bad name is better found before the work than after
+    if signals is not None:
+        if prior or classes is not None or engine in {"disk", "spark"}:
+            raise click.UsageError("--signals goes with the pooled methods, in memory")
+        engine = "memory"
     if classes is not None:
         if prior or method or group or engine in {"disk", "spark"}:
             raise click.UsageError("--classes is a question of its own, answered in memory")
@@ -186,6 +194,7 @@ def estimate(
         _show(found, output, as_json, plot, sort, rows)
         return
     log = read_log(visits, group=group, **reading)
+    judged = judge_signals(log, signals, reading["time_unit"])
     with progress_bar("estimating", "sources", total=len(log.sources)) as advance:
         table = estimate_rates(
             log,
@@ -193,11 +202,47 @@ def estimate(
             confidence=confidence,
             use_first_age=use_first_age,
             zero_truncated=zero_truncated,
+            signals=judged,
             progress=advance,
         )
     if output:
         write_table(table, output)
-    _show(table, output, as_json, plot, sort, rows)
+    _show(table, output, as_json, plot, sort, rows, judged)
+
+
+def judge_signals(log: VisitLog, file: str | None, time_unit: str) -> SignalTable | None:
+    """How far the signals in a file are true, by the visits of a log."""
+    if file is None:
+        return None
+    from observant.formats.signals import read_signals
+    from observant.planning.signals import estimate_signals
+
+    return estimate_signals(log, read_signals(file, time_unit=time_unit))
+
+
+def print_signals(judged: SignalTable, rows: int) -> None:
+    """Print how far each kind of signal about each group is believed."""
+    print_table(
+        ("signals about", "kind", "signals", "recall", "precision", "false", "delay", ""),
+        [
+            (
+                wide_enough(one.group or "all", max(terminal().width - 90, 16)),
+                one.kind,
+                f"{one.signals:,}",
+                f"{one.recall:.2f} ({one.recall_low:.2f} to {one.recall_high:.2f})",
+                f"{one.precision:.2f} ({one.precision_low:.2f} to {one.precision_high:.2f})",
+                format_rate(one.false_per_day),
+                "" if one.delay is None else format_duration(one.delay),
+                one.verdict,
+            )
+            for one in judged.reliability[:rows]
+        ],
+        words={"kind", ""},
+        least=("signals",),
+    )
+    if len(judged) > rows:
+        click.echo(f"… and {len(judged) - rows:,} more (--rows, or --json for all)")
+    click.echo()
 
 
 def _classify(
@@ -242,6 +287,7 @@ def _show(
     plot: str | None,
     sort: str,
     rows: int,
+    judged: SignalTable | None = None,
 ) -> None:
     """Tell what was found, in the way that was asked for."""
     if plot:
@@ -249,8 +295,11 @@ def _show(
 
         save(rate_figure(table), plot)
     if as_json:
-        print_json(list(table.rows()))
+        found = list(table.rows())
+        print_json(found if judged is None else {"signals": list(judged.rows()), "sources": found})
         return
+    if judged is not None and rows:
+        print_signals(judged, rows)
     if table is None:
         click.echo(f"written to {output}")
         return
@@ -345,7 +394,7 @@ def print_rows(table: RateTable, sort: str, rows: int) -> None:
     """Print the first rows of a table of rates, in the order asked for."""
     import numpy as np
 
-    from observant.units import counted, format_duration, format_rate
+    from observant.units import counted
 
     if not rows:
         return
@@ -384,7 +433,7 @@ def print_rows(table: RateTable, sort: str, rows: int) -> None:
 
 def print_summary(table: RateTable) -> None:
     """Print the collection in a few lines, with a histogram and the notes."""
-    from observant.units import counted, format_rate
+    from observant.units import counted
 
     summary = table.summary()
     numbers = ", ".join(

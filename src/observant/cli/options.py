@@ -55,6 +55,7 @@ __all__ = [
     "seed_option",
     "set_option",
     "shared_options",
+    "signals_option",
     "since_option",
     "start_option",
     "store_options",
@@ -438,6 +439,12 @@ def plot_option(what: str) -> Decorator:
     )
 
 
+signals_option = click.option(
+    "--signals",
+    metavar="FILE",
+    help="A table of signals of change beside the visits: source and time, and where there are "
+    "kind and changed_at. How far they are true is learned from the visits.",
+)
 rows_option = click.option(
     "--rows",
     type=Integer(0),

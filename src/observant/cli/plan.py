@@ -28,6 +28,7 @@ from observant.cli.options import (
     output_option,
     plot_option,
     rows_option,
+    signals_option,
 )
 from observant.cli.rate_tables import read_rates
 from observant.cli.values import BUDGET, DURATION, DURATIONS, Choice, Integer, Number
@@ -48,6 +49,10 @@ __all__ = ["plan"]
 _AHEAD = 500
 """Sources that a plan for single units is worked out for, at least."""
 _SEEN = "planned on all that the visits tell of each rate, not on one number"
+_HEARD = (
+    "visits include those that signals bring about; unprompted: days without a signal after which "
+    "a source is visited"
+)
 
 
 @click.command("plan", short_help="How often to visit each source, for a budget?")
@@ -72,6 +77,7 @@ _SEEN = "planned on all that the visits tell of each rate, not on one number"
     metavar="LOG",
     help="Weigh the sources by how often this access log asks for them; may be given again.",
 )
+@signals_option
 @click.option("--host-cap", type=BUDGET, help="The most visits to any one host: 100/day.")
 @min_period_option()
 @max_period_option()
@@ -226,6 +232,7 @@ def _solve(
     grace: float,
     importance: str | None,
     accesses: tuple[str, ...],
+    signals: str | None,
     host_cap: str | None,
     min_period: str | None,
     max_period: str | None,
@@ -233,17 +240,27 @@ def _solve(
 ) -> Plan:
     import numpy as np
 
+    from observant.cli.estimate import judge_signals
+    from observant.estimation.rates import estimate_rates
     from observant.planning import plan as optimal
     from observant.planning.inputs import posterior_of
     from observant.planning.objectives.composite import objective_of_visits
 
     _refuse_neither(budget, target)
-    seen = _seen(rates, importance, format_)
+    judged, seen = None, _seen(rates, importance, format_)
     wanted: Any = objective
+    if signals is not None:
+        if seen is None:
+            raise InputError(
+                "--signals needs a visit log: how far they are true is learned from visits",
+                file=rates,
+            )
+        judged = judge_signals(seen[0], signals, "s")
+        seen = seen[0], estimate_rates(seen[0], "pooled", signals=judged)
     if seen is not None:
         log, known = seen
-        notes = (*known.notes, _SEEN)
-        if objective in {None, "freshness", "currency"}:
+        notes = (*known.notes, _SEEN if judged is None else _HEARD)
+        if judged is None and objective in {None, "freshness", "currency"}:
             late = grace if objective != "freshness" else 0.0
             own, odd = objective_of_visits(log, posterior_of(known)[0], late)
             if odd:
@@ -276,6 +293,7 @@ def _solve(
         min_period=parse_duration(min_period or 0.0),
         max_period=parse_duration(max_period) if max_period else float("inf"),
         source=table["source"],
+        signals=judged,
     )
     return replace(answer, notes=(*answer.notes, *notes))
 
@@ -381,12 +399,13 @@ def _solve_on_disk(
     min_period: str | None,
     max_period: str | None,
     format_: str | None,
+    signals: str | None,
 ) -> PlanFile:
     from observant.batch import plan as optimal
 
     _refuse_neither(budget, target)
-    if host_cap is not None or accesses:
-        name = "--host-cap" if host_cap is not None else "--accesses"
+    if host_cap is not None or accesses or signals:
+        name = "--signals" if signals else "--host-cap" if host_cap is not None else "--accesses"
         raise InputError(f"{name} needs the plan in memory: --engine memory")
     named_format([rates], format_)
     return optimal(
@@ -494,6 +513,7 @@ def _write_seeds(answer: Plan, seeds: str, output: str | None) -> None:
 def _print_rows(answer: Plan, rows: int) -> None:
     import numpy as np
 
+    waits = getattr(answer, "unprompted_days", None)
     _print_visits(
         [
             (
@@ -501,6 +521,7 @@ def _print_rows(answer: Plan, rows: int) -> None:
                 answer.visits_per_day[i],
                 answer.period_days[i],
                 answer.alpha[i],
+                *(() if waits is None else (waits[i],)),
             )
             for i in np.argsort(-answer.visits_per_day, kind="stable")[:rows].tolist()
         ],
@@ -508,16 +529,20 @@ def _print_rows(answer: Plan, rows: int) -> None:
     )
 
 
-def _print_visits(first: list[tuple[str, float, float, float]], sources: int) -> None:
+def _print_visits(first: list[tuple[Any, ...]], sources: int) -> None:
     """Print the sources that are visited most."""
     if not first:
         return
     width = max(terminal().width - 40, 16)
+    heads = ("source", "visits", "every", "currency", "unprompted")
     print_table(
-        ("source", "visits", "every", "currency"),
+        heads[: len(first[0])],
         [
-            (wide_enough(name, width), format_rate(visits), format_duration(period), f"{alpha:.4f}")
-            for name, visits, period, alpha in first
+            (
+                *(wide_enough(name, width), format_rate(visits), format_duration(period)),
+                *(f"{alpha:.4f}", *map(format_duration, wait)),
+            )
+            for name, visits, period, alpha, *wait in first
         ],
     )
     if sources > len(first):

@@ -126,6 +126,7 @@ class Likelihoods:
             drift,
             new.values,
             new.place,
+            np.empty((0, 3)) if evidence.announced is None else evidence.announced,
         )
         return new
 

@@ -367,8 +367,11 @@ def summarise(place, weights, levels, answer):
 # -- many sources ---------------------------------------------------------------------------------
 
 
-def learn_histories(starts, gaps, kind, ages, lasting, values, place):
-    """Take in all comparisons of every source, in their order."""
+def learn_histories(starts, gaps, kind, ages, lasting, values, place, announced):
+    """Take in all comparisons of every source, in their order.
+
+    `announced` is empty, or says recall, false signals and the first signal of each (`learn`).
+    """
     scratch = np.empty(POINTS)
     for i in range(len(starts) - 1):
         clear(values[i], place[i])
@@ -376,7 +379,12 @@ def learn_histories(starts, gaps, kind, ages, lasting, values, place):
             if gaps[j] > 0:
                 age = ages[j] if kind[j] & 2 else math.nan
                 changed = kind[j] & 1 == 1
-                learn(values[i], place[i], gaps[j], changed, age, lasting, scratch)
+                gap, recall, false, told = gaps[j], 0.0, 0.0, math.inf
+                if len(announced) > 0 and gap < math.inf:
+                    recall, false, told = announced[j, 0], announced[j, 1], announced[j, 2]
+                learn(
+                    values[i], place[i], gap, changed, age, lasting, scratch, recall, false, told
+                )
 
 
 def weigh_all(values, place, sums, group, age, age_weight, weights):

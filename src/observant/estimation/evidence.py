@@ -46,6 +46,8 @@ class Evidence:
     """How often each comparison counts; once where not given."""
     conflicts: int = 0
     """Changes dated before the visit that did not see them yet; their dates were set aside."""
+    announced: NDArray[np.float64] | None = None
+    """What signals say of each comparison, as in `VisitLog.announced`."""
 
     @classmethod
     def from_gaps(
@@ -130,6 +132,7 @@ class Evidence:
             kind=kind[used],
             ages=ages[used],
             conflicts=conflicts,
+            announced=None if log.announced is None else log.announced[rows][used],
         )
 
     @property
@@ -156,6 +159,7 @@ class Evidence:
             kind=self.kind[rows],
             ages=self.ages[rows],
             weight=None if self.weight is None else self.weight[rows],
+            announced=None if self.announced is None else self.announced[rows],
         )
 
 

@@ -180,6 +180,7 @@ def estimate_rates(
     use_first_age: bool = False,
     zero_truncated: bool = False,
     drift: float = DRIFT,
+    signals: Any | None = None,
     threads: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> RateTable:
@@ -207,6 +208,9 @@ def estimate_rates(
         The log holds only sources that changed at least once (pooled methods).
     drift
         Days that a rate lasts, on average, before it is another (pooled methods); `inf`: for ever.
+    signals
+        What `estimate_signals` found for this log: signals, and their silence, are evidence of the
+        rates as well (pooled methods).
     threads
         How many blocks are worked on at once; all cores unless told. The answer is the same.
     progress
@@ -233,6 +237,10 @@ def estimate_rates(
         own, method = method, name_of(method)
     refuse_bad_options(None if own else method, confidence)
     notes = list(log.notes)
+    if signals is not None:
+        if own is not None or method not in {"auto", "pooled", "pooled-gamma"}:
+            raise InputError(f"signals are used by the pooled methods, not by {method}")
+        log, method = signals.log, "pooled" if method == "auto" else method
     if own is None and method == "auto":
         method = "pooled" if len(log.sources) >= ENOUGH_TO_POOL else "bias-reduced"
         notes.append(f"method {method} was chosen for {counted(len(log.sources), 'source')}")

@@ -98,10 +98,18 @@ class Listener:
         await self._patience.call(self._store.settings.change, _SETTING, pool)
         self._common = found[0]
         signals.restore(found[1], add=True)
-        rows = {(row.kind, row.group): row._asdict() for row in signals.reliability()}
+        now = self._watchlist.clock.time()
+        rows = {
+            (row.kind, row.group): {**row._asdict(), "at": now} for row in signals.reliability()
+        }
 
         def put(kept: Any) -> list[dict[str, Any]]:
-            others = [one for one in kept or () if (one.get("kind"), one.get("group")) not in rows]
+            others = [
+                one
+                for one in kept or ()
+                if (one.get("kind"), one.get("group")) not in rows
+                and one.get("at", 0.0) > now - DAY  # of observers that live
+            ]
             return [*others, *rows.values()]
 
         await self._patience.call(self._store.settings.change, RELIABILITY, put)

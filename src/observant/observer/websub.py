@@ -148,7 +148,8 @@ class HubSubscriber:
             "hub.callback": f"{base}/websub/{one.path}",
         }
         if one.wanted:
-            given |= {"hub.secret": one.secret, "hub.lease_seconds": str(_LEASE)}
+            given |= {"hub.lease_seconds": str(_LEASE)}
+            given |= {"hub.secret": one.secret} if one.signed else {}
         answer = await self._connections.get_transport().fetch(
             one.hub,
             method="POST",

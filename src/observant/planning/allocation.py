@@ -49,6 +49,7 @@ def plan(
     max_period: ArrayLike | str = math.inf,
     posterior: Any | None = None,
     source: Sequence[str] | None = None,
+    signals: Any | None = None,
 ) -> Plan:
     """Divide a visiting budget over sources so that the objective is as good as it can be.
 
@@ -81,6 +82,8 @@ def plan(
         What is known of the rates, used instead of the point rates.
     source
         Names, for the answer and for errors.
+    signals
+        What `estimate_signals` found: changes of some sources will be announced. For freshness.
 
     >>> best = plan([1, 2, 3, 4, 5], budget=5)  # Cho and Garcia-Molina's example
     >>> print(best.visits_per_day.round(3), round(best.collection_alpha, 5))
@@ -90,7 +93,7 @@ def plan(
     """
     problem, names, notes = read_problem(
         per_day(rates), objective, in_days(grace), importance, cost, hosts, host_caps,
-        in_days(min_period), in_days(max_period), posterior, source,
+        in_days(min_period), in_days(max_period), posterior, source, signals,
     )  # fmt: skip
     given = parse_budget(budget, len(problem.objective)) if isinstance(budget, str) else budget
     if given is None and target is None:
@@ -107,7 +110,12 @@ def plan(
         given = solution.spent
     else:
         solution = problem.for_budget(given or 0.0)
-    return _plan_of(problem, solution, given or 0.0, names, notes)
+    answer = _plan_of(problem, solution, given or 0.0, names, notes)
+    if signals is None:
+        return answer
+    from observant.planning.signals import with_waits
+
+    return with_waits(answer, problem.objective)
 
 
 def key_figures(plan: Any, sources: int, starved: int) -> dict[str, Any]:

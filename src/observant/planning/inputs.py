@@ -143,9 +143,11 @@ def read_problem(
     max_period: ArrayLike,
     posterior: Any | None,
     source: Any,
+    signals: Any | None = None,
 ) -> tuple[Problem, Any, tuple[str, ...]]:
     """Check everything once and make the problem of it; with the names, and what is to be said."""
     notes: tuple[str, ...] = ()
+    given = rates
     if hasattr(rates, "rate_per_day"):
         source = rates.source if source is None else source
         if posterior is None:
@@ -164,6 +166,12 @@ def read_problem(
         chosen = objective(wanted, known, grace)
         same = wanted == "currency" or (wanted == "freshness" and not np.any(grace))
         current = None if same else objective("currency", known, grace)
+    if signals is not None:
+        from observant.planning.signals import plan_signals
+
+        if np.any(grace) or wanted not in {"freshness", "currency"}:
+            raise InputError("signals go with the objective freshness, without a grace")
+        chosen = plan_signals(given, chosen, signals, names)
     count = len(chosen)
     if count == 0:
         raise InputError("there are no sources to plan for")

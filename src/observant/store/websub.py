@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -54,6 +56,23 @@ class HubSubscription(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def wanted(self) -> bool:
         return self.source is not None and self.source_state != "removed"
+
+    @property
+    def signed(self) -> bool:
+        """Whether the hub gets a secret, and signs with it: over https, or in a local network.
+
+        >>> from unittest.mock import Mock
+        >>> hubs = ["https://hub.example/", "http://hub.example/", "http://127.0.0.1:80/"]
+        >>> [HubSubscription.signed.fget(Mock(hub=hub)) for hub in hubs]
+        [True, False, True]
+        """
+        parts = urlsplit(self.hub)
+        if parts.scheme == "https" or parts.hostname == "localhost":
+            return True
+        try:
+            return ip_address(parts.hostname or "").is_private
+        except ValueError:
+            return False
 
 
 class HubSubscriptions:

@@ -74,6 +74,10 @@ class VisitLog:
     """The group of each source (a host, a folder, a tag), if one was asked for."""
     notes: tuple[str, ...] = ()
     """What was set aside when it was made, in words."""
+    announced: NDArray[np.float64] | None = None
+    """What signals say of each visit (`observant.estimate_signals`), three numbers a row: the share
+    of changes that are announced, false signals a day, and how many days after the visit before
+    the first signal came, infinite where none did."""
 
     @classmethod
     def from_columns(
@@ -224,6 +228,7 @@ class VisitLog:
             extras={name: column.filter(kept) for name, column in self.extras.items()},
             groups=None if self.groups is None else self.groups.filter(pa.array(wanted)),
             notes=self.notes,
+            announced=None if self.announced is None else self.announced[rows],
         )
 
     def to_batches(self, rows: int = _ROWS_PER_BATCH) -> Iterator[pa.RecordBatch]:

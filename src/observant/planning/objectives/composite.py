@@ -38,7 +38,10 @@ class CompositeObjective(Objective):
 
     name: ClassVar[str] = "currency"
 
-    def __init__(self, parts: Sequence[tuple[ArrayLike, Objective]]) -> None:
+    def __init__(
+        self, parts: Sequence[tuple[ArrayLike, Objective]], kind: str = "currency"
+    ) -> None:
+        self.kind = kind
         self.parts = [(np.asarray(rows, np.int64), part) for rows, part in parts]
         self._count = sum(len(rows) for rows, _ in self.parts)
 
@@ -82,7 +85,7 @@ class CompositeObjective(Objective):
             local = place[positions]
             if (mine := local >= 0).any():
                 parts.append((np.flatnonzero(mine), part.select(local[mine])))
-        return CompositeObjective(parts)
+        return CompositeObjective(parts, self.kind)
 
     def _each(self, s: ArrayLike, of: Callable[[Objective, Array], Any]) -> Array:
         times = np.asarray(s, float)

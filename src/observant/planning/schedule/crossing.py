@@ -21,6 +21,8 @@ __all__ = [
     "average",
     "crossing",
     "cycle",
+    "cycles_at",
+    "cycles_of",
     "hinted",
     "hinted_crossing",
     "limit",
@@ -152,6 +154,9 @@ def cycle(silent, signal, false, iota):
     if false <= 0:  # no false hints: the first one ends the cycle
         return -math.expm1(-signal * iota) / signal, -math.expm1(-both * iota) / both
     worth = worth_of_hint(silent, signal, false)
+    if worth * _MOST_HINTS < iota:  # too many to be counted one by one
+        length = iota / (1 + worth * signal)
+        return length, length * (-math.expm1(-silent * iota) / (silent * iota))
     length, fresh = 0.0, 0.0
     share = 1.0 / both
     for k in range(_MOST_HINTS):
@@ -213,3 +218,32 @@ def hinted_crossing(silent, signal, false, price):
                 at_low /= 2
             side = 1
     return high
+
+
+@jit
+def cycles_of(silent, signal, false, lengths, waits, fresh):
+    """Of cycles of these mean lengths: the effective time at which they end, and fresh time."""
+    for i in range(len(lengths)):
+        low = high = lengths[i]
+        if not 0 < high < math.inf:
+            waits[i] = fresh[i] = high
+            continue
+        while cycle(silent[i], signal[i], false[i], high)[0] < lengths[i] and high < 1e15:
+            low, high = high, 2 * high
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if cycle(silent[i], signal[i], false[i], middle)[0] < lengths[i]:
+                low = middle
+            else:
+                high = middle
+            if high - low < 1e-12 * high:
+                break
+        waits[i], fresh[i] = high, cycle(silent[i], signal[i], false[i], high)[1]
+
+
+@jit
+def cycles_at(silent, signal, false, prices, lengths):
+    """Mean lengths of the cycles that end where the index reaches these prices."""
+    for i in range(len(lengths)):
+        iota = hinted_crossing(silent[i], signal[i], false[i], prices[i]) if prices[i] > 0 else 0.0
+        lengths[i] = cycle(silent[i], signal[i], false[i], iota)[0] if iota < math.inf else math.inf

@@ -14,10 +14,10 @@ import numpy as np
 from observant.planning.schedule.beliefs import weigh_list
 from observant.planning.schedule.dispatch import due, hear, visited
 from observant.planning.schedule.heaps import inner, jit
-from observant.planning.schedule.heard import read_list
+from observant.planning.schedule.heard import LEVELS, read_list, state_of_signals
 from observant.planning.schedule.keys import chance
 
-__all__ = ["drive"]
+__all__ = ["drive", "retrace"]
 
 _FAILURE = 7  # a stream of chance of its own
 
@@ -125,3 +125,29 @@ def read(sources, heaps, hosts, clocks, known, lists, i, which, now) -> None:
     weigh_list(sources, clocks, known, i, some, c)
     outcome = -1 if sources[i].last == -math.inf else int(last > first)
     visited(sources, heaps, hosts, clocks, known, i, now, outcome, math.nan)
+
+
+@jit
+def retrace(sources, heaps, hosts, clocks, known, visits, signals, announced):
+    """Take in visits and signals that were recorded, both in the order of time.
+
+    `visits` are sources, times and outcomes, `signals` sources, times, dates and channels. Fills
+    `announced`, a row a visit, as `VisitLog.announced` has it, by what is believed in the end.
+    """
+    who, when, outcome = visits
+    of, at, about, place = signals
+    came = 0
+    for row in range(len(who)):
+        i, time = who[row], when[row]
+        while came < len(at) and at[came] <= time:
+            one = slice(came, came + 1)
+            hear(sources, heaps, hosts, clocks, known, of[one], at[one], about[one], place[came])
+            came += 1
+        heard, last = known.heard[i], sources[i].last
+        announced[row, 2] = heard.first - last if heard.count > 0 else math.inf
+        clocks[0].time = max(clocks[0].time, time)
+        visited(sources, heaps, hosts, clocks, known, i, time, outcome[row], math.nan)
+    for row in range(len(who)):
+        if known.heard[who[row]].channel > 0:
+            level, false, _, _, _, _ = state_of_signals(known, who[row], 1.0, 1.0, 0.0)
+            announced[row, 0], announced[row, 1] = LEVELS[level], false

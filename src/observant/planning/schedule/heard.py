@@ -61,7 +61,8 @@ CHANNEL = np.dtype(
         ("logs", "f8", (len(LEVELS),)),  # log likelihood of each recall
         ("visits", "f8"),  # that found a change
         ("announced", "f8"),  # of these, those that a signal had announced
-        ("told", "f8"),  # visits after a signal
+        ("told", "f8"),  # visits after a signal, and
+        ("lied", "f8"),  # those of them whose signal was false
         ("falses", "f8"),  # false signals, and in how many days of watching
         ("days", "f8"),
         ("lately", "f8", (3,)),  # the last visits after a signal, changes found, and expected
@@ -94,7 +95,8 @@ HEARD = np.dtype(
         ("next", "i4"),  # of several channels: 1 + the place of the first in `Known.more`
     ]
 )
-_KIND_STANDS_FOR = 10.0  # visits, or false signals, of a channel of its own
+_KIND_STANDS_FOR = 10.0  # visits of a channel of its own, and
+_KIND_FALSES = 0.5  # false signals: liars and honest ones are of one kind
 _CHANNEL_STANDS_FOR = 1.0  # false signals of a source of its own
 _MEMORY = 1_000.0  # visits after which a channel's lesson has faded to 1/e
 _LATELY = 10.0  # visits after a signal that show what it is worth now
@@ -298,6 +300,7 @@ def heard_index(known, place, grace, signals, s):
     if y <= 0 and count == 0:
         return 0.0
     of_phi, of_y = math.log2(phi), math.log2(y) if y > 0 else -math.inf
+    unread = min(y, lag) if recall > 0 and count == 0 else 0.0
     total = index = 0.0
     for k in range(POINTS):
         weight = known.weights[k]
@@ -320,6 +323,11 @@ def heard_index(known, place, grace, signals, s):
             octaves = math.log2(rate * y + count * worth)
         total += weight
         one = known.factors[base + offsets[k]] * _look_up(known.signalled, level, j, part, octaves)
+        if unread > 0:  # of what a list will announce at its next read nothing is known yet
+            of_unread = math.log2(unread) + of_rate
+            one += recall * known.factors[base + offsets[k]] * (
+                _look_up(known.signalled, 0, j, part, of_unread)
+            )
         if grace > 0:
             one += grace * -math.expm1(-(1 - recall) * 2.0**octaves)
         index += weight * one
@@ -448,8 +456,10 @@ def judge_channel(known, i, heard, gap, first, span, share, changed):
         if told:
             odds += math.log(arrivals(scaled, span) / arrivals(usual, span))
     watched = first + told * span
+    x = phi * span  # of a list one signal is seen, however many there were since it was read
+    falses = false * (x / -math.expm1(-x) if x > 1e-9 else 1.0)
     kept = math.exp(-gap / _LASTING)
-    heard.falses = kept * heard.falses + false
+    heard.falses = kept * heard.falses + falses
     heard.days = kept * heard.days + watched
     if told:
         anyway = 0.0  # the chance of a change without any signal
@@ -459,7 +469,8 @@ def judge_channel(known, i, heard, gap, first, span, share, changed):
         own.lately[1] = (1 - 1 / _LATELY) * own.lately[1] + changed
         own.lately[2] = (1 - 1 / _LATELY) * own.lately[2] + anyway
     for channel in (own, kind):
-        channel.falses = (1 - 1 / _MEMORY) * channel.falses + false
+        channel.falses = (1 - 1 / _MEMORY) * channel.falses + falses
+        channel.lied = (1 - 1 / _MEMORY) * channel.lied + false
         channel.days = (1 - 1 / _MEMORY) * channel.days + watched
         channel.expected = (1 - 1 / _MEMORY) * channel.expected + watched * mean
         channel.odds = (1 - 1 / _MEMORY) * channel.odds + odds
@@ -502,10 +513,10 @@ def review(channels, c):
     came = own.signals / max(own.exposure, 1e-9) if own.signals > 0 else 0.0
     rate = mean_rate(kind)
     usual = max(came / 3, came - 2 * rate, 1e-6)
-    others, days = kind.falses - own.falses, kind.days - own.days
+    others, days = max(kind.falses - own.falses, 0.0), kind.days - own.days
     if days > 0:
         usual = max((1 + others) / (1 / usual + days), came - 2 * rate)
-    own.false = (_KIND_STANDS_FOR + own.falses) / (_KIND_STANDS_FOR / usual + own.days)
+    own.false = (_KIND_FALSES + own.falses) / (_KIND_FALSES / usual + own.days)
     # Far more than changes could bring, now: whatever it was worth before.
     now = own.came[0] / (own.came[1] + own.members) if own.members > 0 else 0.0
     own.false = max(own.false, now / _BURST - 2 * (mean_rate(own) if own.compared > 0 else rate))

@@ -24,7 +24,7 @@ __all__ = ["load_state", "state_of"]
 
 T = TypeVar("T", bound="Scheduler")
 
-_TYPE = "observant scheduler, version 5"
+_TYPE = "observant scheduler, version 6"
 _ARRAYS = ("sources", "heaps", "hosts", "clock", "given", "prior", "values", "place")
 _OF_SIGNALS = ("heard", "more", "channels")
 _OF_GROUPS = ("shared", "parent", "found", "expected", "activity", "shown")
@@ -60,6 +60,7 @@ def state_of(scheduler: Scheduler) -> dict[str, Any]:
         "arrays": {name: _pack(array) for name, array in arrays.items()},
         "channels": [list(key) for key in own["signals"].places],
         "spare": list(own["signals"].spare),
+        "lists": [[name, slots.tolist(), at] for name, (slots, at) in own["signals"].lists.items()],
         **{name: _copy(getattr(state, name)) for name in _VALUES},
     }
 
@@ -95,6 +96,7 @@ def load_state(kind: type[T], saved: dict[str, Any]) -> T:
     own["_seen"], own["_price"].touched, own["_next_look"] = saved["seen"]
     own["signals"].places = {tuple(key): c for c, key in enumerate(saved["channels"])}
     own["signals"].spare = list(saved["spare"])
+    own["signals"].lists = {name: (np.array(some), at) for name, some, at in saved["lists"]}
     own["signals"].gather()
     for name in _NEWS:
         array = getattr(state.known, name)

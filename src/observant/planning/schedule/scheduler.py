@@ -407,6 +407,7 @@ class Scheduler:
     def _use(self, prior: Prior) -> None:
         self._prior, self._state.prior = prior, prior.rows()
         self._state.gather()
+        self.signals.reweigh()
         if not self._price.patient:
             self._price.settle()
 

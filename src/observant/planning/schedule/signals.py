@@ -32,11 +32,12 @@ LISTING = frozenset({"sitemap", "feed"})
 _ENOUGH = 10.0
 """Visits after a signal before a channel is called honest, or a liar."""
 _LEARNED = (
-    *("signals", "exposure", "logs", "visits", "announced", "told", "falses", "days"),
+    *("signals", "exposure", "logs", "visits", "announced", "told", "lied"),
+    *("falses", "days", "came", "lately", "before"),
     *("expected", "odds", "read", "lag", "compared", "gaps", "delay", "delays"),
 )
 """What of a channel outlives a restart."""
-_LATEST = ("read", "lag", "before")
+_LATEST = ("read", "lag", "before", "came", "lately")
 """Of these, what is no sum."""
 Learned = dict[str, Any]
 _LIAR = 0.2
@@ -93,6 +94,8 @@ class Signals:
         """Each channel by kind and group; a kind itself has the group ""."""
         self.spare: list[int] = []
         """Places in `State.more` that are free."""
+        self.lists: dict[str | int, tuple[NDArray[np.int64], int]] = {}
+        """The members and the channel of each list that is read."""
 
     def __len__(self) -> int:
         return len(self.places)
@@ -144,6 +147,13 @@ class Signals:
         place = self._channel(kind, group)
         heard.read_list(self._state.channels, place, time)
 
+    def retrace(self, visits: Any, signals: Any, announced: NDArray[np.float64]) -> None:
+        """Take in visits and signals that were recorded (`driving.retrace`)."""
+        from observant.planning.schedule import driving
+
+        kernel: Any = driving.retrace
+        kernel(*self._state.all, visits, signals, announced)
+
     def has(self, source: str | int, kind: str, group: str = "") -> bool:
         """Whether a source listens to this channel."""
         place = self.places.get((kind, group))
@@ -161,9 +171,17 @@ class Signals:
         """
         from observant.planning.schedule import beliefs
 
-        slots, place = self._state.places_of(members), self._channel(kind, group)
+        self.lists[listing] = self._state.places_of(members), self._channel(kind, group)
         sources, _, _, clock, known = self._state.all
-        beliefs.weigh_list(sources, clock, known, self._state.find(listing), slots, place)
+        beliefs.weigh_list(sources, clock, known, self._state.find(listing), *self.lists[listing])
+
+    def reweigh(self) -> None:
+        """More is known of the rates: find anew what reading each list is worth."""
+        from observant.planning.schedule import beliefs
+
+        sources, _, _, clock, known = self._state.all
+        for listing, (slots, place) in self.lists.items():
+            beliefs.weigh_list(sources, clock, known, self._state.find(listing), slots, place)
 
     def learned(self) -> Learned:
         """What visits have taught of the channels, as JSON can hold it; for `restore`."""
@@ -194,6 +212,7 @@ class Signals:
     def leave(self, source: str | int) -> int:
         """A source goes: answers its place."""
         slot = self._state.find(source)
+        self.lists.pop(source, None)
         if len(self.places):
             own = self._state.heard[slot]
             at = int(own["next"])
@@ -231,8 +250,8 @@ class Signals:
         sums = np.cumsum(weights)
         low, high = (heard.LEVELS[np.searchsorted(sums, q)] for q in (0.025, 0.975))
         true, false = (
-            max(own["told"] - own["falses"], 0.0) + 0.5,
-            min(own["falses"], own["told"]) + 0.5,
+            max(own["told"] - own["lied"], 0.0) + 0.5,
+            min(own["lied"], own["told"]) + 0.5,
         )
         worst, best = (float(betaincinv(true, false, q)) for q in (0.025, 0.975))
         enough = own["told"] >= _ENOUGH
@@ -377,6 +396,7 @@ def pooled(kept: Learned, mine: Learned, before: Learned) -> tuple[Learned, Lear
 def _rows(learned: Learned) -> dict[tuple[str, str], dict[str, Any]]:
     """The fields of each channel, as far as they can be used."""
     fields = learned.get("fields", {})
+    fields = {"lied": fields.get("falses", []), **fields}  # of a version that did not tell them apart
     return {
         (str(kind), str(group)): {
             name: np.asarray(fields[name][row], float)
