@@ -63,6 +63,8 @@ LAYERS = {
         "observant.planning": "planning.md",
         "observant.planning.schedule": "scheduling.md",
         "observant.planning.policy": "policy.md",
+        "observant.planning.signals": "signals.md#beside-a-visit-log-estimate-and-plan",
+        "observant.formats.signals": "signals.md#replay",
         "observant.planning.phases": "seasons.md",
         "observant.planning.rivals": "rivals.md",
     },

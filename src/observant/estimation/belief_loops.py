@@ -382,9 +382,7 @@ def learn_histories(starts, gaps, kind, ages, lasting, values, place, announced)
                 gap, recall, false, told = gaps[j], 0.0, 0.0, math.inf
                 if len(announced) > 0 and gap < math.inf:
                     recall, false, told = announced[j, 0], announced[j, 1], announced[j, 2]
-                learn(
-                    values[i], place[i], gap, changed, age, lasting, scratch, recall, false, told
-                )
+                learn(values[i], place[i], gap, changed, age, lasting, scratch, recall, false, told)
 
 
 def weigh_all(values, place, sums, group, age, age_weight, weights):

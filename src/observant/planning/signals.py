@@ -189,7 +189,8 @@ class SignalledFreshness(Objective):
         lengths = np.broadcast_to(np.asarray(period, float), (*np.shape(period)[:-1], len(self)))
         streams = (np.broadcast_to(one, lengths.shape).ravel() for one in self._streams)
         waits, fresh = np.empty(lengths.size), np.empty(lengths.size)
-        crossing.cycles_of(*streams, lengths.ravel(), waits, fresh)
+        kernel: Any = crossing.cycles_of
+        kernel(*streams, lengths.ravel(), waits, fresh)
         return waits.reshape(lengths.shape), fresh.reshape(lengths.shape)
 
     def penalty(self, s: ArrayLike) -> Array:
@@ -210,7 +211,8 @@ class SignalledFreshness(Objective):
 
         prices = np.broadcast_to(np.asarray(price, float), (len(self),))
         lengths = np.empty(len(self))
-        crossing.cycles_at(*self._streams, prices, lengths)
+        kernel: Any = crossing.cycles_at
+        kernel(*self._streams, prices, lengths)
         return lengths
 
     def select(self, which: Choice) -> Objective:

@@ -325,8 +325,10 @@ def heard_index(known, place, grace, signals, s):
         one = known.factors[base + offsets[k]] * _look_up(known.signalled, level, j, part, octaves)
         if unread > 0:  # of what a list will announce at its next read nothing is known yet
             of_unread = math.log2(unread) + of_rate
-            one += recall * known.factors[base + offsets[k]] * (
-                _look_up(known.signalled, 0, j, part, of_unread)
+            one += (
+                recall
+                * known.factors[base + offsets[k]]
+                * (_look_up(known.signalled, 0, j, part, of_unread))
             )
         if grace > 0:
             one += grace * -math.expm1(-(1 - recall) * 2.0**octaves)

@@ -243,10 +243,7 @@ class Scheduler:
             self._dispatch.hint(*self._state.all, i, float(time))
 
     def next_time(self) -> float:
-        """When to ask again: the next time at which `due` may have something; infinite if never.
-
-        Hints, reports and additions may bring it forward.
-        """
+        """When to ask again: the next time at which `due` may have something; infinite if never."""
         return float(self._dispatch.next_time(*self._state.all[:2], self._state.clock))
 
     def drive(

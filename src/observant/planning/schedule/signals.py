@@ -396,7 +396,10 @@ def pooled(kept: Learned, mine: Learned, before: Learned) -> tuple[Learned, Lear
 def _rows(learned: Learned) -> dict[tuple[str, str], dict[str, Any]]:
     """The fields of each channel, as far as they can be used."""
     fields = learned.get("fields", {})
-    fields = {"lied": fields.get("falses", []), **fields}  # of a version that did not tell them apart
+    fields = {
+        "lied": fields.get("falses", []),
+        **fields,
+    }  # of a version that did not tell them apart
     return {
         (str(kind), str(group)): {
             name: np.asarray(fields[name][row], float)
