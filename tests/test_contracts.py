@@ -28,6 +28,7 @@ from observant.planning.objectives import (
 )
 from observant.planning.objectives.composite import CompositeObjective
 from observant.planning.rivals import ALLOCATIONS
+from observant.planning.signals import SignalledFreshness
 from observant.processes import NON_STATIONARY, STATIONARY, Exponential, Process, examples
 from observant.simulation import Estimating, named, names, replay, world_of
 from observant.simulation.policies import ESTIMATORS
@@ -222,6 +223,8 @@ def specimen(kind):
     if kind is CompositeObjective:
         clock = RenewalObjective(Exponential(0.4), count=1)
         return CompositeObjective([([0, 2], OBJECTIVES["freshness"](RATES[[0, 2]])), ([1], clock)])
+    if kind is SignalledFreshness:
+        return SignalledFreshness(RATES, 0.6, 0.05)
     return kind(RATES)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from observant.errors import InputError
 from observant.planning.allocation import Plan
 from observant.planning.objectives.composite import CompositeObjective
-from observant.planning.objectives.index import Objective
+from observant.planning.objectives.index import Objective, checked_rates
 from observant.planning.schedule.signals import Reliability
 from observant.tables import Table, first_rows
 from observant.times import MICROSECONDS_PER_DAY
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SignalPlan", "SignalTable", "SignalledFreshness", "estimate_signals", "plan_signals"]
 
+_OF_CHANNEL = tuple(Reliability.__annotations__)
+_DELAY = ("delay", "delay_low", "delay_high")
 _PASSES = 2
 """Rates are learned with what signals say, and what signals say with the rates."""
 
@@ -37,11 +39,7 @@ _PASSES = 2
 class SignalTable(Table):
     """How far the signals of each kind about each group are believed, with 95 % intervals."""
 
-    columns: ClassVar[tuple[str, ...]] = (
-        *Reliability._fields[: Reliability._fields.index("delay") + 1],
-        *("delay_low", "delay_high"),
-        *Reliability._fields[Reliability._fields.index("delay") + 1 :],
-    )
+    columns: ClassVar[tuple[str, ...]] = (*_OF_CHANNEL[:-3], *_DELAY[1:], *_OF_CHANNEL[-3:])
 
     reliability: tuple[Reliability, ...]
     delays: NDArray[np.float64]
@@ -51,9 +49,9 @@ class SignalTable(Table):
     """The visits, with what signals say of each (`VisitLog.announced`)."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in {"delay", "delay_low", "delay_high"}:
-            return self.delays[:, ("delay", "delay_low", "delay_high").index(name)]
-        if name in Reliability._fields:
+        if name in _DELAY:
+            return self.delays[:, _DELAY.index(name)]
+        if name in _OF_CHANNEL:
             return np.array([getattr(row, name) for row in self.reliability])
         raise AttributeError(name)
 
@@ -173,11 +171,14 @@ class SignalledFreshness(Objective):
 
     name: ClassVar[str] = "freshness"
 
-    def __init__(self, rates: ArrayLike, recall: ArrayLike, false: ArrayLike) -> None:
-        self.rates = np.maximum(np.asarray(rates, float), 1e-12)
-        self.recall, self.false = np.asarray(recall, float), np.asarray(false, float)
+    def __init__(self, rate: ArrayLike, recall: ArrayLike, false: ArrayLike) -> None:
+        self.rates = np.maximum(checked_rates(rate), 1e-12)
+        self.recall, self.false = (
+            np.broadcast_to(np.asarray(one, float), self.rates.shape) for one in (recall, false)
+        )
         true = np.minimum(self.recall, 1 - 1e-6) * self.rates
-        self._streams = self.rates - true, true + self.false, self.false.astype(float)
+        lies = np.maximum(self.false, 1e-6 * self.rates)  # or no cycle would outlast a signal
+        self._streams = self.rates - true, true + lies, lies
 
     def __len__(self) -> int:
         return len(self.rates)
