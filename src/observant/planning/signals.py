@@ -166,7 +166,7 @@ class SignalledFreshness(Objective):
     >>> told = SignalledFreshness([0.1], recall=[0.9], false=[0.01])
     >>> alone = SignalledFreshness([0.1], recall=[0.0], false=[0.0])
     >>> print(told.mean_penalty(10.0).round(3), alone.mean_penalty(10.0).round(3))
-    [0.099] [0.368]
+    [0.091] [0.368]
     """
 
     name: ClassVar[str] = "freshness"
