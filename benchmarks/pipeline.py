@@ -22,7 +22,7 @@ from click.testing import CliRunner
 
 from observant import VisitLog, estimate_rates, plan
 from observant.cli import cli
-from observant.papers.histories import real_traces
+from observant.papers.result import real_traces
 from observant.planning.inputs import posterior_of
 from observant.planning.objectives.composite import objective_of_visits
 

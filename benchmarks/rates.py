@@ -175,14 +175,15 @@ ORDER_AND_AGGREGATE = """
 
 
 def run(command):
-    """Seconds and peak memory (GiB) of a command."""
+    """Seconds, those of its cores, and peak memory (GiB) of a command."""
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:  # noqa: S603 - our own
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise SystemExit(f"{command} failed")
-    return time.perf_counter() - began, usage.ru_maxrss / 2**20
+    busy = usage.ru_utime + usage.ru_stime
+    return time.perf_counter() - began, busy, usage.ru_maxrss / 2**20
 
 
 def against_duckdb(sources):
@@ -198,12 +199,13 @@ def against_duckdb(sources):
             f"'temp_directory': '{folder}/spill'}}); c.execute('''{query}''')"
         )
         run([observant, "estimate", "--help"])
-        theirs, their_memory = run([sys.executable, "-c", code])
-        ours, our_memory = run([observant, "estimate", path, "-o", output])
+        theirs, their_cores, their_memory = run([sys.executable, "-c", code])
+        ours, our_cores, our_memory = run([observant, "estimate", path, "-o", output])
     print(
-        f"observant estimate, {20 * sources:,} visits to {sources:,} sources: {ours:.1f} s, "
-        f"{our_memory:.1f} GiB; DuckDB to order and aggregate: {theirs:.1f} s, "
-        f"{their_memory:.1f} GiB; ratio {ours / theirs:.2f}"
+        f"observant estimate, {20 * sources:,} visits to {sources:,} sources: {ours:.1f} s "
+        f"({our_cores:.1f} s of CPU), {our_memory:.1f} GiB; DuckDB to order and aggregate: "
+        f"{theirs:.1f} s ({their_cores:.1f}), {their_memory:.1f} GiB; ratio {ours / theirs:.2f}, "
+        f"of CPU {our_cores / their_cores:.2f}"
     )
 
 

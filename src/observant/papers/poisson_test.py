@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.estimation.intervals.diagnostics import PoissonTest, poisson_test
-from observant.papers.histories import real_traces
-from observant.papers.result import Check, Experiment, Options, Reproduction
+from observant.papers.result import Check, Experiment, Options, Reproduction, real_traces
 from observant.processes import Bursts, Exponential, Pareto, Weibull
 
 if TYPE_CHECKING:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from observant.errors import InputError
+from observant.simulation.traces import Trace, read_trace
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import ArrayLike
@@ -24,6 +27,7 @@ __all__ = [
     "Picture",
     "Reproduction",
     "count_marks",
+    "real_traces",
 ]
 
 
@@ -207,3 +211,32 @@ class Experiment:
 
 EXPERIMENTS: dict[str, Experiment] = {}
 """Everything that can be reproduced, by name; filled by the modules `cho`, `singh`, …"""
+
+
+# -- histories ------------------------------------------------------------------------------------
+
+
+ENDINGS = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".gz", ".zst")
+
+
+def real_traces(given: Path) -> Iterator[tuple[str, Trace]]:
+    """The traces of a file or folder, by name; other tables of a folder are passed over."""
+    if given.is_file():
+        yield given.name.split(".")[0], read_trace(given, group=None)
+        return
+    found = False
+    for file in sorted(file for file in given.iterdir() if file.name.endswith(ENDINGS)):
+        try:
+            trace = read_trace(file, group=None)
+        except InputError as error:
+            if error.row is not None:  # a trace, with a mistake in it
+                raise
+            continue
+        found = True
+        yield file.name.split(".")[0], trace
+    if not found:
+        raise InputError(
+            "there is no trace here: a table (Parquet, CSV, JSON Lines) with the columns source "
+            "and t, one row for each update",
+            file=str(given),
+        )

@@ -22,7 +22,7 @@ from observant.formats.imports.base import (
     VisitRows,
 )
 from observant.formats.imports.histories import add_history
-from observant.formats.imports.markup import elements, local_name, text_of
+from observant.formats.imports.lines import elements, local_name, text_of
 from observant.times import MICROSECONDS_PER_DAY, from_iso, from_mail
 
 if TYPE_CHECKING:

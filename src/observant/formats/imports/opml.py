@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
 from observant.formats.imports.base import Described, Describer, SourceDescription
-from observant.formats.imports.markup import xml_reader
+from observant.formats.imports.lines import xml_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -201,7 +201,7 @@ def _from_csv(stream: BinaryIO, report: Report) -> Iterator[tuple[int, dict[str,
 
 
 def _from_xml(stream: BinaryIO, report: Report) -> Iterator[tuple[int, dict[str, Any]]]:
-    from observant.formats.imports.markup import elements
+    from observant.formats.imports.lines import elements
 
     for number, item in elements(stream, {"item"}):
         report.add_rows()

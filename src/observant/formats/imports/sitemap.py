@@ -22,8 +22,7 @@ from observant.formats.imports.base import (
     SourceDescription,
     VisitRows,
 )
-from observant.formats.imports.lines import loose_lines, plain_text
-from observant.formats.imports.markup import elements, local_name, text_of
+from observant.formats.imports.lines import elements, local_name, loose_lines, plain_text, text_of
 from observant.times import (
     MICROSECONDS,
     MICROSECONDS_PER_DAY,

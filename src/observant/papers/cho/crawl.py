@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.estimation.exact import choose_estimator
-from observant.papers.histories import real_traces
-from observant.papers.result import Check, Curve, Experiment, Picture, Reproduction
+from observant.papers.result import Check, Curve, Experiment, Picture, Reproduction, real_traces
 from observant.processes import Poisson
 from observant.simulation import Estimating, World, simulate
 from observant.simulation.traces import Trace

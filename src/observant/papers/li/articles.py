@@ -12,10 +12,17 @@ import numpy as np
 
 from observant.estimation.intervals.methods import ks, m3, m4
 from observant.estimation.intervals.poisson_tests import autocorrelation, poisson_test
-from observant.papers.histories import real_traces
 from observant.papers.li.real_traces import GAP, HOUR, LongTrace, long_traces
 from observant.papers.li.simulated import regular_times, sampled
-from observant.papers.result import Check, Curve, Experiment, Options, Picture, Reproduction
+from observant.papers.result import (
+    Check,
+    Curve,
+    Experiment,
+    Options,
+    Picture,
+    Reproduction,
+    real_traces,
+)
 from observant.processes import Pareto, Weibull
 
 if TYPE_CHECKING:

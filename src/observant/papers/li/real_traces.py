@@ -15,9 +15,8 @@ import numpy as np
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.intervals.methods import ks, m1, m2, m3, m3_samples, m4, m5, m6, wmrd
-from observant.papers.histories import real_traces
 from observant.papers.li.simulated import exponential_times, regular_times, sampled
-from observant.papers.result import Check, Experiment, Kind, Options, Reproduction
+from observant.papers.result import Check, Experiment, Kind, Options, Reproduction, real_traces
 from observant.processes import Pareto
 from observant.units import format_duration
 

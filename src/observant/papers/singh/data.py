@@ -8,8 +8,7 @@ import numpy as np
 
 from observant.estimation.windows.consistent import consistent_windows
 from observant.estimation.windows.points import UpdatePoints, from_updates
-from observant.papers.histories import real_traces
-from observant.papers.result import Check, Experiment, Reproduction
+from observant.papers.result import Check, Experiment, Reproduction, real_traces
 from observant.processes.updates import Updates
 
 if TYPE_CHECKING:

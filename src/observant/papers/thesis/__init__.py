@@ -3,8 +3,8 @@
 The partition is in `observant.papers.thesis.partition`.
 """
 
-from observant.papers.thesis.chain import AgeChain
-from observant.papers.thesis.chain_currency import (
+from observant.papers.thesis.chain import (
+    AgeChain,
     chain_changed,
     chain_currency,
     chain_time_out_of_date,
