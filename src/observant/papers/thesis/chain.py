@@ -268,9 +268,9 @@ def _masses(masses: ArrayLike, name: str) -> Floats:
 
 # -- currency when the age of the copy is a chain -------------------------------------------------
 # Each object has an age, a whole number of time units since its last update. In one unit it changes
-# with probability `p_reset[age]` and its age goes back to 0; otherwise the age grows by one. The last
-# state N stands for N and more (errata B-1). An object was last seen `elapsed` units ago with the age
-# `age`. Give one `p_reset` of shape (N+1,) for all objects, or one row for each.
+# with probability `p_reset[age]` and its age goes back to 0; otherwise the age grows by one. The
+# last state N stands for N and more (errata B-1). An object was last seen `elapsed` units ago with
+# the age `age`. Give one `p_reset` of shape (N+1,) for all objects, or one row for each.
 
 
 def expected_out_of_date(p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLike) -> np.float64:
