@@ -102,16 +102,17 @@ def demo(pages: int, seconds: float | None, seed: int, directory: str, as_json: 
 
 def _history(folder: Path, *, quiet: bool) -> PolicyComparison:
     """Replay a real year; meanwhile another process compiles what the live part needs."""
-    import multiprocessing
+    with working("Reading a real year"):
+        import multiprocessing
 
-    from observant.observer.schedule import warm_up
-    from observant.observer.synthetic.trial import RIVALS
-    from observant.simulation import simulate
-    from observant.simulation.traces import example_trace, write_trace
+        from observant.observer.schedule import warm_up
+        from observant.observer.synthetic.trial import RIVALS
+        from observant.simulation import simulate
+        from observant.simulation.traces import example_trace, write_trace
 
-    multiprocessing.get_context("spawn").Process(target=warm_up, daemon=True).start()
-    trace = example_trace()
-    write_trace(trace, folder / "history.parquet")
+        multiprocessing.get_context("spawn").Process(target=warm_up, daemon=True).start()
+        trace = example_trace()
+        write_trace(trace, folder / "history.parquet")
     asked: Any = {"budget": "0.1/source/day", "score_from": "half", "visits_saved": True}
     if not quiet:
         click.echo(
