@@ -576,3 +576,38 @@ def test_bad_tables_of_signals_name_what_is_wrong(tmp_path):
     with pytest.raises(InputError, match="soon") as caught:
         read_signals(file)
     assert caught.value.row == 2
+
+
+def test_a_liar_among_honest_lists_is_known_by_its_own_lies():
+    """Others of its kind have no false signals: that stands for half a signal of its own."""
+    scheduler = make_scheduler(1.0)
+    scheduler.add(range(40), last=0.0)
+    scheduler.signals.listen(range(20), "sitemap", "honest")
+    scheduler.signals.listen(range(20, 40), "sitemap", "liar")
+    channels = scheduler._state.channels
+    kind, liar = (scheduler.signals.places["sitemap", group] for group in ("*", "liar"))
+    for place, falses, days in ((kind, 40.0, 1900.0), (liar, 30.0, 51.0)):
+        channels["falses"][place], channels["days"][place] = falses, days
+        channels["compared"][place], channels["gaps"][place] = 100.0, 500.0
+        channels["signals"][place], channels["exposure"][place] = 60.0, 1000.0
+    heard.review(channels, liar)
+    assert 0.2 < channels["false"][liar] < 30 / 51
+    channels["falses"][kind] = 10.0  # what the kind has forgotten is no false signal undone
+    heard.review(channels, liar)
+    assert channels["false"][liar] > 0.1
+
+
+def test_what_a_list_is_worth_is_found_anew_with_the_rates():
+    scheduler = make_scheduler(2.0)
+    scheduler.add(range(21), last=0.0)
+    scheduler.signals.listen(range(20), "sitemap", "a.example")
+    scheduler.signals.read("sitemap", "a.example", 0.0)
+    scheduler.signals.weigh(20, range(20), "sitemap", "a.example")
+    before = scheduler._state.heard["pace"][20]
+    for day in range(1, 8):
+        for page in range(20):
+            scheduler.visited(page, float(day), changed=True)
+    scheduler.learn_prior()
+    assert scheduler._state.heard["pace"][20] > 1.5 * before
+    again = Scheduler.restore(json.loads(json.dumps(scheduler.state())))
+    assert again.signals.lists.keys() == {20}

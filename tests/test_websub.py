@@ -24,6 +24,7 @@ from observant.service.server import Serving, serve
 from observant.store import SHARDS, open_store
 from observant.store.patience import Patience
 from observant.store.visit import Visit
+from observant.store.websub import HubSubscription
 
 from .observer_world import transport_to
 from .patience import eventually, free_port, run, until
@@ -505,3 +506,17 @@ def test_an_observer_finds_a_hub_subscribes_and_hears_it(hub, tmp_path):
         run(watch(store))
         assert [one.kind for one in store.signals.of(hub.topic)] == ["websub"]
         assert hub.verifications == [("subscribe", hub.topic, 200, True)]
+
+
+def test_a_hub_over_plain_http_gets_no_secret(world, monkeypatch):
+    """Its secret would be everybody's; what comes at its callback is believed as it is."""
+    hubs = {"https://hub.example/": True, "http://hub.example/": False, "http://[::1]/": True}
+    fields = dict.fromkeys(HubSubscription.__struct_fields__)
+    assert {hub: HubSubscription(**{**fields, "hub": hub}).signed for hub in hubs} == hubs
+    monkeypatch.setattr(HubSubscription, "signed", property(lambda _: False))
+    world.offer()
+    world.ask()
+    (asked,) = world.hub.requests
+    assert "hub.secret" not in asked
+    assert world.hub.publish(b"news", signature="") == [202]
+    assert world.signals() == ["websub"]
