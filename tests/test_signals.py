@@ -590,6 +590,7 @@ def test_a_liar_among_honest_lists_is_known_by_its_own_lies():
         channels["falses"][place], channels["days"][place] = falses, days
         channels["compared"][place], channels["gaps"][place] = 100.0, 500.0
         channels["signals"][place], channels["exposure"][place] = 60.0, 1000.0
+    channels["lag"][liar] = 1.0  # it is read
     heard.review(channels, liar)
     assert 0.2 < channels["false"][liar] < 30 / 51
     channels["falses"][kind] = 10.0  # what the kind has forgotten is no false signal undone

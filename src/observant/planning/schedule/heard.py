@@ -95,8 +95,8 @@ HEARD = np.dtype(
         ("next", "i4"),  # of several channels: 1 + the place of the first in `Known.more`
     ]
 )
-_KIND_STANDS_FOR = 10.0  # visits of a channel of its own, and
-_KIND_FALSES = 0.5  # false signals: liars and honest ones are of one kind
+_KIND_STANDS_FOR = 10.0  # visits, or false signals, of a channel of its own
+_KIND_OF_LISTS = 0.5  # false signals of a list: liars and honest ones are of one kind
 _CHANNEL_STANDS_FOR = 1.0  # false signals of a source of its own
 _MEMORY = 1_000.0  # visits after which a channel's lesson has faded to 1/e
 _LATELY = 10.0  # visits after a signal that show what it is worth now
@@ -518,7 +518,8 @@ def review(channels, c):
     others, days = max(kind.falses - own.falses, 0.0), kind.days - own.days
     if days > 0:
         usual = max((1 + others) / (1 / usual + days), came - 2 * rate)
-    own.false = (_KIND_FALSES + own.falses) / (_KIND_FALSES / usual + own.days)
+    stands = _KIND_OF_LISTS if own.lag > 0 else _KIND_STANDS_FOR
+    own.false = (stands + own.falses) / (stands / usual + own.days)
     # Far more than changes could bring, now: whatever it was worth before.
     now = own.came[0] / (own.came[1] + own.members) if own.members > 0 else 0.0
     own.false = max(own.false, now / _BURST - 2 * (mean_rate(own) if own.compared > 0 else rate))
