@@ -34,11 +34,11 @@ _MOST_KNOWN = 128
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()  # noqa: SIM905
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
 _TIMES = re.compile(
-    r"(?P<iso>\b\d{4}-\d\d-\d\d)|(?P<dots>\b\d{1,2}[./]\d{1,2}[./]\d{4}\b)"
-    rf"|(?P<day>\b\d{{1,2}}\.? {_MONTH},? \d{{4}}\b)|(?P<named>\b{_MONTH} \d{{1,2}},? \d{{4}}\b)"
-    r"|(?P<clock>\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\b)|(?P<unix>\b1\d{9}(?:\d{3})?\b)"
-    r"|(?P<ago>\b(?:\d+|an?|one|few) (?:second|minute|hour)s? ago\b|\bjust now\b)"
-    r"|(?P<weekday>\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b)",
+    r"\b(?=[\dadefjmnostw])(?:(?P<iso>\d{4}-\d\d-\d\d)|(?P<dots>\d{1,2}[./]\d{1,2}[./]\d{4}\b)"
+    rf"|(?P<day>\d{{1,2}}\.? {_MONTH},? \d{{4}}\b)|(?P<named>{_MONTH} \d{{1,2}},? \d{{4}}\b)"
+    r"|(?P<clock>\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\b)|(?P<unix>1\d{9}(?:\d{3})?\b)"
+    r"|(?P<ago>(?:\d+|an?|one|few) (?:second|minute|hour)s? ago\b|just now\b)"
+    r"|(?P<weekday>(?:mon|tues|wednes|thurs|fri|satur|sun)day\b))",
     re.IGNORECASE,
 )
 
