@@ -81,6 +81,15 @@ def labels():
 # -- tables and files -----------------------------------------------------------------------------
 
 COMMON = {
+    "kind": "Kind of the signals.",
+    "sources": "How many sources there are.",
+    "signals": "How many signals there were.",
+    "recall": "Share of the changes that are announced.",
+    "precision": "Share of the announced sources that had changed.",
+    "false_per_day": "False signals of one source a day.",
+    "delay": "Mean days from a change to its signal.",
+    "announced": "How many of the changes were announced.",
+    "verdict": "`unproven`, `believed`, or `lies`.",
     "source": "Id of the source.",
     "visits": "Visits that count.",
     "changes": "Visits that found a change.",
