@@ -75,7 +75,7 @@ _MOST = 100_000
     "--tag", "tags", multiple=True, metavar="TAG", help="Tag what is added; may be given again."
 )
 @max_period_option()
-@robots_option()
+@robots_option(hidden=True)
 @store_options
 def query(
     name: str | None,
