@@ -111,7 +111,7 @@ class Comparer:
             and not rules.confirm
             and rules.change not in {"bytes", "structure", "visual"}
             and previous.selection_version == self.selection_version
-            and previous.memory.get("confirmed", 0) < LEARNING
+            and (previous.memory.get("confirmed", 0) < LEARNING or "varying" in previous.memory)
         )
 
     def by_itself(
@@ -121,6 +121,8 @@ class Comparer:
         memory = found.memory if text is not None else dict(previous.memory)
         told = {k: previous.memory[k] for k in ("conditions",) if k in previous.memory}
         memory = {name: value for name, value in memory.items() if name != "conditions"}
+        if text is None:
+            memory["hidden"] = memory.get("hidden", 0) + 1
         return replace(
             found,
             outcome="same",
@@ -302,7 +304,7 @@ class Comparer:
         memory = {
             name: value
             for name, value in previous.memory.items()
-            if name not in {"pending", "broken"}
+            if name not in {"pending", "broken", "hidden"}
         }
         if memory.get("noise") and not fetched.not_modified:
             memory["noise"] = to_builtins(seen_unchanged(known_noise(memory)))
@@ -378,7 +380,7 @@ class Comparer:
     ) -> Comparison:
         rules = self.rules
         memory = dict(previous.memory)
-        broken = memory.pop("broken", False)
+        broken, _ = memory.pop("broken", False), memory.pop("hidden", None)
         same_selection = previous.selection_version == self.selection_version
         if not same_selection:
             memory = {name: memory[name] for name in ("gone",) if name in memory}

@@ -19,11 +19,22 @@ from observant.observer.content.document import short_digest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["LEARNING", "LOOKS", "SecondLook", "differs_by_itself", "judge_looks", "without_clocks"]
+__all__ = [
+    "HIDDEN",
+    "LEARNING",
+    "LOOKS",
+    "SecondLook",
+    "differs_by_itself",
+    "judge_looks",
+    "without_clocks",
+]
 
 LEARNING = 12
-"""After so many changes in a row that were still there a moment later, a page is believed at once;
-one that differed by itself begins anew."""
+"""After so many changes in a row that were still there a moment later, a page is believed at once,
+unless it has ever differed by itself."""
+HIDDEN = 3
+"""A page that shows nothing but what comes and goes (a cookie wall) has changed if it does so on
+more visits in a row than this."""
 LOOKS = 2
 """Further looks at a change; one that shows it to be nothing is the last."""
 MASK = "▒"
@@ -57,27 +68,56 @@ class SecondLook(NamedTuple):
 
 
 def judge_looks(
-    before: str, past: float, looks: list[str], now: float, varying: Sequence[str] = ()
+    before: str,
+    past: float,
+    looks: list[str],
+    now: float,
+    varying: Sequence[str] = (),
+    hidden: int = 0,
 ) -> SecondLook:
-    """Judge what differs from `before`, seen at `past`. `varying` is known to come and go."""
-    old = _lines(before, past)
-    seen = [_lines(text, now) for text in looks]
-    known = set(varying)
+    """Judge what differs from `before`, seen at `past`. `varying` is known to come and go.
+
+    On so many visits before this one, the page was `hidden` behind what comes and goes.
+    """
+    old, forms = _lines(before, past, {})
+    seen = []
+    for text in looks:
+        lines, forms = _lines(text, now, forms)
+        seen.append(lines)
+    marks = set(varying)
+    known = {line for text, line in forms.items() if {_mark(text), _mark(line)} & marks}
+    walls = [_hides(lines, old, known) for lines in seen]
     far = [_distance(old, lines) for lines in seen]
-    pick = max(range(len(far)), key=lambda i: (-far[i], i))
-    alike = [(old & lines).total() for lines in seen]
+    pick = max(range(len(far)), key=lambda i: (not walls[i], -far[i], i))
+    alike = [0 if wall else (old & s).total() for s, wall in zip(seen, walls, strict=True)]
     near = [lines for lines, number in zip(seen, alike, strict=True) if 2 * number >= max(alike)]
     # Lines that some of those looks have, and lines of what is another page: a cookie wall, say.
     often = Counter(line for lines in near for line in lines)
     fresh = {line for line, times in often.items() if times < len(near)}
     fresh |= {line for lines in seen for line in lines if line not in often and line not in old}
-    after = [*varying, *sorted({_mark(line) for line in fresh} - known)][-_MOST_KNOWN:]
-    if all(_mark(line) in known for lines in seen for line in lines):
-        return SecondLook(False, None, True, after)  # nothing but what comes and goes
+    # "Every Monday" is a clock on some days only: a line is remembered as it stands, and without.
+    new = {_mark(text) for text, line in forms.items() if line in fresh} | set(map(_mark, fresh))
+    after = [*varying, *sorted(new - marks)][-_MOST_KNOWN:]
+    if all(walls) and hidden < HIDDEN:
+        return SecondLook(False, None, True, after)
     if len(near) < 2:
         return SecondLook(None, None, True, after)
-    strange = len(near) < len(seen)
-    return SecondLook(not differs_by_itself(old, near, known), pick, strange, after)
+    news = not differs_by_itself(old, near, known)
+    if news and 2 * max(alike) < old.total():  # another page now: what comes and goes is another
+        stays = {line for line in near[-1] if all(line in lines for lines in near)}
+        gone = {_mark(t) for t, line in forms.items() if line in stays} | set(map(_mark, stays))
+        after = [mark for mark in after if mark not in gone]
+    return SecondLook(news, pick, len(near) < len(seen), after)
+
+
+def _hides(lines: Counter[str], old: Counter[str], known: set[str]) -> bool:
+    """Whether a look shows less than half of what was there, and else what comes and goes only."""
+    return (
+        not known.isdisjoint(lines)
+        and lines.total() < old.total()
+        and 2 * (lines & old).total() < old.total()
+        and all(line in known or line in old for line in lines)
+    )
 
 
 def differs_by_itself(old: Counter[str], seen: list[Counter[str]], known: set[str]) -> bool:
@@ -96,9 +136,9 @@ def differs_by_itself(old: Counter[str], seen: list[Counter[str]], known: set[st
     for lines in seen[1:]:
         everywhere &= lines
         anywhere |= lines
-    if any(_mark(line) not in known for line in everywhere - old):
+    if any(line not in known for line in everywhere - old):
         return False
-    missing = [line for line in (old - anywhere).elements() if _mark(line) not in known]
+    missing = [line for line in (old - anywhere).elements() if line not in known]
     if not missing:
         return True
     # What varies may have taken the place of what is missing; of lines that are alike, in part.
@@ -114,8 +154,10 @@ def differs_by_itself(old: Counter[str], seen: list[Counter[str]], known: set[st
     return True
 
 
-def _lines(text: str, now: float) -> Counter[str]:
-    return Counter(without_clocks(text, now).split("\n"))
+def _lines(text: str, now: float, forms: dict[str, str]) -> tuple[Counter[str], dict[str, str]]:
+    """The lines without clocks, and which form each has; one that was seen keeps its form."""
+    shown = dict(zip(text.split("\n"), without_clocks(text, now).split("\n"), strict=True)) | forms
+    return Counter(shown[line] for line in text.split("\n")), shown
 
 
 def _mark(line: str) -> str:

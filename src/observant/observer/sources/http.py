@@ -193,9 +193,8 @@ class HttpSource(Compared):
             looks.append((again, seen.comparison))
             texts.append(texts[-1] if seen.comparison.text is None else seen.comparison.text)
             now, varying = self.around.time(), known.memory.get("varying", [])
-            judged = await asyncio.to_thread(
-                judge_looks, before, known.visited_at or now, texts, now, varying
-            )
+            past, hidden = known.visited_at or now, known.memory.get("hidden", 0)
+            judged = await asyncio.to_thread(judge_looks, before, past, texts, now, varying, hidden)
             if judged.news is False:
                 break
         pick = judged.pick or 0
