@@ -115,7 +115,10 @@ def observants(port, folder, phase, pages):
             store.sources.add([describe(url) for url in addresses(port, pages)])
         else:
             # Everything is due at once, whatever was learned: what is measured is visiting.
-            long_ago = "UPDATE sources SET good_at = good_at - 86400000000 * 2000"
+            ago = 86400000000 * 2000
+            long_ago = (
+                f"UPDATE sources SET good_at = good_at - {ago}, visited_at = visited_at - {ago}"
+            )
             store.engine.write(lambda session: session.change(long_ago, {}))
         outcomes = asyncio.run(observe(store))
         watch.stop()
