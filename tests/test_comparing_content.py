@@ -150,8 +150,10 @@ def test_binary_files_are_compared_by_their_bytes():
     after = comparer.after(None, old, comparer.compare(None, old))
     assert comparer.compare(after, old).outcome == "same"
     found = comparer.compare(after, new)
-    assert found.outcome == "changed"
+    assert (found.outcome, found.reason) == ("changed", "the image changed")
     assert found.text != after.text
+    film = Fetched(url="x:", status=200, body=b"3", content_type="video/mp4")
+    assert comparer.compare(after, film).reason == "the file changed"
 
 
 # -- selecting ------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from PIL import Image
 from observant.observer.browser import BrowserSettings
 from observant.observer.browser.chooser import Box, PagePicture
 from observant.observer.browser.steps import StepPicture
-from observant.observer.config import Config, SourceSettings
+from observant.observer.config import Config, Notify, SourceSettings
 from observant.observer.content import Comparer, Rules, pictures
+from observant.observer.events import Standing, events_of
 from observant.observer.sources import Surroundings, make_source
 from observant.service.api.sources import image
 from observant.store import Source, Visit, open_store
@@ -201,7 +202,16 @@ def test_an_image_is_kept_with_its_versions_and_both_stand_side_by_side(kind):
         store.sources.add([Source(name="a", url="http://a.example/image")])
         for body in bodies:
             known = store.sources.previous("a")
-            store.visits.record(visit_image(site, known, body, f"image/{kind.lower()}"))
+            visit = visit_image(site, known, body, f"image/{kind.lower()}")
+            events = events_of(
+                store.sources.get("a"),
+                visit,
+                Standing(),
+                Standing(),
+                Notify(),
+                text_before=known and known.text,
+            )
+            store.visits.record(visit, outbox=events)
         site.close()
         world = World(store=store, config=Config())
         with world.browser("viewer") as person:
@@ -210,6 +220,10 @@ def test_an_image_is_kept_with_its_versions_and_both_stand_side_by_side(kind):
             links = re.findall(r'<img class="shot" src="([^"]+)"', page)
             shown = [person.get(link) for link in links]
             assert [one.content for one in shown] == bodies[:2]
+            home = person.get("/").text.split('id="changed"')[1].split("</ul>")[0]
+            assert "the image changed" in home
+            assert re.findall(r'<img src="([^"]+)"', home) == links
+            assert " bytes, " not in home  # nor is a digest offered to be ignored
             for one in shown:
                 assert one.headers["content-type"] == f"image/{kind.lower()}"
                 assert one.headers["x-content-type-options"] == "nosniff"

@@ -432,7 +432,9 @@ class Comparer:
             if rules.change == "columns" and text_differs:
                 columns = changed_columns(old_lines, new_lines)
             changed = judge(rules, bytes_differ, text_differs, attributes, seen, columns)
-            why = describe_change(rules, seen, attributes, previous.record, record, columns)
+            image = fetched.shot or fetched.content_type.startswith("image/")
+            what = "text" if document.kind != "bytes" else "image" if image else "file"
+            why = describe_change(rules, seen, attributes, previous.record, record, columns, what)
             if settled:
                 why += "; a field that changed on every visit has settled"
 

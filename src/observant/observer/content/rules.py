@@ -365,8 +365,9 @@ def describe_change(
     old: dict[str, Any],
     new: dict[str, Any],
     columns: tuple[str, ...] = (),
+    what: str = "text",
 ) -> str:
-    """One sentence for people: why this counted."""
+    """One sentence for people: why this counted; of what is no text, nobody counts the words."""
     if rules.change == "structure":
         names = [name for name in attributes if name in (rules.attributes or STRUCTURE)]
         parts = [
@@ -386,7 +387,7 @@ def describe_change(
         return f"{share} of the picture changed"
     if rules.change in {"magnitude", "query"}:
         return f"the text changed by {share}, at least {_percent(rules.threshold)} counts"
-    return f"the text changed by {share}"
+    return f"the text changed by {share}" if what == "text" else f"the {what} changed"
 
 
 def _percent(share: float) -> str:

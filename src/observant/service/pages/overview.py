@@ -13,6 +13,7 @@ from litestar import Response, get, post
 from observant.language import gettext as _
 from observant.language import localized
 from observant.names import TOPICS
+from observant.service.collection import Collection
 from observant.service.collection.entries import SeenEvents
 from observant.service.forms import GivenCollection, GivenForm, days_in, number_in, whole_in
 from observant.service.pages.render import back_to, page
@@ -42,6 +43,7 @@ def overview(request: Asked, collection: GivenCollection) -> Response[str]:
         view=view,
         problems=[p for p in collection.health().problems if "observer" not in p],
         freshness=_in_short(view),
+        images=_images(collection, view),
         learning=2 * view.unseen > view.by_state.get("active", 0)
         or (view.alpha is not None and view.alpha.high < _NOTHING),
         base_alpha=base,
@@ -60,6 +62,19 @@ def seen(request: Asked, collection: GivenCollection, form: GivenForm) -> Respon
     numbers = tuple(int(n) for n in form.all("number") if n.isdecimal() and len(n) < 17)
     collection.activity.mark_seen(SeenEvents(numbers=numbers, until=whole_in(form, "until", 0)))
     return back_to(request, "/", "seen")
+
+
+def _images(collection: Collection, view: Overview) -> dict[int, list[str]]:
+    """The image before and after, by the number of the newest event of an image that changed."""
+    newest = {
+        event.source_id: event.number
+        for event in reversed(view.latest)
+        if event.source_id and (event.reason or "").startswith("the image changed")
+    }
+    return {
+        number: [one.digest.hex() for one in reversed(collection.pictures.list(source, 2))]
+        for source, number in newest.items()
+    }
 
 
 def _in_short(view: Overview) -> str:
