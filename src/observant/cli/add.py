@@ -27,7 +27,7 @@ from observant.errors import InputError
 from observant.names import CHANGES, RENDER_MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from observant.observer.config import Config
     from observant.service.answers import EditedSource
@@ -189,7 +189,7 @@ def add(
       observant add --sitemap https://example.org/sitemap.xml --tag site
       observant add https://example.org/price --css '#price' --set change=text --preview
     """
-    from observant.cli.console import print_json, wide_enough
+    from observant.cli.console import print_json, progress_bar, wide_enough
     from observant.observer.permission import Permission
     from observant.observer.program import describe
     from observant.service.collection.entries import MOST_LOOKS
@@ -221,7 +221,8 @@ def add(
         new = [a for a, source in zip(addresses, sources, strict=False) if source.name not in known]
         looked = []
         if kind is None and not later and 0 < len(new) <= MOST_LOOKS:
-            looked = collection.sources.recognise(new, trusted=True)
+            with progress_bar("first looks", "seen", len(new)) as advance:
+                looked = collection.sources.recognise(new, trusted=True, advance=advance)
         kinds = {a: item.kind for a, item in zip(new, looked, strict=False)}
         given = [described(address, kinds.get(address, kind or "http")) for address in addresses]
         sources[: len(addresses)] = given
@@ -407,23 +408,27 @@ def look_at_new(store: Store, config: Config) -> list[Visit]:
 
 def tell_first_visits(visits: list[Visit]) -> None:
     """Say to standard error how the first visits went, and what helps where they failed."""
-    from observant.cli.console import wide_enough
-    from observant.observer.failures import failure, remedy
     from observant.units import counted
 
     failed = [visit for visit in visits if visit.outcome == "failed"]
     if visits:
         seen = len(visits) - len(failed)
         click.echo(f"Looked at {counted(len(visits), 'page')}: {seen:,} seen.", err=True)
-    for visit in failed[:_FAILED]:
-        helps = remedy(visit.error, visit.status)
-        click.echo(
-            f"  {wide_enough(visit.source, 50)}: {failure(visit.error, visit.status)}"
-            + (f" ({helps})" if helps else ""),
-            err=True,
-        )
-    if len(failed) > _FAILED:
-        click.echo(f"  … and {len(failed) - _FAILED:,} more: observant list", err=True)
+    tell_failures((visit.source, visit.error, visit.status) for visit in failed)
+
+
+def tell_failures(failed: Iterable[tuple[str, str | None, int | None]]) -> None:
+    """Say to standard error which sources fail, why, and what helps: name, error and status."""
+    from observant.cli.console import wide_enough
+    from observant.observer.failures import failure, remedy
+
+    every = list(failed)
+    for name, error, status in every[:_FAILED]:
+        helps = remedy(error, status)
+        more = f" ({helps})" if helps else ""
+        click.echo(f"  {wide_enough(name, 50)}: {failure(error, status)}{more}", err=True)
+    if len(every) > _FAILED:
+        click.echo(f"  … and {len(every) - _FAILED:,} more: observant list", err=True)
 
 
 def budget_in_words(store: Store, config: Config) -> str:

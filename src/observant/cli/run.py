@@ -6,11 +6,12 @@ import asyncio
 import sys
 import time
 from contextlib import contextmanager, nullcontext
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.add import budget_in_words
+from observant.cli.add import budget_in_words, tell_failures
 from observant.cli.options import (
     allow_option,
     budget_option,
@@ -106,10 +107,13 @@ def run(
                     return await run_observer(observer, seconds=seconds, visits=visits, show=show)
 
         status = asyncio.run(observe())
+        rows = found.sources.each(state="active", sort="failed_in_row", descending=True)
+        failing = [*takewhile(lambda row: row.failed_in_row, islice(rows, 1000))]
     if as_json:
         print_json({**status.as_dict(), "at": iso(status.at)})
         return
     click.echo(line_of(status, time.time()))
+    tell_failures((row.name, row.error, row.status) for row in failing)
 
 
 @click.command("check", short_help="Visit a source now.")

@@ -66,6 +66,7 @@ def list_(
       observant list --tag news --sort rate --descending
     """
     from observant.cli.console import print_json
+    from observant.observer.failures import failure, remedy
     from observant.store import SourceQuery
 
     only: dict[str, Any] = {"search": search, "tag": tag, "host": host, "state": state}
@@ -83,6 +84,10 @@ def list_(
     _print_table(rows)
     if total > len(rows):
         click.echo(f"{len(rows):,} of {total:,}; --limit shows more.")
+    failing = {(row.error, row.status): row for row in reversed(rows) if row.failed_in_row}
+    for error, status in reversed(failing):
+        if helps := remedy(error, status):
+            click.echo(f'What helps against "{failure(error, status)}": {helps}', err=True)
 
 
 @click.command("show", short_help="Everything about one source.")
@@ -137,7 +142,7 @@ def show(
         "what helps": remedy(row.error, row.status) if row.failed_in_row else "",
         "importance": f"{detail.in_force['importance']:g}",
         "rate": "not known yet"
-        if row.rate is None or row.rate_low is None or row.rate_high is None
+        if not row.good_at or row.rate is None or row.rate_low is None or row.rate_high is None
         else f"{format_rate(row.rate)}, 95 % from {format_rate(row.rate_low)} "
         f"to {format_rate(row.rate_high)}",
         "visits": f"{row.visits:,}, {row.changes:,} changes, {row.failures:,} failed",
@@ -294,11 +299,11 @@ def _print_table(rows: list[StoredSource]) -> None:
     now = time.time()
     cells = []
     for row in rows:
-        known = row.rate is not None and row.rate_low is not None and row.rate_high is not None
+        known = row.good_at and None not in {row.rate, row.rate_low, row.rate_high}
         cells.append(
             (
                 wide_enough(row.name, 44),
-                format_rate(row.rate) if row.rate is not None else "?",
+                format_rate(row.rate or 0) if known else "?",
                 f"{format_rate(row.rate_low or 0)} to {format_rate(row.rate_high or 0)}"
                 if known
                 else "",

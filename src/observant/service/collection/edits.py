@@ -23,6 +23,7 @@ from observant.observer.failures import failure, remedy
 from observant.observer.fetched import Fetched
 from observant.observer.pool import pool
 from observant.observer.sources import Surroundings, make_source
+from observant.observer.sources.base import host_of
 from observant.observer.sources.recognition import Recognised
 from observant.observer.tasks import BodyTask, Read
 from observant.observer.watched import own_settings
@@ -47,7 +48,7 @@ from observant.service.collection.entries import (
 from observant.times import utc
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
     from observant.observer.config import Config, SourceSettings
     from observant.service.collection.context import Context
@@ -86,9 +87,16 @@ def asked_for() -> Iterator[None]:
 
 
 def recognise(
-    context: Context, addresses: Iterable[str], *, trusted: bool = False
+    context: Context,
+    addresses: Iterable[str],
+    *,
+    trusted: bool = False,
+    advance: Callable[[int], None] = lambda _looked: None,
 ) -> list[AddressItem]:
-    """Look at addresses once, together, and say what is there; nothing is kept."""
+    """Look at addresses once, together, and say what is there; nothing is kept.
+
+    Somebody waits for it: hosts are asked at the pace of first visits.
+    """
     config = context.config
     checks: list[tuple[str, Source | None, str]] = []
     for url in map(with_scheme, addresses):
@@ -109,7 +117,9 @@ def recognise(
                 settings = config.settings_of(source.tags, {}, source.name, source.url)
                 args = source.name, source.url, settings, Comparer(), around
                 made: Any = make_source("http", *args)
+                transport.hosts[host_of("http", source.url)].hurried = True
                 answer: Fetched = await made.fetch(None, None)
+                advance(1)
                 return msgspec.structs.replace(answer, headers=())
 
             return await asyncio.gather(*(one(source) for _, source, _ in checks))

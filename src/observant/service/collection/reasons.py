@@ -9,6 +9,7 @@ import numpy as np
 from observant.errors import InputError
 from observant.language import gettext as _
 from observant.language import ngettext
+from observant.observer.failures import failure
 from observant.observer.permission import Permission
 from observant.observer.watched import own_settings
 from observant.service.answers import CopyItem
@@ -48,7 +49,7 @@ def why(collection: Context, source: StoredSource) -> str:
     if source.failed_in_row:
         failed = {
             "n": source.failed_in_row,
-            "error": source.error or source.outcome,
+            "error": failure(source.error, source.status) if source.error else source.outcome,
             "when": _when(source.due_at, now),
         }
         return (

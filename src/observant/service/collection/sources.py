@@ -378,9 +378,9 @@ class CollectionSources:
         """What a page gives under other settings: now, and at the versions that are kept."""
         return preview(self._in, asked, trusted=trusted)
 
-    def recognise(self, addresses: Iterable[str], *, trusted: bool = False) -> list[AddressItem]:
+    def recognise(self, addresses: Iterable[str], **how: Any) -> list[AddressItem]:
         """Look at addresses that are to be watched, and say what is there."""
-        return recognise(self._in, addresses, trusted=trusted)
+        return recognise(self._in, addresses, **how)
 
     def _look(self, name: str) -> None:
         """Visit a source: with the running observer, if it has taken the source up already."""
