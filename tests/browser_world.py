@@ -18,7 +18,7 @@ from observant.times import DAY
 from .browser_scripts import ALARM
 from .patience import PATIENCE, patience_here, until
 
-SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+SIZES = {"desktop": (1440, 900), "phone": (390, 844)}
 
 
 def chromium():

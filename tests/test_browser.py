@@ -340,17 +340,27 @@ def come(browser, among_enemies, signed_in):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_everybody_can_use_every_page(come, size):
+def test_everybody_can_use_every_page(come, browser, among_enemies, size):
     problems = []
+
+    def look(me, path):
+        page = me.go(path)
+        page.evaluate(UNFOLD)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            found = page.evaluate(ACCESSIBLE, {"width": me.width})
+            problems.extend(f"{path} in {scheme}: {problem}" for problem in found)
+        me.settled()  # figures are drawn anew for the dark
+
     with come(size) as me:
         for path in PAGES:
-            page = me.go(path)
-            page.evaluate(UNFOLD)
-            for scheme in ("light", "dark"):
-                page.emulate_media(color_scheme=scheme)
-                found = page.evaluate(ACCESSIBLE, {"width": me.width})
-                problems += [f"{path} in {scheme}: {problem}" for problem in found]
-            me.settled()  # figures are drawn anew for the dark
+            look(me, path)
+        for path, status in (("/no/such/page", 404), ("/sources/1/choose", 422)):
+            with me.expecting(status):  # there is no picture to point at, and the page says so
+                look(me, path)
+    with visitor(browser, among_enemies.address, size) as stranger:
+        look(stranger, "/login")
+        assert stranger.page.get_by_role("button", name="Sign in").is_visible()
     assert not problems, "\n".join(problems)
 
 

@@ -484,7 +484,21 @@ def test_a_world_without_updates_has_no_gap():
     result = simulate(trace, budget=1.0)
     assert result["clairvoyant"].metrics["freshness"] == 1
     assert math.isnan(result["clairvoyant"].gap_closed)
-    assert "nothing to tell apart" in result.notes[0]
+    assert "nothing to tell apart" in result.doubts[0]
+
+
+def test_what_cannot_be_trusted_is_said_before_the_figures():
+    some = np.sort(np.random.default_rng(3).uniform(0.0, 10.0, 29))
+    result = simulate(Trace.from_columns(["a"] * 29, some, start=0.0, end=10.0), budget=1.0)
+    assert [doubt.split(": ")[1] for doubt in result.doubts] == [
+        "who knows every rate (clairvoyant) is no better than uniform visits",  # of one source
+        "only 29 updates in the time that counts",
+    ]
+    assert str(result).startswith("this comparison cannot be trusted: ")
+    rng = np.random.default_rng(4)
+    times = np.concatenate([np.sort(rng.uniform(0, 50, n)) for n in (400, 4)])
+    many = Trace.from_columns(["a"] * 400 + ["b"] * 4, times, start=0.0, end=50.0)
+    assert simulate(many, budget=8.0).doubts == ()
 
 
 def test_visits_of_nobody_are_refused():

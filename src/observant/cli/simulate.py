@@ -206,6 +206,8 @@ def simulate(
     if as_json:
         print_json(_json_rows(answer, by_group=by_group))
         return
+    for doubt in answer.doubts:
+        click.echo(f"{doubt[0].upper()}{doubt[1:]}.")
     _print_table(answer)
     if by_group:
         _print_groups(answer)
@@ -397,5 +399,5 @@ def _print_summary(answer: PolicyComparison, trace: Trace) -> None:
             click.echo(
                 f"{result.policy}: {reads:,.0f} visits were spent on reading lists of signals"
             )
-    for note in (*trace.notes, *answer.notes):
+    for note in (*trace.notes, *answer.notes[len(answer.doubts) :]):
         click.echo(f"note: {note}")

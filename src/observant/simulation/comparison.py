@@ -31,7 +31,7 @@ from observant.simulation.policies import named
 from observant.simulation.replay import replay
 from observant.simulation.world import World
 from observant.tables import Table
-from observant.units import in_days, parse_budget
+from observant.units import counted, in_days, parse_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,6 +52,9 @@ METRICS = {
 """The objectives, and the number by which each is judged."""
 
 
+_DOUBT = "this comparison cannot be trusted: "
+"""How a note begins that is to be read before the figures."""
+_FEW_UPDATES = 30
 _BUDGETS = (0.5, 0.8, 1.0, 1.25, 1.6, 2.0, 3.0)
 """Times the budget that uniform visiting is replayed with, to find what visits were saved."""
 
@@ -121,6 +124,11 @@ class PolicyComparison(Table):
                 return result
         raise KeyError(policy)
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """The notes that are to be read before the figures: why they cannot be trusted."""
+        return tuple(note for note in self.notes if note.startswith(_DOUBT))
+
     def group_name(self, number: int) -> str:
         """What a group is called; sources without groups are all in one."""
         return self.groups[number] if self.groups else ""
@@ -147,7 +155,7 @@ class PolicyComparison(Table):
         known = any(math.isfinite(result.visits_saved) for result in self.results)
         saved = "  visits saved" if known else ""
         rest = "freshness  detected  delay/d  precision  gap closed"
-        lines = [f"{'policy':{width}}  staleness{saved}  {rest}"]
+        lines = [*self.doubts, f"{'policy':{width}}  staleness{saved}  {rest}"]
         for result in self.results:
             m = result.metrics
             saved = f"  {result.visits_saved:12.2f}" if known else ""
@@ -503,11 +511,15 @@ def _mean_and_error(values: Any) -> tuple[float, float]:
 
 
 def _notes(world: World, results: tuple[PolicyResult, ...], *, as_asked: bool) -> tuple[str, ...]:
+    """What to know of the results, first why they cannot be trusted."""
     notes = []
+    updates = min(result.metrics["updates"] for result in results)
+    if not world.rates.any():
+        notes.append(f"{_DOUBT}no source was updated between start and end, nothing to tell apart")
+    elif all(math.isnan(result.gap_closed) for result in results):
+        notes.append(f"{_DOUBT}who knows every rate (clairvoyant) is no better than uniform visits")
+    if world.rates.any() and updates < _FEW_UPDATES:
+        notes.append(f"{_DOUBT}only {counted(round(updates), 'update')} in the time that counts")
     if as_asked:
         notes.append("rules spent what they asked for, so their gap closed is not given")
-    if not world.rates.any():
-        notes.append("no source was updated between start and end: there is nothing to tell apart")
-    elif all(math.isnan(result.gap_closed) for result in results):
-        notes.append("the clairvoyant is no better than uniform here: the gap cannot be closed")
     return tuple(notes)

@@ -188,7 +188,7 @@ def environment() -> jinja2.Environment:
         size=_size,
         query=query_of,
         failure=failure,
-        remedy=lambda row: remedy(row.error, row.status),
+        remedy=_remedy,
         often=lambda row: rate_in_words(row.rate, row.rate_low, row.rate_high),
     )
     made.tests["web"] = _is_web
@@ -257,3 +257,10 @@ def _is_web(url: object) -> bool:
         return urlsplit(str(url)).scheme.lower() in {"http", "https"}
     except ValueError:
         return False
+
+
+def _remedy(failed: Any) -> str:
+    """What helps a source that fails, or one of which the payload of an event tells."""
+    if isinstance(failed, dict):
+        return remedy(failed.get("error"), failed.get("status"))
+    return remedy(failed.error, failed.status)
