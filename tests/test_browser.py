@@ -8,14 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from observant.observer.browser.chooser import Box, PagePicture
+from observant.observer.config import Config
 from observant.observer.synthetic.server import serving
 from observant.observer.synthetic.web import DemoWorld
 from observant.service.pages.render import PLACES
+from observant.store import Source, open_store
 
 from .browser_hostile import PASSWORD, TEXTS, hostile_store
 from .browser_scripts import ACCESSIBLE, ALIVE, DOT, FOCUSED, REACHABLE, UNFOLD
 from .browser_world import SIZES, Receiver, Visitor, chromium, leap, service, visitor
 from .patience import PATIENCE, until
+from .service_world import World
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no Chromium on this machine")
 
@@ -339,9 +343,25 @@ def come(browser, among_enemies, signed_in):
     return made
 
 
+def _chooser():
+    """The page on which one points at what is to be watched, with two things to point at."""
+    boxes = [
+        Box(x=9, y=40 * k, width=300, height=30, css=f"#p{k}", text=f"part {k}") for k in (1, 2)
+    ]
+    with open_store(":memory:") as store:
+        store.sources.add([Source(name="a", url="http://a.example/")])
+        world = World(store=store, config=Config())
+        taken = PagePicture(image=b"GIF89a", width=1280, height=200, boxes=tuple(boxes), html=b"")
+        world.collection.pictures.page = lambda _source: taken
+        with world.browser("owner") as person:
+            shown = person.get("/sources/1/choose").text
+        world.collection.cache.close()
+    return {"body": shown, "content_type": "text/html"}
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_everybody_can_use_every_page(come, browser, among_enemies, size):
-    problems = []
+    problems, chooser = [], _chooser()
 
     def look(me, path):
         page = me.go(path)
@@ -358,6 +378,10 @@ def test_everybody_can_use_every_page(come, browser, among_enemies, size):
         for path, status in (("/no/such/page", 404), ("/sources/1/choose", 422)):
             with me.expecting(status):  # there is no picture to point at, and the page says so
                 look(me, path)
+        me.page.route("**/sources/1/choose", lambda asked: asked.fulfill(**chooser))
+        me.page.route("**/sources/1/picture", lambda asked: asked.fulfill(body=b"GIF89a"))
+        look(me, "/sources/1/choose")
+        assert me.page.locator("svg a").count() == 2
     with visitor(browser, among_enemies.address, size) as stranger:
         look(stranger, "/login")
         assert stranger.page.get_by_role("button", name="Sign in").is_visible()
