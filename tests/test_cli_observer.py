@@ -272,6 +272,9 @@ def test_many_are_checked_at_once_with_codes_that_mean_something(web, tmp_path):
     assert "not found (404); never seen" in out
     _, err = observant("check", f"{url}a", cwd=tmp_path)
     assert "What helps: allow its network: --allow NETWORK" in err
+    out, err = observant("list", cwd=tmp_path)
+    assert re.search(r"\n\S+ +\? ", out)  # what was never seen has no rate
+    assert re.search(r'What helps against ".+": allow its network: --allow NETWORK', err)
 
 
 def test_a_table_that_is_too_wide_loses_its_least_columns(monkeypatch, capsys):
