@@ -156,8 +156,12 @@ def differs_by_itself(old: Counter[str], seen: list[Counter[str]], known: set[st
 
 def _lines(text: str, now: float, forms: dict[str, str]) -> tuple[Counter[str], dict[str, str]]:
     """The lines without clocks, and which form each has; one that was seen keeps its form."""
-    shown = dict(zip(text.split("\n"), without_clocks(text, now).split("\n"), strict=True)) | forms
-    return Counter(shown[line] for line in text.split("\n")), shown
+    lines = text.split("\n")
+    new = [line for line in dict.fromkeys(lines) if line not in forms]
+    if new:
+        shown = without_clocks("\n".join(new), now).split("\n")
+        forms = forms | dict(zip(new, shown, strict=True))
+    return Counter(forms[line] for line in lines), forms
 
 
 def _mark(line: str) -> str:
