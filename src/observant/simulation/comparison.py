@@ -52,8 +52,6 @@ METRICS = {
 """The objectives, and the number by which each is judged."""
 
 
-_DOUBT = "this comparison cannot be trusted: "
-"""How a note begins that is to be read before the figures."""
 _FEW_UPDATES = 30
 _BUDGETS = (0.5, 0.8, 1.0, 1.25, 1.6, 2.0, 3.0)
 """Times the budget that uniform visiting is replayed with, to find what visits were saved."""
@@ -117,17 +115,14 @@ class PolicyComparison(Table):
     seeds: tuple[int, ...]
     notes: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """Why the figures cannot be trusted, to be read before them; `notes` begin with these."""
 
     def __getitem__(self, policy: str) -> PolicyResult:
         for result in self.results:
             if result.policy == policy:
                 return result
         raise KeyError(policy)
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """The notes that are to be read before the figures: why they cannot be trusted."""
-        return tuple(note for note in self.notes if note.startswith(_DOUBT))
 
     def group_name(self, number: int) -> str:
         """What a group is called; sources without groups are all in one."""
@@ -320,6 +315,8 @@ def simulate(
             for world in worlds
         ]
     results = results_of(scores, metric, allowed, curve)
+    doubts = _doubts(worlds[0], results)
+    asked = ("rules spent what they asked for, so their gap closed is not given",) * as_asked
     return PolicyComparison(
         results=results,
         objective=objective,
@@ -331,8 +328,9 @@ def simulate(
         end=worlds[0].end,
         sources=len(trace),
         seeds=tuple(seeds),
-        notes=_notes(worlds[0], results, as_asked=as_asked),
+        notes=(*doubts, *asked),
         groups=trace.groups or (),
+        doubts=doubts,
     )
 
 
@@ -510,16 +508,14 @@ def _mean_and_error(values: Any) -> tuple[float, float]:
     return mean, float(numbers.std(ddof=1) / math.sqrt(len(numbers)))
 
 
-def _notes(world: World, results: tuple[PolicyResult, ...], *, as_asked: bool) -> tuple[str, ...]:
-    """What to know of the results, first why they cannot be trusted."""
-    notes = []
+def _doubts(world: World, results: tuple[PolicyResult, ...]) -> tuple[str, ...]:
+    """Why the results cannot be trusted."""
+    found = []
     updates = min(result.metrics["updates"] for result in results)
     if not world.rates.any():
-        notes.append(f"{_DOUBT}no source was updated between start and end, nothing to tell apart")
+        found.append("no source was updated between start and end, nothing to tell apart")
     elif all(math.isnan(result.gap_closed) for result in results):
-        notes.append(f"{_DOUBT}who knows every rate (clairvoyant) is no better than uniform visits")
+        found.append("who knows every rate (clairvoyant) is no better than uniform visits")
     if world.rates.any() and updates < _FEW_UPDATES:
-        notes.append(f"{_DOUBT}only {counted(round(updates), 'update')} in the time that counts")
-    if as_asked:
-        notes.append("rules spent what they asked for, so their gap closed is not given")
-    return tuple(notes)
+        found.append(f"only {counted(round(updates), 'update')} in the time that counts")
+    return tuple(f"this comparison cannot be trusted: {doubt}" for doubt in found)

@@ -60,7 +60,7 @@ from observant.times import DAY, utc
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from observant.service.collection.context import Context
     from observant.store import Source, StoredSource, Version, Visit
@@ -378,9 +378,15 @@ class CollectionSources:
         """What a page gives under other settings: now, and at the versions that are kept."""
         return preview(self._in, asked, trusted=trusted)
 
-    def recognise(self, addresses: Iterable[str], **how: Any) -> list[AddressItem]:
+    def recognise(
+        self,
+        addresses: Iterable[str],
+        *,
+        trusted: bool = False,
+        advance: Callable[[int], None] | None = None,
+    ) -> list[AddressItem]:
         """Look at addresses that are to be watched, and say what is there."""
-        return recognise(self._in, addresses, **how)
+        return recognise(self._in, addresses, trusted=trusted, advance=advance)
 
     def _look(self, name: str) -> None:
         """Visit a source: with the running observer, if it has taken the source up already."""
