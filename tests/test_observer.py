@@ -1092,16 +1092,17 @@ def test_a_sitemap_that_is_none_yields_no_page(body):
 
 
 def test_the_observer_in_the_demo_world(tmp_path):
-    """A small version of benchmarks/observer.py: 250 pages for eight seconds. The tolerances are
-    those of so few pages: the share of fresh copies of 250 pages over 15 days has a standard error
-    near 1.5 points, and a share of 95 % of 250 intervals one of 1.4 points (three are allowed)."""
+    """A small version of benchmarks/observer.py: 250 pages for 24 seconds. The tolerances are those
+    of so few pages: the share of fresh copies of 250 pages over 15 days has a standard error near
+    1.5 points, and a share of 95 % of 250 intervals one of 1.4 points (three are allowed)."""
     world = DemoWorld(pages=250, hosts=25, days=30.0, seed=4)
-    # On a machine that is busy otherwise, time must pass more slowly.
-    for seconds in (8.0, 24.0, 72.0, 216.0, 648.0):
+    # On a machine that is busy otherwise, time must pass more slowly: a visit that is a second late
+    # is a day late here, and what it was worth by then is not what is judged.
+    for seconds in (24.0, 72.0, 216.0, 648.0):
         result = asyncio.run(
             run_demo(tmp_path / f"{seconds}.db", world, seconds=seconds, visits_per_page=8)
         )
-        if result.spent > 0.85 * result.budget:
+        if result.spent > 0.95 * result.budget:
             break
     assert abs(result.achieved - result.predicted) < 0.07
     assert result.achieved > result.uniform - 0.03
