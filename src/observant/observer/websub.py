@@ -78,7 +78,7 @@ def _in_headers(fetched: Fetched) -> Iterator[tuple[str, str]]:
 
 
 def _in_body(head: bytes) -> Iterator[tuple[str, str]]:
-    if not _NAMES_ONE.search(head):  # most pages
+    if b"hub" not in head.lower() or not _NAMES_ONE.search(head):  # most pages
         return
     text = _COMMENT.sub("", head.decode("utf-8", "replace"))
     end = _END_OF_HEAD.search(text)
