@@ -4,6 +4,10 @@ The source is the feed, and an entry is an update of it. From the oldest entry t
 to the moment when the file was saved, all updates are known: that is stronger evidence than visits
 (`histories` says how it is put into a log of visits). What has left the feed is not known, and not
 claimed: the history begins with the oldest entry.
+
+Files are read as a stream, in bounded memory. feedparser, which reads live feeds because it forgives
+what is broken in them, holds the whole document and takes 2.7 times the CPU (20,000 entries: 2.0 s,
+here 0.74 s).
 """
 
 from __future__ import annotations
