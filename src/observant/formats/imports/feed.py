@@ -5,7 +5,7 @@ to the moment when the file was saved, all updates are known: that is stronger e
 (`histories` says how it is put into a log of visits). What has left the feed is not known, and not
 claimed: the history begins with the oldest entry.
 
-Files are read as a stream, in bounded memory. feedparser, which reads live feeds because it forgives
+Files are read as a stream, in bounded memory. feedparser, which reads live feeds since it forgives
 what is broken in them, holds the whole document and takes 2.7 times the CPU (20,000 entries: 2.0 s,
 here 0.74 s).
 """
