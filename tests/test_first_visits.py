@@ -8,11 +8,11 @@ import pytest
 from tests.observer_world import Site, html, transport_to
 
 from observant.observer.config import Config, usual_budget
+from observant.observer.first_visits import FirstVisits
 from observant.observer.loop import Observer
 from observant.observer.program import describe
 from observant.observer.settings import settings_of
 from observant.observer.transport.politeness import Host, Politeness
-from observant.observer.watchlist import FirstVisits
 from observant.store import open_store
 
 

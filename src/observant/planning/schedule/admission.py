@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Penalty: TypeAlias = Callable[[NDArray[np.float64]], ArrayLike]
-    """What a copy costs when so many updates (λs) are expected since it was made."""
-
 __all__ = [
     "Penalty",
     "between",
@@ -28,6 +25,9 @@ __all__ = [
     "lasting",
     "times",
 ]
+
+Penalty: TypeAlias = "Callable[[NDArray[np.float64]], ArrayLike]"
+"""What a copy costs when so many updates (λs) are expected since it was made."""
 
 
 def check_objective(objective: str | Penalty, grace: float, *, learned: bool) -> str:
