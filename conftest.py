@@ -3,12 +3,13 @@
 Examples of one page share their names and run in order; `console` blocks are not run here.
 """
 
+import gc
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 from itertools import groupby
 from pathlib import Path
@@ -89,7 +90,7 @@ _LIVE = frozenset(
         *(f"test_{name}.py" for name in ("store_crash", "transport_hostile", "vulnerabilities")),
     }
 )
-_COMPILED = "TESTS_ARE_COMPILED_IN"
+_COMPILED, _REWRITTEN = "TESTS_ARE_COMPILED_IN", "collected"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -98,18 +99,39 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         folder = tempfile.TemporaryDirectory()
         session.config.add_cleanup(folder.cleanup)
         os.environ[_COMPILED] = folder.name
+        if any(session.config.rootpath.glob("tests/__pycache__/test_*-pytest-*.pyc")):
+            Path(folder.name, _REWRITTEN).touch()
         for part in compiling.PARTS:
             given = [sys.executable, "-m", "tests.compiling", folder.name, part]
             session.config.add_cleanup(subprocess.Popen(given, cwd=session.config.rootpath).wait)  # noqa: S603
 
 
+def _wait_until(is_done: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not is_done():
+        time.sleep(0.1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """On a new clone the first worker rewrites the assertions, which takes longest, for all."""
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0" and _COMPILED in os.environ:
+        _wait_until(Path(os.environ[_COMPILED], _REWRITTEN).exists, 300)
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()  # thousands of tests that stay: no need to look through them again and again
+
+
 def pytest_collection_finish() -> None:
     """Workers wait for it: else each of them, and each program they start, would compile too."""
     if "PYTEST_XDIST_WORKER" in os.environ and _COMPILED in os.environ:
-        folder, end = os.environ[_COMPILED], time.monotonic() + 1200
+        folder = os.environ[_COMPILED]
+        Path(folder, _REWRITTEN).touch()
         compiling.compile_once(folder)
-        while time.monotonic() < end and not compiling.is_done(folder):
-            time.sleep(0.1)
+        _wait_until(lambda: compiling.is_done(folder), 1200)
 
 
 class _Files(LoadFileScheduling):
