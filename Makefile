@@ -38,9 +38,9 @@ types: .venv/ready
 layers: .venv/ready
 	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
 
-# One worker more than cores: many tests wait for a server, a browser or a killed process.
+# Two workers more than cores: many tests wait for a server, a browser or a killed process.
 tests: .venv/ready system  ## the tests alone
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $$(( $$(nproc 2>/dev/null || echo 2) + 1 ))
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $$(( $$(nproc 2>/dev/null || echo 2) + 2 ))
 
 test-fast: .venv/ready  ## in less than a minute, what most changes break: no servers, no long studies
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n $$(nproc 2>/dev/null || echo 2) -m "not live and not slow" tests

@@ -35,6 +35,14 @@ class Module(NamedTuple):
         return [node for node, name in assigned(self.tree) if name == "__all__"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forget():
+    """Half a million nodes: whoever comes after these tests should not carry them."""
+    yield
+    modules.cache_clear()
+    texts.cache_clear()
+
+
 @cache
 def modules():
     """Every module of the package, by its path in it."""

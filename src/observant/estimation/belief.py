@@ -135,9 +135,9 @@ class Likelihoods:
     ) -> None:
         """Take in a comparison of one source with the visit `gap` days before."""
         known = math.nan if age is None else age
-        _kernels(1).learn(
-            self.values[row], self.place[row], gap, changed, known, drift, np.empty(POINTS)
-        )
+        said = 0.0, 0.0, math.inf, 0.0
+        one, scratch = (self.values[row], self.place[row]), np.empty(POINTS)
+        _kernels(1).learn(*one, gap, changed, known, drift, scratch, *said)
 
     @classmethod
     def unpack(cls, stored: Sequence[bytes | None]) -> Likelihoods:

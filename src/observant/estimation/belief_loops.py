@@ -382,7 +382,9 @@ def learn_histories(starts, gaps, kind, ages, lasting, values, place, announced)
                 gap, recall, false, told = gaps[j], 0.0, 0.0, math.inf
                 if len(announced) > 0 and gap < math.inf:
                     recall, false, told = announced[j, 0], announced[j, 1], announced[j, 2]
-                learn(values[i], place[i], gap, changed, age, lasting, scratch, recall, false, told)
+                # All of them: without the last, numba would compile it once more.
+                said = recall, false, told, 0.0
+                learn(values[i], place[i], gap, changed, age, lasting, scratch, *said)
 
 
 def weigh_all(values, place, sums, group, age, age_weight, weights):

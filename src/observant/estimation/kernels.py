@@ -52,7 +52,8 @@ def solve(offsets, gaps, kind, ages, reduction, tail, rate, low, high):
         rate[i], low[i], high[i] = math.nan, 0.0, math.inf
         if begin == end:
             continue
-        undated, back = 0, end - begin
+        # Not a plain zero: numba would compile what it is given to once more, for that alone.
+        undated, back = np.int64(0), end - begin
         time, changes = 0.0, 0.0
         quiet = 0.0  # known to hold no update
         quiet_dated, dated_changes = 0.0, 0.0

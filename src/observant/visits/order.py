@@ -124,6 +124,7 @@ class _CompiledIndex:
         _, offsets_buffer, data_buffer = ids.buffers()
         offsets = np.frombuffer(offsets_buffer, np.int64)[ids.offset : ids.offset + len(ids) + 1]
         data = np.frombuffer(data_buffer or b"", np.uint8)
+        data.flags.writeable = False  # one type of array: compiled once
         codes = np.empty(len(ids), np.int32)
         step, done = 1 << 17, 0
         while done < len(ids):

@@ -81,7 +81,7 @@ def follow(
         first, n = offsets[i], offsets[i + 1] - offsets[i]
         prior, fresh = start[group[i]], restart[group[i]]
         log_fresh[:] = np.log(np.maximum(fresh, FLOOR))
-        alive = 1
+        alive = np.int64(1)  # a plain 1 would be a type of its own: all is compiled for it, too
         runs[0] = prior
         weight[:, 0] = 1.0
         begun[0] = 0

@@ -157,7 +157,7 @@ def fitted_level(
     about the shape.
     """
     bins = len(theta)
-    undated, back, n = 0, end - begin, end - begin
+    undated, back, n = np.int64(0), end - begin, end - begin
     quiet, time, changes, dated_changes = 0.0, 0.0, 0.0, 0.0
     for k in range(begin, end):
         changed = 1.0 if kind[k] & CHANGED else 0.0

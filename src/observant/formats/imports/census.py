@@ -107,7 +107,7 @@ class SourceSample:
         self._held, self._level = take_sample(
             hashes,
             contents,
-            time,
+            np.require(time, requirements="W"),  # one type of array: compiled once
             self._slots,
             self._held,
             self._level,

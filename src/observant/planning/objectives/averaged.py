@@ -170,7 +170,7 @@ class PosteriorMean(Objective):
         return self._average(lambda known, s: known.limit + 0.0 * s, 0.0)
 
     def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:
-        price = np.broadcast_to(np.asarray(price, float), (len(self),))
+        price = np.array(np.broadcast_to(np.asarray(price, float), (len(self),)))
         if self._compiled:
             from observant.planning.objectives import kernels
 

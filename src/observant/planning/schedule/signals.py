@@ -126,8 +126,8 @@ class Signals:
         is not later than the last visit nothing is taken. Sources that did not listen do from now.
         """
         slots = self._state.places_of(sources)
-        when = np.ascontiguousarray(np.broadcast_to(np.asarray(times, float), slots.shape))
-        said = np.full(len(slots), np.nan) if about is None else np.asarray(about, float)
+        when = np.array(np.broadcast_to(np.asarray(times, float), slots.shape))
+        said = np.full(len(slots), np.nan) if about is None else np.array(about, float)
         if not np.isfinite(when).all() or said.shape != slots.shape:
             raise InputError("a signal needs a source and a time in days")
         if not self._state.learning:

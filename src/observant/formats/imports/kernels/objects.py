@@ -80,7 +80,8 @@ def scan_json(
     """Read a block of whole lines of CDXJ, or with `bare` of JSON alone; returns their number."""
     values = names, times, status, size, flags, digests, digest_size
     spans = np.zeros((SLOTS, 2), np.int64)
-    row, begin, total = 0, 0, len(data)
+    # Not plain zeros: numba would compile what they are given to once more, for those alone.
+    row, begin, total = np.int64(0), np.int64(0), len(data)
     while begin < total:
         stop = line_end(data, begin)
         end = without_return(data, begin, stop)

@@ -336,7 +336,7 @@ def scan_fields(
     spans = np.zeros((SLOTS, 2), np.int64)
     most = layouts.shape[0] - 1
     fields = np.zeros((most + 1, 2), np.int64)
-    row, begin, total = 0, 0, len(data)
+    row, begin, total = np.int64(0), np.int64(0), len(data)  # see `objects.scan_json`
     while begin < total:
         stop = line_end(data, begin)
         end = without_return(data, begin, stop)
