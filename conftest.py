@@ -125,6 +125,10 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()  # thousands of tests that stay: no need to look through them again and again
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # or libraries would say at the end that somebody has kept their objects
+
+
 def pytest_collection_finish() -> None:
     """Workers wait for it: else each of them, and each program they start, would compile too."""
     if "PYTEST_XDIST_WORKER" in os.environ and _COMPILED in os.environ:
