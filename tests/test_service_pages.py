@@ -15,6 +15,7 @@ from observant.service.cache import Cache
 from observant.service.charts import CHARTS, _plain
 from observant.service.collection import NewSource
 from observant.service.collection.entries import BulkChange
+from observant.service.pages import assets
 from observant.service.pages.render import PLACES
 
 from .patience import PATIENCE, until
@@ -525,6 +526,17 @@ def test_the_static_files_may_be_kept_for_ever_and_their_names_tell_their_conten
         assert reply.headers["content-type"].startswith("text/css")
         assert client.get("/static/app.css").status_code == 404
         assert client.get("/static/..%2f..%2fapp.py").status_code == 404
+
+
+def test_the_bundle_of_vega_is_made_once_for_all_services(monkeypatch, tmp_path):
+    made = []
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda code: made.append(code) or "Väga")
+    monkeypatch.setattr(assets, "_STATIC", tmp_path)
+    assert assets._bundle() == assets._bundle() == "Väga\n".encode()
+    assert len(made) == 1
+    monkeypatch.setattr(assets, "_STATIC", tmp_path / "nowhere")  # where nothing can be kept
+    assert assets._bundle() == "Väga\n".encode()
+    assert len(made) == 2
 
 
 # -- settings, subscriptions, queries -----------------------------------------------------------

@@ -10,8 +10,11 @@ from __future__ import annotations
 import functools
 import gzip
 import hashlib
+import sys
+from contextlib import suppress
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 from litestar import Request, Response, get
@@ -19,6 +22,7 @@ from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
 from observant.errors import InputError, PendingError, UnknownSourceError
+from observant.formats import write_lines
 from observant.service.access.rights import rule
 from observant.service.charts import CHARTS, FORMATS, drawn, rendered
 from observant.service.forms import GivenCollection
@@ -33,6 +37,7 @@ _OWN = {
     "icon.svg": "image/svg+xml",
 }
 _VEGA = "vega.js"
+_STATIC = files("observant.service.pages").joinpath("static")
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -51,11 +56,22 @@ def asset(name: str) -> str:
 
 @functools.cache
 def _content(name: str) -> bytes:
-    if name == _VEGA:
-        import vl_convert
+    return _bundle() if name == _VEGA else _STATIC.joinpath(name).read_bytes()
 
-        return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").encode()
-    return files("observant.service.pages").joinpath("static", name).read_bytes()
+
+def _bundle() -> bytes:
+    """Vega in one file; kept as Python keeps its bytecode, since making it takes seconds."""
+    kept = Path(str(_STATIC.joinpath("__pycache__", asset(_VEGA))))
+    with suppress(OSError):
+        return kept.read_bytes()
+    import vl_convert
+
+    made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    if not sys.dont_write_bytecode:
+        with suppress(OSError, InputError):
+            kept.parent.mkdir(exist_ok=True)
+            write_lines([made], kept)
+    return f"{made}\n".encode()
 
 
 @functools.cache

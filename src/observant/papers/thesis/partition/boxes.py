@@ -38,6 +38,11 @@ class Boxes:
         self.folds = self.graces.shape[1] == 1
         self.sources: Floats = self.rows @ density.sources @ self.columns.T
         self.by_column: Floats = density.accesses @ self.columns.T
+        # Row after row of boxes, the cells that each is made of: `_sum` takes all at once.
+        self._cells = np.concatenate([np.arange(near.start, near.stop) for near in self.near])
+        self._box = np.repeat(np.arange(len(self.near)), ends[1] - ends[0])
+        self._parts = np.zeros((len(self.near), len(self._cells)))
+        self._parts[self._box, np.arange(len(self._cells))] = self.rows[self._box, self._cells]
 
     def value(self, i: int, j: int, period: float) -> float:
         """P_ij·α_ij of one box, (4.27)."""
@@ -109,16 +114,16 @@ class Boxes:
 
     def _sum(self, function: Callable[[Any, Any, Any], Floats], periods: Floats) -> Floats:
         """Add up a function of period, t and grace over the accesses of every box."""
+        if self.folds:
+            t, g = self.density.change_times[self._cells, None], self.graces[self._cells]
+            each = self.by_column[self._cells] * function(periods[self._box], t, g)
+            return np.asarray(self._parts @ each)
         total = np.empty(self.sources.shape)
         for i, near in enumerate(self.near):
             t, g = self.density.change_times[near, None], self.graces[near]
-            if self.folds:
-                each = self.by_column[near] * function(periods[i], t, g)
-                total[i] = self.rows[i, near] @ each
-            else:
-                for j, column in enumerate(self.columns):
-                    each = self.density.accesses[near] * function(periods[i, j], t, g)
-                    total[i, j] = self.rows[i, near] @ each @ column
+            for j, column in enumerate(self.columns):
+                each = self.density.accesses[near] * function(periods[i, j], t, g)
+                total[i, j] = self.rows[i, near] @ each @ column
         return total
 
 
@@ -167,8 +172,7 @@ def _index(period: Any, t: Any, grace: Any) -> Floats:
     """The index W of currency with grace, for the mean change time t = 1/λ."""
     late = np.maximum(period - grace, 0.0)
     kept = np.exp(-late / t)
-    with np.errstate(invalid="ignore"):
-        lost = np.where(kept > 0.0, late * kept, 0.0)
+    lost = np.where(kept > 0.0, late, 0.0) * kept
     return np.asarray((grace + t) * (1.0 - kept) - lost)
 
 
