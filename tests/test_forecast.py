@@ -63,6 +63,7 @@ def test_little_history_says_so():
         forecast_month([1.0, 2.0], 13)
 
 
+@pytest.mark.slow
 def test_from_the_command_line(tmp_path):
     updates, _ = made(3, 4, 2.0, 1.0, np.random.default_rng(2))
     names = np.repeat(["a", "b", "c"], updates.counts)

@@ -81,6 +81,7 @@ def test_log_lines_are_inert(capsys, monkeypatch):
     assert not obeyed(told)
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_inert_text_keeps_its_lines_and_letters(text):
     shown = inert(text)

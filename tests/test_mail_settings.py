@@ -76,6 +76,7 @@ def test_who_does_not_administer_sees_and_sets_nothing_of_it(world):
         assert client.get("/api/v1/mail").status_code == 403
 
 
+@pytest.mark.slow
 def test_without_a_file_for_the_key_a_password_is_refused_in_words():
     made = World(config=Config(store=":memory:"))
     with made.client("admin") as client:

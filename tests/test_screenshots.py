@@ -194,6 +194,7 @@ def visit_image(site, before, body, content_type):
     return asyncio.run(look())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
 def test_an_image_is_kept_with_its_versions_and_both_stand_side_by_side(kind):
     bodies = [drawing(kind, colour) for colour in ("white", "red", "red")]
