@@ -1,13 +1,14 @@
 """A change is looked at again before it is told: noise is none, and no edit is lost."""
 
 import asyncio
+import random
 from types import SimpleNamespace
 
 import pytest
 from benchmarks.false_alarms import FIRST, NOISE, Web, study
 
 from observant.observer.config import SourceSettings
-from observant.observer.content import Comparer, Rules
+from observant.observer.content import Comparer, Rules, second_look
 from observant.observer.content.second_look import HIDDEN, judge_looks, without_clocks
 from observant.observer.fetched import Fetched
 from observant.observer.sources import Surroundings, make_source
@@ -139,6 +140,69 @@ def test_a_wall_that_stays_is_told_after_some_visits_and_a_page_behind_it_is_not
     assert [visit(wall), visit(edited), visit(wall)] == ["same", "changed", "same"]
     rest = [visit(wall) for _ in range(HIDDEN)]
     assert rest == [*["same"] * (HIDDEN - 1), "changed"]
+
+
+class Naming:
+    """A transport to one page, whose server names its version and knows its name again."""
+
+    def __init__(self, body, etag):
+        self.body, self.etag, self.statuses = body, etag, []
+
+    async def fetch(self, url, validators=None, **_):
+        etag, body = self.etag, self.body.pop(0) if len(self.body) > 1 else self.body[0]
+        etag = etag(body) if callable(etag) else etag
+        same = validators is not None and validators.etag == etag
+        self.statuses.append(304 if same else 200)
+        return Fetched(
+            url=url,
+            status=self.statuses[-1],
+            not_modified=same,
+            etag=etag,
+            body=b"" if same else body.encode(),
+            content_type="text/html",
+        )
+
+
+@pytest.mark.parametrize(
+    ("etag", "bodies", "outcome", "statuses"),
+    [
+        (hash, ["<p>two"], "changed", [200, 304, 304]),  # still what it has just named
+        (hash, ["<p>two", "<p>x", "<p>y"], "same", [200, 200]),  # it differs by itself
+        (hash, ["<p>two", "<p>two", "<p>x"], "same", [200, 304, 200]),  # only at the third look
+        ("v1", ["<p>two"], "changed", [200, 200, 200]),  # another body under the same name
+    ],
+)
+def test_a_server_that_names_a_new_version_is_asked_whether_it_is_still_that(
+    etag, bodies, outcome, statuses
+):
+    tag = (lambda body: f'"{hash(body)}"') if etag is hash else etag
+    web, comparer = Naming(["<p>one"], tag), Comparer(Rules())
+    around = Surroundings(web, time=lambda: NOW, trusted=True)
+    source = make_source("http", "a", "http://a.example/", SourceSettings(), comparer, around)
+    first = asyncio.run(source.visit(None))
+    at = Fetched(url="", status=200, started_at=NOW)
+    known = comparer.after(None, at, first.comparison, first.validators)
+    if etag == "v1":  # as after a visit that asked for the whole page
+        assert known.validators.etag == "v1"
+        source._validators = lambda _previous: None
+    web.body, web.statuses = bodies, []
+    found = asyncio.run(source.visit(known))
+    assert (found.outcome, web.statuses) == (outcome, statuses)
+
+
+def test_lines_that_all_texts_share_change_no_judgement():
+    """Clocks are looked for only in lines that differ: the judgement is that of all lines."""
+    chance = random.Random(7)
+    lines = ["a", "b", "It is 14:13", "It is 13:13", "Open 08:00", "It is ▒", "c"]
+    for _ in range(300):
+        before, *looks = (
+            "\n".join(chance.choices(lines, k=chance.randint(1, 6))) for _ in range(3)
+        )
+        whole = second_look._counted(before, NOW, looks, NOW, all_lines=True)
+        quick = judge(before, *looks)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(second_look, "_counted", lambda *_, whole=whole, **__: whole)
+            assert judge(before, *looks) == quick
 
 
 def test_what_tells_the_time_of_the_visit_is_a_clock_and_other_times_are_not():

@@ -8,6 +8,7 @@ tags of the source in their order (``[tags.NAME]``), the source itself.
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import re
 import stat
@@ -87,6 +88,8 @@ def usual_budget(sources: int) -> float:
     few = min(max(sources, 1), _OFTEN)
     return 24.0 * few + max(sources - _OFTEN, 0)
 
+_days = functools.lru_cache(1024)(parse_duration)  # asked for at every visit
+
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How one source is visited and compared. Durations as in ``6h``."""
@@ -156,12 +159,12 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def shortest(self) -> float:
         """The minimum period, in days."""
-        return parse_duration(self.min_period)
+        return _days(self.min_period)
 
     @property
     def longest(self) -> float:
         """The maximum period, in days."""
-        return parse_duration(self.max_period)
+        return _days(self.max_period)
 
     @property
     def hours(self) -> ActiveHours | None:

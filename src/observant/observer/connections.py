@@ -5,6 +5,8 @@ Both are there from when the first source needs them.
 
 from __future__ import annotations
 
+import math
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -56,6 +58,7 @@ class Connections:
         """Open if a page has needed it."""
         self._seal = Seal(key_file(config.store, config.browser.key))
         self._functions, self._permission, self._audits = functions, permission, audits
+        self._looked_until, self._found_browser = -math.inf, False
 
     def source(self, watched: Watched) -> SourceKind:
         """The source of a row of the store, which can be visited."""
@@ -80,10 +83,16 @@ class Connections:
             audits=self._audits,
             trusted=not reason,
             reason=reason,
-            browser=self._get_browser if available(self._config.browser) else None,
+            browser=self._get_browser if self._has_browser() else None,
             secrets=self._config.secrets,
             seal=self._seal,
         )
+
+    def _has_browser(self) -> bool:
+        """Whether pages can be rendered; asked for every source, looked up once a minute."""
+        if (now := time.monotonic()) > self._looked_until:
+            self._looked_until, self._found_browser = now + 60.0, available(self._config.browser)
+        return self._found_browser
 
     def get_transport(self) -> Transport:
         """The way to the network."""

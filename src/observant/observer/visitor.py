@@ -231,7 +231,8 @@ class Visitor:
         """The events of a visit; the store is asked in another thread."""
         notify = self._watchlist.config.notify
         given = self._store, watched.row, visit, watched.standing, standing, notify
-        asks = visit.outcome != "same" or watched.standing.failed or watched.row.kind == "query"
+        quiet = visit.outcome in {"same", "first"} and visit.members is None
+        asks = not quiet or watched.standing.failed or watched.row.kind == "query"
         if not asks:
             return look_up_events(*given, text_before=watched.text)
         return await self._patience.call(look_up_events, *given, text_before=watched.text)

@@ -40,7 +40,7 @@ _IN_HEADER = re.compile(r"<([^<>]*)>([^<]*)")
 _RELATION = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s";,]+))', re.IGNORECASE)
 _LINK = re.compile(r"<(?:[\w.-]{1,20}:)?link\s([^<>]{1,3000})>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""(rel|href)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
-_NAMES_ONE = re.compile(rb"""rel\s{0,9}=\s{0,9}["']?[\w\s:/.-]{0,99}\bhub\b""", re.IGNORECASE)
+_NAMES_ONE = re.compile(rb"""rel\s{0,9}=\s{0,9}["']?[\w\s:/.-]{0,99}\bhub\b""")  # in lower case
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _WHOLE = re.compile(r"https?://[^@]*\Z", re.IGNORECASE)
 _END_OF_HEAD = re.compile(r"</head|<body|<entry[\s>]|<item[\s>]", re.IGNORECASE)
@@ -78,7 +78,8 @@ def _in_headers(fetched: Fetched) -> Iterator[tuple[str, str]]:
 
 
 def _in_body(head: bytes) -> Iterator[tuple[str, str]]:
-    if b"hub" not in head.lower() or not _NAMES_ONE.search(head):  # most pages
+    lower = head.lower()
+    if b"hub" not in lower or not _NAMES_ONE.search(lower):  # most pages
         return
     text = _COMMENT.sub("", head.decode("utf-8", "replace"))
     end = _END_OF_HEAD.search(text)

@@ -79,13 +79,11 @@ def judge_looks(
 
     On so many visits before this one, the page was `hidden` behind what comes and goes.
     """
-    old, forms = _lines(before, past, {})
-    seen = []
-    for text in looks:
-        lines, forms = _lines(text, now, forms)
-        seen.append(lines)
+    old, seen, forms = _counted(before, past, looks, now, all_lines=bool(varying))
     marks = set(varying)
-    known = {line for text, line in forms.items() if {_mark(text), _mark(line)} & marks}
+    known = set[str]()
+    if marks:
+        known = {line for text, line in forms.items() if {_mark(text), _mark(line)} & marks}
     walls = [_hides(lines, old, known) for lines in seen]
     far = [_distance(old, lines) for lines in seen]
     pick = max(range(len(far)), key=lambda i: (not walls[i], -far[i], i))
@@ -154,14 +152,38 @@ def differs_by_itself(old: Counter[str], seen: list[Counter[str]], known: set[st
     return True
 
 
-def _lines(text: str, now: float, forms: dict[str, str]) -> tuple[Counter[str], dict[str, str]]:
+def _counted(
+    before: str, past: float, looks: list[str], now: float, *, all_lines: bool
+) -> tuple[Counter[str], list[Counter[str]], dict[str, str]]:
+    """The lines of all texts without clocks, counted, and which form each has.
+
+    Clocks are looked for only where they matter: in lines that not all texts have as often, unless
+    there is one in them.
+    """
+    each = {text: Counter(text.split("\n")) for text in (before, *looks)}
+    counts = list(each.values())
+    alike = set() if all_lines else set(counts[0].items()).intersection(*map(Counter.items, counts))
+    forms = {line: line for line, _ in alike}
+    shown = {}
+    for text, lines in each.items():
+        shown[text], forms = _lines(lines, past if text == before else now, forms)
+    if alike and any(MASK in forms[line] for line in forms.keys() - dict(alike)):
+        return _counted(before, past, looks, now, all_lines=True)
+    return shown[before], [shown[text] for text in looks], forms
+
+
+def _lines(
+    lines: Counter[str], now: float, forms: dict[str, str]
+) -> tuple[Counter[str], dict[str, str]]:
     """The lines without clocks, and which form each has; one that was seen keeps its form."""
-    lines = text.split("\n")
-    new = [line for line in dict.fromkeys(lines) if line not in forms]
+    new = [line for line in lines if line not in forms]
     if new:
         shown = without_clocks("\n".join(new), now).split("\n")
         forms = forms | dict(zip(new, shown, strict=True))
-    return Counter(forms[line] for line in lines), forms
+    counted: Counter[str] = Counter()
+    for line, times in lines.items():
+        counted[forms[line]] += times
+    return counted, forms
 
 
 def _mark(line: str) -> str:

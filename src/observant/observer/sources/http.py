@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +26,7 @@ from observant.observer.content.second_look import LOOKS, SecondLook, judge_look
 from observant.observer.fetched import visit_of
 from observant.observer.honesty import Dates
 from observant.observer.sources.base import Compared, host_of
-from observant.observer.tasks import Form, Read, read
+from observant.observer.tasks import AT_ONCE, Form, Read, read
 from observant.observer.transport.conditional import validators_of
 from observant.observer.transport.limits import Limits
 from observant.observer.websub import hub_of
@@ -145,7 +145,7 @@ class HttpSource(Compared):
         """The visit without a browser; `given` is an answer to an unconditional request."""
         self.comparer.selection_version = self._version
         validators = self._validators(previous) if given is None else None
-        audits, host = self.around.audits, host_of("http", self.url)
+        audits, host = self.around.audits, self._host
         audited = bool(validators and audits and audits.wanted(host))
         fetched = given or await self._get(None if audited else validators)
         scripts = has_scripts(fetched) if fetched.body else need.scripts
@@ -157,7 +157,10 @@ class HttpSource(Compared):
         if self.form == "page" and self.comparer.wants_second_look(
             previous, text, found.comparison
         ):
-            fetched, found = await self._look_again(previous, text or "", fetched, body, found)
+            doubted = audited or (audits is not None and audits.caught(host))
+            shown = None if doubted else _new_validators(previous, fetched)
+            looked = previous, text or "", fetched, body, found
+            fetched, found = await self._look_again(*looked, shown)
         comparison, seen = found.comparison, _seen(fetched, found)
         before, whole = need, not self.comparer.rules.selects and self.form == "page"
         need = need.read_plainly(comparison, scripts=scripts, whole=whole)
@@ -177,24 +180,40 @@ class HttpSource(Compared):
         return visit_of(self.name, seen, comparison, validators=keep, age=age)
 
     async def _look_again(
-        self, previous: Previous | None, before: str, fetched: Fetched, body: bytes, found: Read
+        self,
+        previous: Previous | None,
+        before: str,
+        fetched: Fetched,
+        body: bytes,
+        found: Read,
+        shown: Validators | None,
     ) -> tuple[Fetched, Read]:
-        """Fetch a changed page again, and find out whether it differs by itself."""
+        """Fetch a changed page again, and find out whether it differs by itself.
+
+        A server that has just named the new version (`shown`) is asked whether it is still that.
+        """
         known = msgspec.structs.replace(previous or Previous(), text=before)
         looks, texts, bodies = [(fetched, found.comparison)], [found.comparison.text or ""], [body]
         judged = SecondLook(True, 0, False, [])
         for _ in range(LOOKS):
-            again = await self._get(None)
-            bodies.append(again.body)
-            last = self.comparer.after(previous, *looks[-1])
-            seen = await self.read(msgspec.structs.replace(last, text=texts[-1]), again)
-            if not seen.comparison.complete:  # no answer, or no page: it says nothing
-                break
-            looks.append((again, seen.comparison))
-            texts.append(texts[-1] if seen.comparison.text is None else seen.comparison.text)
+            again = await self._get(shown)
+            if shown is not None and again.not_modified:
+                if len(looks) > 1:
+                    continue
+                looks, texts, bodies = looks * 2, texts * 2, bodies * 2
+            else:
+                bodies.append(again.body)
+                last, shown = self.comparer.after(previous, *looks[-1]), None
+                seen = await self.read(msgspec.structs.replace(last, text=texts[-1]), again)
+                if not seen.comparison.complete:  # no answer, or no page: it says nothing
+                    break
+                looks.append((again, seen.comparison))
+                texts.append(texts[-1] if seen.comparison.text is None else seen.comparison.text)
             now, varying = self.around.time(), known.memory.get("varying", [])
             past, hidden = known.visited_at or now, known.memory.get("hidden", 0)
-            judged = await asyncio.to_thread(judge_looks, before, past, texts, now, varying, hidden)
+            judge = partial(judge_looks, before, past, texts, now, varying, hidden)
+            quick = not varying and len(texts[0]) <= AT_ONCE and len(set(texts)) == 1
+            judged = judge() if quick else await asyncio.to_thread(judge)
             if judged.news is False:
                 break
         pick = judged.pick or 0
@@ -233,6 +252,10 @@ class HttpSource(Compared):
         )
         image = kept_image(fetched.body) if self.form == "page" and fetched.ok else None
         return msgspec.structs.replace(fetched, hub=hub_of(fetched), shot=fetched.shot or image)
+
+    @cached_property
+    def _host(self) -> str:
+        return host_of("http", self.url)
 
     @cached_property
     def _limits(self) -> Limits | None:
@@ -276,6 +299,16 @@ def _dated(
         memory = found.memory | {"dates": msgspec.to_builtins(after)}
         found = msgspec.structs.replace(found, memory=memory)
     return found, dates.age(previous, fetched, found)
+
+
+def _new_validators(previous: Previous | None, fetched: Fetched) -> Validators | None:
+    """Those of an answer, if they differ from the last ones: the server says itself that it has
+    changed, so that its word for "still the same" is worth as much."""
+    new, old = validators_of(fetched), previous.validators if previous else None
+    if new is None or old is None:
+        return new
+    same = new.etag == old.etag if new.etag else new.last_modified == old.last_modified
+    return None if same else new
 
 
 def _validators_to_keep(
