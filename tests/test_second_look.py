@@ -192,7 +192,7 @@ def test_a_server_that_names_a_new_version_is_asked_whether_it_is_still_that(
 
 def test_lines_that_all_texts_share_change_no_judgement():
     """Clocks are looked for only in lines that differ: the judgement is that of all lines."""
-    chance = random.Random(7)
+    chance = random.Random(7)  # noqa: S311
     lines = ["a", "b", "It is 14:13", "It is 13:13", "Open 08:00", "It is ▒", "c"]
     for _ in range(300):
         before, *looks = (

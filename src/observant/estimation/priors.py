@@ -80,6 +80,8 @@ class Prior:
 
     def row_of(self, groups: Sequence[str]) -> NDArray[np.int64]:
         """The row of each group, given as a path; a group that has none has that of its parent."""
+        if not len(self.groups):
+            return np.zeros(len(groups), np.int64)
         places = {group: 1 + i for i, group in enumerate(self.groups)}
         known: dict[str, int] = {}
         for group in set(groups):

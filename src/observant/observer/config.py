@@ -88,6 +88,7 @@ def usual_budget(sources: int) -> float:
     few = min(max(sources, 1), _OFTEN)
     return 24.0 * few + max(sources - _OFTEN, 0)
 
+
 _days = functools.lru_cache(1024)(parse_duration)  # asked for at every visit
 
 

@@ -7,8 +7,9 @@ event. So nobody has to remember what was told already, and a restart repeats no
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from observant.observer.content.diffs import excerpt
 from observant.store import GOOD, Event
@@ -35,8 +36,7 @@ QUERY_TAG = "query:"
 """How the tags of sources begin that are watched for a standing query."""
 
 
-@dataclass
-class Standing:
+class Standing(msgspec.Struct, frozen=True, gc=False):
     """What the visits before say of a source, as far as the next event needs it."""
 
     failed: int = 0
@@ -46,6 +46,8 @@ class Standing:
 
     @classmethod
     def of(cls, row: StoredSource) -> Standing:
+        if row.visited_at is None:
+            return _NEW
         return cls(failed=row.failed_in_row, good_at=row.good_at, changed_at=row.changed_at)
 
     def after(self, visit: Visit, *, blamed: bool = True) -> Standing:
@@ -57,6 +59,9 @@ class Standing:
             good_at=visit.started_at if visit.outcome in GOOD else self.good_at,
             changed_at=visit.started_at if visit.changed else self.changed_at,
         )
+
+
+_NEW = Standing()  # of sources that were never visited, which may be a million
 
 
 def event_id(*parts: object) -> str:

@@ -289,11 +289,15 @@ class Schedule:
         """The rate of a source, with its interval."""
         return self._scheduler.belief(name)
 
-    def beliefs(self) -> dict[str, RateBelief]:
-        """The same for all sources."""
+    def beliefs(self, some: Iterable[str] | None = None) -> dict[str, RateBelief]:
+        """The same for all sources, or those of some that are here."""
         from observant.estimation.belief import RateBelief
 
         names = self._scheduler.sources
+        if some is not None:
+            names = [name for name in some if name in self._scheduler]
+        if not names:
+            return {}
         columns = self._scheduler.beliefs(names).summary()
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return {str(name): RateBelief(*row) for name, row in zip(names, rows, strict=True)}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from observant.observer.content import learned_noise
 from observant.observer.events import Standing
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["Watched", "own_settings"]
 
 
-@dataclass
-class Watched:
-    """A source that this observer visits."""
+class Watched(msgspec.Struct, eq=False, gc=False):
+    """A source that this observer visits. A million of them must be small, and are part of no
+    cycle that a collection of garbage would have to find.
+    """
 
     row: StoredSource
     settings: SourceSettings
@@ -35,7 +37,7 @@ class Watched:
     """Which rules the version before was compared by."""
     text: str | None = None
     """The version before, while a visit is under way."""
-    standing: Standing = field(default_factory=Standing)
+    standing: Standing = msgspec.field(default_factory=Standing)
     due_at: float | None = None
     """When it is due, as the store has it."""
     refused: InputError | None = None

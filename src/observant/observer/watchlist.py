@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -42,8 +42,9 @@ __all__ = ["Watchlist"]
 
 
 log = logging.getLogger("observant.observer")
+T = TypeVar("T")
 
-_AT_ONCE = 2000
+_AT_ONCE = 1000
 _FEW = 1e-3
 """Share of the sources that may come at the price of now: finding another is work for all."""
 _MOVED = 60.0
@@ -74,6 +75,8 @@ class Watchlist:
         self.firsts_only = False
         """Whether it ends after first visits: those need no schedule, which takes long to start."""
         self._watched: dict[str, Watched] = {}
+        self._shards: set[int] = set()
+        """Those of all sources here, or more."""
         self._wishes = Wishes()
         self._seen_change: Any = None
         self._seen_settings: InForce | None = None
@@ -107,25 +110,30 @@ class Watchlist:
 
     async def take_up(self, rows: Sequence[Scheduled]) -> None:
         """Watch these sources too; some at a time, so that nobody has to wait for long."""
-        for some in range(0, len(rows), _AT_ONCE):
-            planned = self._planned(rows[some : some + _AT_ONCE])
+        for some in _parts(rows):
+            planned = self._planned(some)
             if not self.firsts_only:
                 self.schedule.place(planned)
             await asyncio.sleep(0)
-        self._outage.hosts = len(self.hosts())
+        self._outage.hosts = len(await asyncio.to_thread(self.hosts))
         if not self.firsts_only and not 0 < len(rows) < _FEW * len(self._watched):
             await self.settle()
 
-    def keep_distance(self, rows: Iterable[Scheduled]) -> None:
+    async def keep_distance(self, rows: Sequence[Scheduled]) -> None:
         """A visit that saw nothing, of the observer before us, counts for the shortest period."""
-        now = self.clock.time()
-        for row in (scheduled.source for scheduled in rows):
-            watched, last = self._watched.get(row.name), row.visited_at
-            if watched is None or last is None or (row.good_at or 0.0) >= last:
-                continue
-            free = min(last, now) + watched.settings.shortest * DAY
-            if free > now:
-                self.schedule.rest(row.name, free, refund=False)
+        for some in _parts(rows):
+            now = self.clock.time()
+            for row in (scheduled.source for scheduled in some):
+                last = row.visited_at
+                if last is None or (row.good_at or 0.0) >= last:
+                    continue
+                watched = self._watched.get(row.name)
+                if watched is None:
+                    continue
+                free = min(last, now) + watched.settings.shortest * DAY
+                if free > now:
+                    self.schedule.rest(row.name, free, refund=False)
+            await asyncio.sleep(0)
 
     def forget(self, name: str) -> None:
         """Watch it no more."""
@@ -135,8 +143,10 @@ class Watchlist:
 
     def keep(self, shards: Collection[int]) -> None:
         """Watch the sources of these shards only."""
-        for name in [n for n, w in self._watched.items() if w.row.shard not in shards]:
-            self.forget(name)
+        if not self._shards <= set(shards):
+            for name in [n for n, w in self._watched.items() if w.row.shard not in shards]:
+                self.forget(name)
+        self._shards &= set(shards)
 
     async def settle(self) -> None:
         """Find the price of a visit anew, some sources at a time."""
@@ -147,14 +157,15 @@ class Watchlist:
         planned, now = [], self.clock.time()  # a wrong clock may have put a visit after that
         read: dict[Any, tuple[SourceSettings, ActiveHours | None, dict[str, float]]] = {}
         refused: dict[Any, InputError] = {}
+        shares_headers, counts_cost = self.config.shares_headers, self.config.counts_cost
         for scheduled in rows:
             row = scheduled.source
             if not row.host:
                 row = msgspec.structs.replace(row, host=host_of(row.kind, row.url or row.name))
             own = own_settings(row)
             url = row.url or row.name
-            origin = origin_of(url) if self.config.shares_headers else ""
-            alike = (tuple(row.tags), msgspec.json.encode(own), origin)
+            origin = origin_of(url) if shares_headers else ""
+            alike = (tuple(row.tags), msgspec.json.encode(own) if own else b"", origin)
             try:
                 if alike not in read:  # most of many sources have the same settings
                     settings = self.config.settings_of(row.tags, own, row.name, url)
@@ -164,9 +175,10 @@ class Watchlist:
                 log.warning("this source cannot be visited", extra={"reason": str(error)})
                 usual = SourceSettings()
                 read[alike] = usual, None, self.config.limits_of(usual)
-                refused[alike] = error
+                refused[alike] = error.with_traceback(None)  # it would keep all that is here
             if row.name in self._watched:
                 continue
+            self._shards.add(row.shard)
             settings, hours, limits = read[alike]
             wish = self._wish(row)
             self._watched[row.name] = Watched(
@@ -195,7 +207,7 @@ class Watchlist:
                     **limits,
                     last_at=None if row.good_at is None else min(row.good_at, now),
                     likelihood=scheduled.posterior,
-                    cost=self.cost(self._watched[row.name]),
+                    cost=self.cost(self._watched[row.name]) if counts_cost else 1.0,
                 )
             )
         return [p for p in planned if p.name not in self.schedule]
@@ -210,6 +222,8 @@ class Watchlist:
 
     def mean_cost(self) -> float:
         """What a visit to a source takes of the budget, on average; 1 where there is none."""
+        if not self.config.counts_cost:
+            return 1.0
         costs = [*map(self.cost, self._watched.values())]
         return sum(costs) / len(costs) if costs else 1.0
 
@@ -247,20 +261,24 @@ class Watchlist:
         if any(watched.row.kind == "query" for watched in self._watched.values()):
             await self.patience.call(retire_orphans, self.store)
         rows = await self.rows(shards)
-        there = {row.source.name for row in rows}
-        for name in [n for n in self._watched if n not in there]:
+        gone, changed = await asyncio.to_thread(self._differences, rows)
+        for name in [*gone, *(row.source.name for row in changed)]:
             self.forget(name)
+        await self.take_up(changed)
+
+    def _differences(self, rows: Sequence[Scheduled]) -> tuple[list[str], list[Scheduled]]:
+        """Who is in the store no more, and who is there anew or otherwise than here."""
+        here = self._watched.copy()
         changed = []
         for row in rows:
-            watched = self._watched.get(row.source.name)
+            watched = here.pop(row.source.name, None)
             if (
                 watched is None
                 or watched.row.updated_at < row.source.updated_at
                 or watched.wish != self._wish(watched.row)
             ):
-                self.forget(row.source.name)
                 changed.append(row)
-        await self.take_up(changed)
+        return list(here), changed
 
     async def take_up_settings(self, shards: Collection[int]) -> bool:
         """Take up budget, objective, grace and retention if somebody has changed them meanwhile."""
@@ -300,21 +318,28 @@ class Watchlist:
 
     async def write_rates(self) -> None:
         """Write down the rates of all sources, since another prior has moved them."""
-        beliefs = self.schedule.beliefs()
-        known = [n for n, w in self._watched.items() if w.row.rate is not None and n in beliefs]
-        for some in range(0, len(known), _AT_ONCE):  # visits are recorded in between
-            rates = {name: beliefs[name] for name in known[some : some + _AT_ONCE]}
-            await self.patience.call(self.store.sources.set_rates, rates)
+        for some in _parts(list(self._watched)):  # visits are recorded in between
+            known = [n for n in some if (w := self.get(n)) is not None and w.row.rate is not None]
+            if rates := self.schedule.beliefs(known):
+                await self.patience.call(self.store.sources.set_rates, rates)
+            await asyncio.sleep(0)
 
     async def write_due_times(self) -> None:
         """Write down when sources are due, where another budget or prior has moved that."""
-        moved = []
-        for name, watched in self._watched.items():
-            if watched.standing.good_at is not None and name in self.schedule:
+        for some in _parts(list(self._watched)):  # visits are recorded in between
+            moved = {}
+            for name in some:
+                watched = self.get(name)
+                if watched is None or watched.standing.good_at is None or name not in self.schedule:
+                    continue
                 at = self.schedule.due_at(name)
                 if abs(at - (watched.due_at or 0.0)) > _MOVED:
-                    watched.due_at = at
-                    moved.append((name, at))
-        for some in range(0, len(moved), _AT_ONCE):  # visits are recorded in between
-            due = dict(moved[some : some + _AT_ONCE])
-            await self.patience.call(self.store.sources.set_due, due)
+                    watched.due_at = moved[name] = at
+            if moved:
+                await self.patience.call(self.store.sources.set_due, moved)
+            await asyncio.sleep(0)
+
+
+def _parts(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Some at a time, so that nobody has to wait for long."""
+    return (rows[some : some + _AT_ONCE] for some in range(0, len(rows), _AT_ONCE))

@@ -193,9 +193,12 @@ class Sources:
         """Every source of these shards with its posterior, to fill a scheduler after a start."""
         wanted = None if shards is None else sorted(set(shards))
         following: Sequence[Scheduled] | None = None
+        texts, nothing = dict[str, str](), dict[str, Any]()
         while following is None or len(following) == CHUNK:
             last = following[-1].source.id if following else 0
             following = self._engine.read(partial(_chunk, last=last, shards=wanted, states=states))
+            for one in following:
+                _share(one.source, texts, nothing)
             yield from following
 
     def due(
@@ -389,6 +392,18 @@ _PREVIOUS = Columns(
     "selection_version visited_at posterior",
     validators=lambda text: Validators(**msgspec.json.decode(text)),
 )
+
+
+def _share(source: StoredSource, texts: dict[str, str], nothing: dict[str, Any]) -> None:
+    """Of what is equal keep one: an observer holds all its sources in memory."""
+    change = msgspec.structs.force_setattr
+    if not source.config:
+        change(source, "config", nothing)
+    if source.url == source.name:
+        change(source, "url", source.name)
+    change(source, "host", texts.setdefault(source.host, source.host))
+    change(source, "kind", texts.setdefault(source.kind, source.kind))
+    change(source, "state", texts.setdefault(source.state, source.state))
 
 
 def _chunk(

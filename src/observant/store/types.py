@@ -80,7 +80,7 @@ class Source(Value, frozen=True, kw_only=True):
     """Everything else: selection, headers, periods, hours. Any JSON value."""
 
 
-class StoredSource(Source, frozen=True, kw_only=True):
+class StoredSource(Source, frozen=True, kw_only=True, gc=False):
     """A source with what its visits have shown so far."""
 
     id: int
@@ -111,7 +111,7 @@ class StoredSource(Source, frozen=True, kw_only=True):
     """What a visit costs, in plain visits; None before the first."""
 
 
-class Scheduled(Value, frozen=True, kw_only=True):
+class Scheduled(Value, frozen=True, kw_only=True, gc=False):
     """One source as the scheduler wants it after a restart."""
 
     source: StoredSource

@@ -303,7 +303,8 @@ def _dated(
 
 def _new_validators(previous: Previous | None, fetched: Fetched) -> Validators | None:
     """Those of an answer, if they differ from the last ones: the server says itself that it has
-    changed, so that its word for "still the same" is worth as much."""
+    changed, so that its word for "still the same" is worth as much.
+    """
     new, old = validators_of(fetched), previous.validators if previous else None
     if new is None or old is None:
         return new

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,38 +57,35 @@ class Groups:
         A group is a path, such as host/folder/folder. The whole collection is the root. A folder
         of fewer than three sources, or with all the sources of the folder above, is part of that.
         """
-        paths = [tuple(part for part in group.split("/") if part)[:_DEEPEST] for group in groups]
-        self.members[""] += len(paths)
-        for path in paths:
-            for depth in range(len(path)):
-                self.members["/".join(path[: depth + 1])] += 1
+        counts = Counter(groups)
+        above = {group: _folders(group) for group in counts}
+        self.members[""] += len(groups)
+        for group, many in counts.items():
+            for folder in above[group]:
+                self.members[folder] += many
         if "" not in self.node_of:
             self.node_of[""] = 0
             self.shared["nodes"] = 1
-        parents = [-1] if len(self.parent) == 1 else self.parent.tolist()
-        places = np.zeros(len(paths), np.int64)
-        known: dict[tuple[str, ...], int] = {}
-        for row, path in enumerate(paths):
-            if path not in known:
-                node, above = 0, self.members[""]
-                for depth in range(len(path)):
-                    name = "/".join(path[: depth + 1])
-                    many = self.members[name]
-                    if name in self.node_of:
-                        node = self.node_of[name]
-                    elif _LEAST <= many < above:
-                        parents.append(node)
-                        node = self.node_of[name] = len(parents) - 1
-                    above = many
-                known[path] = node
-            places[row] = known[path]
-        if len(parents) > len(self.parent):
+        parents: list[int] = []
+        known: dict[str, int] = {}
+        for group, folders in above.items():
+            node, whole = 0, self.members[""]
+            for name in folders:
+                many = self.members[name]
+                if name in self.node_of:
+                    node = self.node_of[name]
+                elif _LEAST <= many < whole:
+                    parents.append(node)
+                    node = self.node_of[name] = len(self.parent) + len(parents) - 1
+                whole = many
+            known[group] = node
+        if parents:
             self._grow(parents)
-        return places
+        return np.array([known[group] for group in groups], np.int64)
 
     def _grow(self, parents: list[int]) -> None:
-        used, more = len(self.parent), len(parents)
-        self.parent = np.array(parents)
+        used, more = len(self.parent), len(self.parent) + len(parents)
+        self.parent = np.concatenate([self.parent, np.array(parents, self.parent.dtype)])
         for array in (self.found, self.expected, self.activity, self.shown):
             lengthen(array, more)
         self.activity[used:] = 1.0
@@ -101,6 +99,16 @@ class Groups:
             path.pop()
         node = self.node_of.get("/".join(path), 0)
         return float(self.activity[node, -1, self.shared["bin"][0] % self.bins])
+
+
+def _folders(group: str) -> list[str]:
+    """The folders of a path, the outermost first.
+
+    >>> _folders("a.example//guide/")
+    ['a.example', 'a.example/guide']
+    """
+    parts = [part for part in group.split("/") if part][:_DEEPEST]
+    return list(accumulate(parts, "{}/{}".format))
 
 
 def lengthen(array: NDArray[Any], size: int) -> None:

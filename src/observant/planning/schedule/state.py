@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Glance", "Known", "State"]
 
+_MORE = 1 << 15
+"""Sources for which room is made at once at most: nobody has to wait for more."""
+
 
 class Known(NamedTuple):
     """What the compiled functions read of rates, and of groups whose sources change together."""
@@ -194,7 +197,8 @@ class State:
         used = int(self.clock["slots"][0])
         wanted = used + many - len(reused)
         if wanted > len(self.sources):
-            size = max(wanted, len(self.sources) + len(self.sources) // 8, 16)
+            more = min(len(self.sources) // 8, _MORE)
+            size = max(wanted, len(self.sources) + more, 16)
             heaps = np.zeros((2, size), self.heaps.dtype)
             heaps[:, : len(self.sources)] = self.heaps
             self.heaps = heaps
