@@ -33,7 +33,7 @@ from observant.observer.signals import Listener
 from observant.observer.spot_checks import SpotChecks
 from observant.observer.visit_requests import OneAtATime, VisitDesk
 from observant.observer.visitor import LONGEST_VISIT, Visitor
-from observant.observer.watchlist import Watchlist
+from observant.observer.watchlist import Watchlist, let_go
 from observant.observer.websub import HubSubscriber
 from observant.store import SHARDS, StoreAwayError
 from observant.store.patience import Patience
@@ -466,6 +466,7 @@ class Observer:
             rows = await self.watchlist.rows(new)
             await self.watchlist.take_up(rows)
             await self.watchlist.keep_distance(rows)
+            await let_go(rows)
         if before != held and {before, held} != {0, SHARDS}:  # we are not alone
             shared = {"shards": f"{held}/{SHARDS}", "sources": len(self.watchlist)}
             log.info("the observers share the work anew", extra=shared)

@@ -293,14 +293,14 @@ class Schedule:
         """The same for all sources, or those of some that are here."""
         from observant.estimation.belief import RateBelief
 
-        names = self._scheduler.sources
-        if some is not None:
-            names = [name for name in some if name in self._scheduler]
+        if some is None:
+            some = map(str, self._scheduler.sources)
+        names = [name for name in some if name in self._scheduler]
         if not names:
             return {}
         columns = self._scheduler.beliefs(names).summary()
         rows = zip(*(column.tolist() for column in columns), strict=True)
-        return {str(name): RateBelief(*row) for name, row in zip(names, rows, strict=True)}
+        return {name: RateBelief(*row) for name, row in zip(names, rows, strict=True)}
 
     def expectation(self, now: float) -> Expectation:
         """How current all copies are together, weighted with importance, as far as we can know."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from observant.store.patience import Patience
     from observant.store.visit import Visit
 
-__all__ = ["Watchlist"]
+__all__ = ["Watchlist", "let_go"]
 
 
 log = logging.getLogger("observant.observer")
@@ -262,6 +262,7 @@ class Watchlist:
             await self.patience.call(retire_orphans, self.store)
         rows = await self.rows(shards)
         gone, changed = await asyncio.to_thread(self._differences, rows)
+        await let_go(rows)
         for name in [*gone, *(row.source.name for row in changed)]:
             self.forget(name)
         await self.take_up(changed)
@@ -338,6 +339,13 @@ class Watchlist:
             if moved:
                 await self.patience.call(self.store.sources.set_due, moved)
             await asyncio.sleep(0)
+
+
+async def let_go(rows: list[Any]) -> None:
+    """Empty a list, some at a time: to free a million rows at once takes half a second."""
+    while rows:
+        del rows[-_AT_ONCE:]
+        await asyncio.sleep(0)
 
 
 def _parts(rows: Sequence[T]) -> Iterator[Sequence[T]]:
