@@ -87,6 +87,8 @@ COMMON = {
     "recall": "Share of the changes that are announced.",
     "precision": "Share of the announced sources that had changed.",
     "false_per_day": "False signals of one source a day.",
+    "false_low": "Lower end of the interval of `false_per_day`.",
+    "false_high": "Upper end of the interval of `false_per_day`.",
     "delay": "Mean days from a change to its signal.",
     "announced": "How many of the changes were announced.",
     "verdict": "`unproven`, `believed`, or `lies`.",

@@ -12,6 +12,7 @@ from observant.planning.schedule.signals import Reliability
 from observant.store import open_store
 from observant.store.signals import Signal
 from observant.testing import ScriptedFetcher, SimulatedClock, in_simulated_time, memory_store
+from observant.times import DAY
 
 from .command_line import run_here
 from .patience import until
@@ -99,6 +100,9 @@ def test_a_sitemap_that_moves_a_date_brings_its_page_forward_and_is_judged():
 
     with memory_store(clock) as store:
         add_sources(store, config, [describe(MAP, kind="sitemap"), *map(describe, PAGES)])
+        lives = {**RELIABLE._asdict(), "at": clock.time() - 3600.0}
+        gone = {**lives, "group": "gone.example", "at": clock.time() - 2 * DAY}
+        store.settings.set("observer.reliability", [gone, lives])
         (row,) = in_simulated_time(watch(store))
         assert (row.kind, row.group, row.sources) == ("sitemap", MAP, 2)
         (said,) = store.signals.of(PAGES[1])
@@ -106,8 +110,9 @@ def test_a_sitemap_that_moves_a_date_brings_its_page_forward_and_is_judged():
         assert store.signals.of(PAGES[0]) == []
         kept = store.settings.get("observer.signals")
         assert ["sitemap", MAP] in kept["channels"]
-        (shown,) = store.settings.get("observer.reliability")
+        other, shown = store.settings.get("observer.reliability")
         assert shown == {**row._asdict(), "at": shown["at"]}
+        assert other == lives  # the other is of an observer that has not been there for two days
         again = Observer(store, config, clock=clock, transport=web)
         again.schedule.signals.restore(json.loads(json.dumps(kept)))
         assert again.schedule.signals.learned() == kept
@@ -256,7 +261,7 @@ def test_pages_say_what_signals_were_worth(world):
 
 
 RELIABLE = Reliability(
-    "sitemap", "a.example", 3, 90, 0.6, 0.4, 0.7, 0.05, 0.0, 0.1, 0.9, None, 8, 6, "lies"
+    "sitemap", "a.example", 3, 90, 0.6, 0.4, 0.7, 0.05, 0.0, 0.1, 0.9, 0.5, 1.4, None, 8, 6, "lies"
 )
 
 
@@ -270,9 +275,12 @@ def test_the_service_shows_how_far_each_channel_is_believed(world):
         found = client.get("/api/v1/signals").json()
         assert [one["verdict"] for one in found] == ["lies", "believed"]
         assert found[0] == row._asdict()
-        assert "lies, and is ignored" in client.get("/population").text
+        shown = client.get("/population").text
+        assert "lies, and is ignored" in shown
+        assert '0.9 <span class="muted">(0.5 to 1.4)</span>' in shown  # false signals a day
         assert "they are ignored" in client.get(f"/sources/{number}").text
     world.store.signals.drop(before=1e11)
-    world.store.settings.set("observer.reliability", [{"kind": 3}])
-    with world.client("read") as client:
-        assert client.get("/api/v1/signals").json() == []
+    older = {name: value for name, value in row._asdict().items() if name != "false_low"}
+    world.store.settings.set("observer.reliability", [{"kind": 3}, older, other._asdict()])
+    with world.client("read") as client:  # what an observer of another version wrote is left out
+        assert [one["kind"] for one in client.get("/api/v1/signals").json()] == ["ping"]

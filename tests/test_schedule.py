@@ -16,11 +16,12 @@ from observant.errors import InputError
 from observant.estimation.belief import Likelihoods
 from observant.estimation.online import OnlinePosterior
 from observant.estimation.priors import Prior
+from observant.planning import schedule
 from observant.planning.allocation import plan
 from observant.planning.objectives import OBJECTIVES, objective
 from observant.planning.schedule import Scheduler
-from observant.planning.schedule.crossing import crossing, cycle, hinted, hinted_crossing
-from observant.planning.schedule.hints import HintQuality, fit_hints
+from observant.planning.schedule.crossing import crossing, cycle, signalled, signalled_crossing
+from observant.planning.schedule.quality import SignalQuality, fit_signals
 
 DAYS = st.floats(1e-3, 1e3)
 
@@ -556,17 +557,17 @@ def test_a_glance_takes_some_of_all():
     assert len(Scheduler(1.0).glance().last) == 0
 
 
-# -- hints ----------------------------------------------------------------------------------------
+# -- signals, where rates are given ---------------------------------------------------------------
 
 
-def with_hints(rates, importance, recall, false, budget, end, use, seed, learn_after=None):
-    """Freshness of simulated sources whose changes emit hints; `use` None ignores the hints."""
+def with_signals(rates, importance, recall, false, budget, end, use, seed, learn_after=None):
+    """Freshness of simulated sources whose changes emit signals; `use` None ignores them."""
     rng = np.random.default_rng(seed)
     n = len(rates)
     scheduler = Scheduler(budget, max_period=np.inf, jitter=0.02, seed=seed)
     scheduler.add(range(n), rate=rates, importance=importance, last=-2 * rng.random(n))
     for i in range(n if use else 0):
-        scheduler.set_hints([i], use(i))
+        scheduler.signals.listen([i], quality=use(i))
     events = []
     for i in range(n):
         changes = rng.random(rng.poisson(rates[i] * end)) * end
@@ -575,7 +576,7 @@ def with_hints(rates, importance, recall, false, budget, end, use, seed, learn_a
         events += [(t, i, False, True) for t in rng.random(rng.poisson(false[i] * end)) * end]
     fresh, since, total = np.ones(n, bool), np.zeros(n), np.zeros(n)
     begin = 0.25 * end
-    for time, i, real, hinted_at in [*sorted(events), (end, 0, False, False)]:
+    for time, i, real, said in [*sorted(events), (end, 0, False, False)]:
         while (now := scheduler.next_time()) <= time:
             for source in scheduler.due(now):
                 if fresh[source]:
@@ -585,17 +586,17 @@ def with_hints(rates, importance, recall, false, budget, end, use, seed, learn_a
         if real and fresh[i]:
             total[i] += max(time - max(since[i], begin), 0)
             fresh[i] = False
-        if hinted_at and use:
-            scheduler.hint(i, time)
+        if said and use:
+            scheduler.signals.receive([i], [time])
         if learn_after is not None and time > learn_after:
-            scheduler.learn_hints()
+            scheduler.signals.learn()
             learn_after = None
     total += np.where(fresh, end - np.maximum(since, begin), 0)
     return np.average(total / (end - begin), weights=importance), scheduler
 
 
-def hint_population(seed):
-    """Frontier section 4: recall ~ Beta(¼, ¼), false hints ~ U(0.1, 0.6) a day."""
+def signal_population(seed):
+    """Frontier section 4: recall ~ Beta(¼, ¼), false signals ~ U(0.1, 0.6) a day."""
     rng = np.random.default_rng(seed)
     rates, importance = rng.random(100), rng.random(100)
     recall = np.clip(rng.beta(0.25, 0.25, 100), 1e-4, 0.999)
@@ -603,7 +604,7 @@ def hint_population(seed):
 
 
 def quality_of(rates, recall, false):
-    return lambda i: HintQuality(
+    return lambda i: SignalQuality(
         recall[i], recall[i] * rates[i] / (recall[i] * rates[i] + false[i])
     )
 
@@ -613,32 +614,32 @@ def quality_of(rates, recall, false):
     ("seed", "budget", "gain"),
     [(5, 20.0, 0.0), (111, 20.0, 0.04), (2, 30.0, 0.04), (105, 30.0, 0.04)],
 )
-def test_noisy_hints_help(seed, budget, gain):
+def test_noisy_signals_help(seed, budget, gain):
     """Mean precision 0.33 and recall 0.5; 100 sources for 600 days leave an error of about 0.004.
 
     What the exact optimum gains differs between populations of this setting: over thirty of them
     from 0.027 to 0.050 with 20 visits a day (0.037 on average), 0.037 to 0.068 with 30 (0.054).
-    Frontier's single population had 0.554 without hints; that of seed 111 has 0.549,
+    Frontier's single population had 0.554 without signals; that of seed 111 has 0.549,
     and was chosen for that: at this budget most populations cannot gain 4 points.
     """
-    rates, importance, recall, false = hint_population(seed)
+    rates, importance, recall, false = signal_population(seed)
     setting = (rates, importance, recall, false, budget, 600.0)
-    ignoring, _ = with_hints(*setting, None, 1)
-    using, scheduler = with_hints(*setting, quality_of(rates, recall, false), 1)
+    ignoring, _ = with_signals(*setting, None, 1)
+    using, scheduler = with_signals(*setting, quality_of(rates, recall, false), 1)
     assert using >= ignoring + gain
     assert scheduler.spent == pytest.approx(budget * 600, rel=0.01)
-    best = best_with_hints(rates, importance, recall, false, budget)
+    best = best_with_signals(rates, importance, recall, false, budget)
     assert best - 0.012 < using < best + 0.012
 
 
 @pytest.mark.slow
-def test_worthless_hints_do_no_harm():
-    """Precision 0.05: most hints are false. Using them well is as good as ignoring them."""
-    rates, importance, _, _ = hint_population(3)
+def test_worthless_signals_do_no_harm():
+    """Precision 0.05: most signals are false. Using them well is as good as ignoring them."""
+    rates, importance, _, _ = signal_population(3)
     recall, false = np.full(100, 0.2), 0.2 * rates * 19
     setting = (rates, importance, recall, false, 20.0, 400.0)
-    ignoring, _ = with_hints(*setting, None, 2)
-    using, _ = with_hints(*setting, quality_of(rates, recall, false), 2)
+    ignoring, _ = with_signals(*setting, None, 2)
+    using, _ = with_signals(*setting, quality_of(rates, recall, false), 2)
     assert using >= ignoring - 0.004
 
 
@@ -650,30 +651,30 @@ def test_precision_and_recall_are_learned():
     recall = np.full(100, 0.8)
     false = recall * rates * (1 / 0.6 - 1)
     setting = (rates, importance, recall, false, 30.0, 400.0)
-    ignoring, _ = with_hints(*setting, None, 3)
-    learning, scheduler = with_hints(
-        *setting, lambda _i: HintQuality(0.001, 0.001), 3, learn_after=80.0
+    ignoring, _ = with_signals(*setting, None, 3)
+    learning, scheduler = with_signals(
+        *setting, lambda _i: SignalQuality(0.001, 0.001), 3, learn_after=80.0
     )
-    learned = scheduler.learn_hints()[None]
+    learned = scheduler.signals.learn()[None]
     assert learned.recall == pytest.approx(0.8, abs=0.06)
     assert learned.precision == pytest.approx(0.6, abs=0.06)
     assert learning > ignoring + 0.06
 
 
 @pytest.mark.parametrize(("recall", "precision"), [(0.5, 0.33), (0.9, 0.84), (0.45, 0.18)])
-def test_fit_of_hints(recall, precision):
+def test_fit_of_signals(recall, precision):
     """20,000 visits: the standard errors of the regression are below 0.02."""
     rng = np.random.default_rng(7)
     expected = rng.uniform(0.2, 2, 20_000)
     true = rng.poisson(recall * expected)
     false = rng.poisson(recall * expected * (1 / precision - 1))
     silent = rng.poisson((1 - recall) * expected)
-    fit = fit_hints(expected, true + false, true + silent > 0)
+    fit = fit_signals(expected, true + false, true + silent > 0)
     assert fit.recall == pytest.approx(recall, abs=0.06)
     assert fit.precision == pytest.approx(precision, abs=0.06)
 
 
-def test_a_cycle_with_hints_is_as_long_as_simulated():
+def test_a_cycle_with_signals_is_as_long_as_simulated():
     """ψ and w against 20,000 simulated cycles; their standard errors are about 0.01."""
     silent, signal, false, iota = 0.24, 0.56, 0.3, 6.0
     rng, worth = np.random.default_rng(1), np.log(0.56 / 0.3) / 0.24
@@ -689,18 +690,18 @@ def test_a_cycle_with_hints_is_as_long_as_simulated():
 
 
 @given(st.floats(0.01, 5), st.floats(0, 5), st.floats(0.01, 0.99))
-def test_hints_that_mean_nothing_change_nothing(rate, false, share):
+def test_signals_that_mean_nothing_change_nothing(rate, false, share):
     """With recall 0, V is the index of freshness and the crossing that of the objective."""
     law = objective("freshness", [rate])
     price = share / rate
-    assert hinted_crossing(rate, false, false, price) == pytest.approx(
+    assert signalled_crossing(rate, false, false, price) == pytest.approx(
         law.period_at(price)[0], rel=1e-6
     )
     s = law.period_at(price)[0]
-    assert hinted(rate, false, false, s) == pytest.approx(law.index(s)[0], rel=1e-6)
+    assert signalled(rate, false, false, s) == pytest.approx(law.index(s)[0], rel=1e-6)
 
 
-def best_with_hints(rates, importance, recall, false, budget):
+def best_with_signals(rates, importance, recall, false, budget):
     """Exact optimum: every source visited at the ι where V(ι) is the price, prices by bisection."""
     silent, signal = (1 - recall) * rates, recall * rates + false
     low, high = np.log(1e-6), np.log(1e3)
@@ -708,12 +709,32 @@ def best_with_hints(rates, importance, recall, false, budget):
         price = np.exp((low + high) / 2)
         cycles = []
         for i in range(len(rates)):
-            iota = hinted_crossing(silent[i], signal[i], false[i], price / importance[i])
+            iota = signalled_crossing(silent[i], signal[i], false[i], price / importance[i])
             never = (np.inf, 0.0)
             cycles.append(cycle(silent[i], signal[i], false[i], iota) if iota < np.inf else never)
         length, fresh = np.array(cycles).T
         low, high = (np.log(price), high) if (1 / length).sum() > budget else (low, np.log(price))
     return np.average(fresh / length, weights=importance)
+
+
+def test_the_names_of_the_first_release_still_work_and_say_the_new_ones():
+    def due(scheduler):
+        return [scheduler.due_at(name) for name in "ab"], scheduler.next_time()
+
+    new, old = (Scheduler(1.0, jitter=0) for _ in range(2))
+    new.add(["a", "b"], rate=0.5, last=0.0)
+    new.signals.listen(["a", "b"], quality=SignalQuality(0.5, 0.4))
+    assert new.signals.receive(["a", "b"], [0.5, 0.4], about=[np.nan, -1.0]) == 1
+    with pytest.warns(DeprecationWarning, match="set_hints is Scheduler.signals.listen now"):
+        old.add(["a", "b"], rate=0.5, last=0.0, hints=SignalQuality(0.5, 0.4))
+    with pytest.warns(DeprecationWarning, match="hint is Scheduler.signals.receive now"):
+        old.hint("a", 0.5)
+    assert due(old) == due(new)
+    assert old.due_at("a") < old.due_at("b")
+    with pytest.warns(DeprecationWarning, match="learn_hints is Scheduler.signals.learn now"):
+        assert old.learn_hints() == new.signals.learn() == {}
+    with pytest.warns(DeprecationWarning, match="SignalQuality now"):
+        assert schedule.HintQuality is SignalQuality
 
 
 # -- state and input ------------------------------------------------------------------------------
@@ -727,7 +748,7 @@ def test_state_is_saved_and_restored_exactly(learned):
     rate = None if learned else rates
     scheduler.add(range(80), rate=rate, importance=importance, host=hosts, last=-rng.random(80))
     if not learned:
-        scheduler.set_hints(range(40), HintQuality(0.5, 0.4))
+        scheduler.signals.listen(range(40), quality=SignalQuality(0.5, 0.4))
     drive(scheduler, 10.0, poisson_outcomes(rates, 1))
     scheduler.remove(5)
     scheduler.due(11.0)  # some are on their way
@@ -735,7 +756,7 @@ def test_state_is_saved_and_restored_exactly(learned):
     again = Scheduler.restore(json.loads(text))
     for one in (scheduler, again):
         one.add([80], rate=None if learned else 2.0)
-        one.hint(7, 12.0)
+        one.signals.receive([7], [12.0])
         one.reweight(9, 3.0)
     first = drive(scheduler, 30.0, poisson_outcomes(np.append(rates, 1.0), 2))
     second = drive(again, 30.0, poisson_outcomes(np.append(rates, 1.0), 2))
@@ -800,9 +821,9 @@ def test_bad_calls_are_refused():
         (lambda: scheduler.set_host("h", cap=0.0), "cap of a host"),
         (lambda: scheduler.set_host("h", delay=-1.0), "delay"),
         (lambda: Scheduler.restore({"type": "cheese"}), "not the state"),
-        (lambda: HintQuality(1.5, 0.5), "recall"),
-        (lambda: HintQuality(0.5, 0.0), "precision"),
-        (lambda: fit_hints([1.0], [1.0, 2.0], [True]), "three columns"),
+        (lambda: SignalQuality(1.5, 0.5), "recall"),
+        (lambda: SignalQuality(0.5, 0.0), "precision"),
+        (lambda: fit_signals([1.0], [1.0, 2.0], [True]), "three columns"),
     ]:
         with pytest.raises(InputError, match=message):
             call()

@@ -12,8 +12,8 @@ from observant.formats.signals import read_signals
 from observant.observer.schedule import Planned, Schedule
 from observant.planning import policy
 from observant.planning.policy import make_scheduler
-from observant.planning.schedule import Scheduler, heard
-from observant.planning.schedule.crossing import hinted, value
+from observant.planning.schedule import Scheduler, SignalQuality, heard
+from observant.planning.schedule.crossing import signalled, value
 from observant.planning.schedule.signals import pooled
 from observant.processes import Poisson
 from observant.simulation import replay, simulate, world_of
@@ -48,7 +48,7 @@ def test_the_table_of_the_index_holds_that_of_the_paper(rho, x):
     for level, recall in enumerate(heard.LEVELS):
         j, part = heard._cell(math.log2(rho))
         found = heard._look_up(table, level, j, part, math.log2(x))
-        exact = hinted(1 - recall, recall + rho, rho, x) if recall else value(0, 1.0, 0.0, x)[0]
+        exact = signalled(1 - recall, recall + rho, rho, x) if recall else value(0, 1.0, 0.0, x)[0]
         assert found == pytest.approx(exact, rel=0.04)
 
 
@@ -69,6 +69,19 @@ def test_a_signal_about_a_change_that_was_seen_says_nothing():
     before = scheduler.due_at("a")
     assert signals.receive(["a", "a"], [1.5, 2.5], "sitemap", "a.example", [np.nan, 1.9]) == 0
     assert scheduler.due_at("a") == before
+
+
+def test_who_is_not_believed_moves_nobody_by_when_it_spoke():
+    """Of a visit that is overdue a signal says nothing, not even that it comes after the signal."""
+    scheduler = Scheduler(1.0, prior="learn", jitter=0)
+    scheduler.add(["a", "b"], last=0.0)
+    signals = host(scheduler, ["a", "b"])
+    before = scheduler.due_at("a")
+    scheduler._state.channels["level"][signals.places["sitemap", "a.example"]] = 0
+    signals.receive(["a"], [before + 5], "sitemap", "a.example")
+    scheduler._state.channels["level"][signals.places["sitemap", "a.example"]] = 0
+    scheduler._keys.place(*scheduler._state.all, np.array([scheduler._state.find("a")]))
+    assert scheduler.due_at("a") == pytest.approx(before)
 
 
 def drive_hosts(reads, honest_from=math.inf, seed=1, members=60, rate=0.05):
@@ -171,6 +184,8 @@ def test_recall_and_precision_are_learned(trace, monkeypatch):
     assert row.recall_low - 0.1 <= 0.8 <= row.recall_high + 0.1
     assert row.precision == pytest.approx(0.6, abs=0.12)
     assert row.changes > 100
+    false = np.average([0.02, 0.2], weights=[60, 20]) * 0.8 * (1 / 0.6 - 1)
+    assert 0 < row.false_low < false < row.false_high < 10 * row.false_low
 
 
 def test_what_signals_taught_is_saved_and_restored():
@@ -195,13 +210,21 @@ def test_sources_that_come_and_go_are_counted():
     assert [row.sources for row in signals.reliability()] == [2]
 
 
-def test_signals_need_learned_rates_and_times():
+def test_signals_need_a_quality_where_rates_are_given_and_times():
     given = Scheduler(1.0)
     given.add(["a"], rate=1.0)
-    with pytest.raises(InputError, match="learns rates"):
+    with pytest.raises(InputError, match="how good signals are"):
         given.signals.listen(["a"], "sitemap")
     learned = Scheduler(1.0, prior="learn")
     learned.add(["a"])
+    with pytest.raises(InputError, match="how good signals are"):
+        learned.signals.listen(["a"], "sitemap", quality=SignalQuality(0.5, 0.5))
+    with pytest.raises(InputError, match="with every visit"):
+        learned.signals.learn()
+    late = Scheduler(1.0, objective="age")
+    late.add(["a"], rate=1.0)
+    with pytest.raises(InputError, match="freshness"):
+        late.signals.listen(["a"], quality=SignalQuality(0.5, 0.5))
     with pytest.raises(InputError, match="needs a source and a time"):
         learned.signals.receive(["a"], [np.inf], "sitemap")
     with pytest.raises(InputError, match="not scheduled"):
@@ -280,6 +303,14 @@ def test_a_list_is_worth_what_its_own_channel_is_worth():
     lists = {name: state.heard["lists"][state.find(name)] for name in ("map", "feed")}
     assert lists["map"] == pytest.approx(3 * 0.02)
     assert lists["feed"] > 1
+    for day, reads in ((1.0, 1), (2.0, 2), (3.0, 3)):  # and less with every read that it fails
+        signals.read("sitemap", "map", day)
+        signals.weigh("map", ["a", "b", "c"], "sitemap", "map")
+        weight = state.heard["lists"][state.find("map")]
+        assert weight == pytest.approx(3 * 0.02 / (1 + reads) ** 2)
+    state.channels["level"][signals.places["sitemap", "map"]] = 10
+    signals.read("sitemap", "map", 4.0)
+    assert state.channels["doubted"][signals.places["sitemap", "map"]] == 0
     signals.weigh("map", ["map"], "sitemap", "map")  # which does not listen to it
     assert state.heard["lists"][state.find("map")] == 0
 

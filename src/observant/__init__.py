@@ -108,6 +108,7 @@ _MOVED = {
     "observant.estimation.sampling_plan": "observant.estimation.design",
     "observant.planning.discrete": "observant.papers.thesis.strategies",
     "observant.planning.partition": "observant.papers.thesis.partition",
+    "observant.planning.schedule.hints": "observant.planning.schedule.quality",
     "observant.reproduction": "observant.papers",
     "observant.scale": "observant.batch",
     "observant.spark": "observant.batch.spark",

@@ -231,7 +231,9 @@ def print_signals(judged: SignalTable, rows: int) -> None:
                 f"{one.signals:,}",
                 f"{one.recall:.2f} ({one.recall_low:.2f} to {one.recall_high:.2f})",
                 f"{one.precision:.2f} ({one.precision_low:.2f} to {one.precision_high:.2f})",
-                format_rate(one.false_per_day),
+                "{} ({} to {})".format(
+                    *map(format_rate, (one.false_per_day, one.false_low, one.false_high))
+                ),
                 "" if one.delay is None else format_duration(one.delay),
                 one.verdict,
             )

@@ -394,7 +394,10 @@ class ChannelItem(Answer, frozen=True, kw_only=True):
     precision_low: float
     precision_high: float
     """Share of the announced sources that had changed."""
-    false_per_day: float  # of one source
+    false_per_day: float
+    false_low: float
+    false_high: float
+    """False signals of one source."""
     delay: float | None
     """Mean days from a change to its signal, where signals say when the change was."""
     changes: float

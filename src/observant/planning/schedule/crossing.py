@@ -4,8 +4,8 @@ The index of a source is W(s) = s·c(s) − ∫₀ˢ c. `crossing` finds the tim
 which W(s) reaches a price: the same numbers as `observant.planning.objectives`, for a loop that
 takes one decision at a time. Import it only where it is used, since numba takes a second to load.
 
-With hints (`hinted`), time runs as seff = s + b·n, n the number of hints since the visit:
-a hint is worth b days (frontier 4; Busa-Fekete et al. 2025).
+With signals (`signalled`), time runs as seff = s + b·n, n the number of signals since the visit:
+a signal is worth b days (frontier 4; Busa-Fekete et al. 2025).
 """
 
 # mypy: ignore-errors
@@ -23,9 +23,9 @@ __all__ = [
     "cycle",
     "cycles_at",
     "cycles_of",
-    "hinted",
-    "hinted_crossing",
     "limit",
+    "signalled",
+    "signalled_crossing",
     "value",
 ]
 
@@ -35,7 +35,7 @@ CODES = {"freshness": 0, "currency": 0, "harmonic": 1, "age": 2, "delay": 3, "de
 EXACT = 1e-11
 """Relative error of a crossing where the rate is known."""
 _FRESHNESS, _HARMONIC, _AGE, _DELAY = 0, 1, 2, 3
-_MOST_HINTS = 400  # terms of the sums over the number of hints; more than ever matter
+_MOST_SIGNALS = 400  # terms of the sums over the number of signals; more than ever matter
 
 
 @jit
@@ -151,15 +151,15 @@ def cycle(silent, signal, false, iota):
     if signal <= 0:
         return iota, -math.expm1(-silent * iota) / silent if silent > 0 else iota
     both = silent + signal
-    if false <= 0:  # no false hints: the first one ends the cycle
+    if false <= 0:  # no false signals: the first one ends the cycle
         return -math.expm1(-signal * iota) / signal, -math.expm1(-both * iota) / both
-    worth = worth_of_hint(silent, signal, false)
-    if worth * _MOST_HINTS < iota:  # too many to be counted one by one
+    worth = worth_of_signal(silent, signal, false)
+    if worth * _MOST_SIGNALS < iota:  # too many to be counted one by one
         length = iota / (1 + worth * signal)
         return length, length * (-math.expm1(-silent * iota) / (silent * iota))
     length, fresh = 0.0, 0.0
     share = 1.0 / both
-    for k in range(_MOST_HINTS):
+    for k in range(_MOST_SIGNALS):
         rest = iota - k * worth
         if rest <= 0:
             break
@@ -173,38 +173,38 @@ def cycle(silent, signal, false, iota):
 
 
 @jit
-def worth_of_hint(silent, signal, false):
-    """Days of waiting that one hint counts for, b = −ln(ν/g)/a."""
+def worth_of_signal(silent, signal, false):
+    """Days of waiting that one signal counts for, b = −ln(ν/g)/a."""
     if false <= 0 or silent <= 0:
         return math.inf if signal > false else 0.0
     return math.log(signal / false) / silent
 
 
 @jit
-def hinted(silent, signal, false, iota):
-    """V(ι) = w(ι) − e^(−aι)·ψ(ι): the index of freshness with hints (frontier 4)."""
+def signalled(silent, signal, false, iota):
+    """V(ι) = w(ι) − e^(−aι)·ψ(ι): the index of freshness with signals (frontier 4)."""
     length, fresh = cycle(silent, signal, false, iota)
     return fresh - math.exp(-silent * iota) * length
 
 
 @jit
-def hinted_crossing(silent, signal, false, price):
+def signalled_crossing(silent, signal, false, price):
     """Smallest effective time ι with V(ι) >= price, infinite where there is none."""
     rate = silent + signal - false
     if rate <= 0 or price >= (1 - 1e-9) / rate:
         return math.inf
     low, high = 0.0, math.sqrt(price / rate) + price
-    while hinted(silent, signal, false, high) < price:
+    while signalled(silent, signal, false, high) < price:
         low, high = high, 2 * high
         if high > 1e12:
             return math.inf
     # The false-position rule with Illinois' halving: V is smooth but for corners at multiples of b.
-    at_low, at_high = hinted(silent, signal, false, low) - price, 0.0
-    at_high = hinted(silent, signal, false, high) - price
+    at_low, at_high = signalled(silent, signal, false, low) - price, 0.0
+    at_high = signalled(silent, signal, false, high) - price
     side = 0
     for _ in range(100):
         middle = (low * at_high - high * at_low) / (at_high - at_low)
-        at = hinted(silent, signal, false, middle) - price
+        at = signalled(silent, signal, false, middle) - price
         if abs(at) < 1e-11 * price or high - low < 1e-11 * high:
             return middle
         if at < 0:
@@ -245,5 +245,7 @@ def cycles_of(silent, signal, false, lengths, waits, fresh):
 def cycles_at(silent, signal, false, prices, lengths):
     """Mean lengths of the cycles that end where the index reaches these prices."""
     for i in range(len(lengths)):
-        iota = hinted_crossing(silent[i], signal[i], false[i], prices[i]) if prices[i] > 0 else 0.0
+        iota = (
+            signalled_crossing(silent[i], signal[i], false[i], prices[i]) if prices[i] > 0 else 0.0
+        )
         lengths[i] = cycle(silent[i], signal[i], false[i], iota)[0] if iota < math.inf else math.inf

@@ -42,7 +42,7 @@ from observant.planning.schedule.heard import RECENT, believed, record_of, revie
 from observant.planning.schedule.keys import PRICE_SLACK, announced, key_of, mend_another, turn
 from observant.planning.schedule.pricing import index_now, learn_price, own_price
 
-__all__ = ["due", "hear", "hint", "next_time", "take_out", "visited"]
+__all__ = ["due", "hear", "next_time", "take_out", "visited"]
 
 
 _HOST_CREDIT = 4.0  # visits that a host has saved up may follow at its shortest delay
@@ -207,7 +207,7 @@ def visited(sources, heaps, hosts, clocks, known, i, time, outcome, age):
         source.visits += 1
         source.failures = 0
         if clock.learning == 0:
-            known.given[i].hints = 0
+            known.given[i].signals = 0
         elif listens(clock, known, i):
             heard = known.heard[i]
             heard.owed = outcome == 1 and heard.count == 0
@@ -227,18 +227,6 @@ def visited(sources, heaps, hosts, clocks, known, i, time, outcome, age):
 
 
 @jit
-def hint(sources, heaps, hosts, clocks, known, i, time):
-    """Count a hint, and bring its source forward by what hints are worth."""
-    source, clock = sources[i], clocks[0]
-    advance(clock, time)
-    if time > source.last:
-        known.given[i].hints += 1
-        if known.given[i].signal > 0 and source.state == WAITING and source.why <= BOUND:
-            key_of(sources, hosts, clock, known, i)
-            put(sources, heaps, clock, i)
-
-
-@jit
 def hear(sources, heaps, hosts, clocks, known, which, when, about, place):
     """Take in signals, in the order of time; `about` is when each says that its source changed.
 
@@ -249,7 +237,15 @@ def hear(sources, heaps, hosts, clocks, known, which, when, about, place):
     moved = np.empty(len(which), np.int64)
     for row in range(len(which)):
         i, time = which[row], when[row]
-        source, heard = sources[i], record_of(known, i, place)
+        source = sources[i]
+        if clock.learning == 0:  # rates are given, and how good signals are
+            advance(clock, time)
+            if time > source.last and not about[row] <= source.last:
+                known.given[i].signals += 1
+                moved[taken] = i
+                taken += 1
+            continue
+        heard = record_of(known, i, place)
         if source.state == GONE or heard.channel == 0:
             continue
         if place >= 0 and heard.channel != place + 1:
@@ -289,14 +285,21 @@ def hear(sources, heaps, hosts, clocks, known, which, when, about, place):
     moved[:taken].sort()
     for row in range(taken):
         i = moved[row]
-        source, channel = sources[i], known.channels[known.heard[i].channel - 1]
-        silent = channel.level == 0 and channel.blind == 0 and known.heard[i].next == 0
+        source = sources[i]
+        silent = known.given[i].signal <= 0 if clock.learning == 0 else deaf(known, i)
         if (row > 0 and moved[row - 1] == i) or silent:
             continue
         if source.state == WAITING and source.why <= BOUND:
             key_of(sources, hosts, clock, known, i)
             put(sources, heaps, clock, i)
     return taken
+
+
+@inner
+def deaf(known, i):
+    """Whether nothing that is said of a source moves it."""
+    channel = known.channels[known.heard[i].channel - 1]
+    return channel.level == 0 and channel.blind == 0 and known.heard[i].next == 0
 
 
 @jit

@@ -64,7 +64,7 @@ GIVEN = np.dtype(
         ("silent", "f8"),  # a, g and ν of frontier 4
         ("signal", "f8"),
         ("false", "f8"),
-        ("hints", "i8"),  # since the last visit
+        ("signals", "i8"),  # since the last visit
     ]
 )
 HOST = np.dtype(

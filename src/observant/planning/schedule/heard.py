@@ -42,6 +42,7 @@ __all__ = [
     "record_of",
     "review",
     "signal_tables",
+    "stands_for",
     "state_of_signals",
 ]
 
@@ -71,6 +72,7 @@ CHANNEL = np.dtype(
         ("before", "f8"),  # the last but one read of a list, and the last; and the mean
         ("read", "f8"),
         ("lag", "f8"),  # time since then at any moment; 0 where signals come by themselves
+        ("doubted", "f8"),  # reads of a list since it was last believed
         ("odds", "f8"),  # log odds that false signals are as frequent as changes
         ("compared", "f8"),  # visits, whether they found a change or not, and the days between them
         ("gaps", "f8"),
@@ -225,6 +227,8 @@ def state_of_signals(known, i, own, plain, first):
         return level, phi * scale, count, first, lag / scale, span
     channel = known.channels[heard.channel - 1]
     phi, count = false_rate(known, i) * scale, np.int64(heard.count)
+    if channel.level == 0:  # who is not believed says nothing: not even when it did
+        count = np.int64(0)
     return np.int64(channel.level), phi, count, first, channel.lag / scale, span
 
 
@@ -398,6 +402,7 @@ def read_list(channels, c, time):
         own.lag = half if own.lag == 1e-6 else own.lag + 0.2 * (half - own.lag)
     if time > own.read:
         own.before, own.read = own.read, time
+        own.doubted = 0.0 if own.level > 0 else own.doubted + 1.0
 
 
 @jit
@@ -518,7 +523,7 @@ def review(channels, c):
     others, days = max(kind.falses - own.falses, 0.0), kind.days - own.days
     if days > 0:
         usual = max((1 + others) / (1 / usual + days), came - 2 * rate)
-    stands = _KIND_OF_LISTS if own.lag > 0 else _KIND_STANDS_FOR
+    stands = stands_for(own.lag)
     own.false = (stands + own.falses) / (stands / usual + own.days)
     # Far more than changes could bring, now: whatever it was worth before.
     now = own.came[0] / (own.came[1] + own.members) if own.members > 0 else 0.0
@@ -529,6 +534,12 @@ def review(channels, c):
     floods = after > _LATELY / 2 and found - anyway < _NEWS * (after - anyway)
     if floods or true < _WORTHLESS * (true + own.false):
         own.level = 0
+
+
+@jit
+def stands_for(lag):
+    """False signals that the kind of a channel stands for; those of lists have a lag."""
+    return _KIND_OF_LISTS if lag > 0 else _KIND_STANDS_FOR
 
 
 @jit

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from observant.planning.schedule.beliefs import believe, listens, signals_at, time_of
-from observant.planning.schedule.crossing import worth_of_hint
+from observant.planning.schedule.crossing import worth_of_signal
 from observant.planning.schedule.heaps import (
     BOUND,
     CROSSING,
@@ -58,7 +58,8 @@ def key_of(sources, hosts, clock, known, i):
     begin = 0.0
     if announced(clock, known, i):
         signals = signals_at(source, known, i, max(clock.time, source.last))
-        begin, known.heard[i].level = signals[3], signals[0]
+        known.heard[i].level = signals[0]
+        begin = signals[3] if signals[2] > 0 else 0.0
         if known.channels[known.heard[i].channel - 1].blind:  # before everybody else
             source.why, source.wait = BOUND, source.minimum
             source.key = known.heard[i].first - 1e6
@@ -66,9 +67,9 @@ def key_of(sources, hosts, clock, known, i):
     period = begin + (period - begin) * (1 + clock.jitter * swing)
     if clock.learning == 0 and period < math.inf:
         given = known.given[i]
-        if given.hints > 0 and given.signal > 0:
-            worth = worth_of_hint(given.silent, given.signal, given.false)
-            period = max(period - given.hints * worth, 0.0)
+        if given.signals > 0 and given.signal > 0:
+            worth = worth_of_signal(given.silent, given.signal, given.false)
+            period = max(period - given.signals * worth, 0.0)
     source.why = CROSSING
     if clock.learning and clock.explore > chance(clock.seed, i, source.visits, 1):
         believe(source, clock, known, i)

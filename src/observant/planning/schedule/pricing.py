@@ -16,10 +16,10 @@ from observant.planning.schedule.crossing import (
     average,
     crossing,
     cycle,
-    hinted,
-    hinted_crossing,
+    signalled,
+    signalled_crossing,
     value,
-    worth_of_hint,
+    worth_of_signal,
 )
 from observant.planning.schedule.heaps import inner, jit
 from observant.planning.schedule.heard import (
@@ -71,7 +71,7 @@ def period_at(source, clock, price, known, i):
     if clock.learning == 0:
         given = known.given[i]
         if given.signal > 0:
-            return hinted_crossing(given.silent, given.signal, given.false, price)
+            return signalled_crossing(given.silent, given.signal, given.false, price)
         known.rates[0], known.weights[0] = given.rate, 1.0
         return crossing(
             clock.code, known.rates[:1], known.weights[:1], source.grace, price, source.period
@@ -133,9 +133,9 @@ def worth(source, clock, known, i, s):
     if clock.learning == 0:
         given = known.given[i]
         if given.signal > 0:
-            if given.hints > 0:
-                s += given.hints * worth_of_hint(given.silent, given.signal, given.false)
-            return hinted(given.silent, given.signal, given.false, min(s, 1e9))
+            if given.signals > 0:
+                s += given.signals * worth_of_signal(given.silent, given.signal, given.false)
+            return signalled(given.silent, given.signal, given.false, min(s, 1e9))
         return value(clock.code, given.rate, source.grace, s)[0]
     believe(source, clock, known, i)
     if source.grace == 0:

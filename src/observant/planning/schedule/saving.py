@@ -13,7 +13,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.estimation.priors import Prior
-from observant.planning.schedule.hints import Hints
+from observant.planning.schedule.quality import Comparisons
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,7 +56,7 @@ def state_of(scheduler: Scheduler) -> dict[str, Any]:
         "learned": own["_prior"].state(),
         "learning": [state.learning, own["_adapting"], own["_price"].patient],
         "seen": [own["_seen"], own["_price"].touched, own["_next_look"]],
-        "hints": [list(row) for row in own["_hints"].rows],
+        "hints": [list(row) for row in own["signals"].compared.rows],
         "arrays": {name: _pack(array) for name, array in arrays.items()},
         "channels": [list(key) for key in own["signals"].places],
         "spare": list(own["signals"].spare),
@@ -90,7 +90,7 @@ def load_state(kind: type[T], saved: dict[str, Any]) -> T:
     state.slot = {name: i for i, name in enumerate(state.names) if name is not None}
     state.groups.node_of, state.groups.members = saved["nodes"], Counter(saved["members"])
     state.host_defaults = tuple(float(x) for x in saved["host_defaults"])
-    own["_adapting"], own["_hints"] = adapting, Hints(saved["hints"])
+    own["_adapting"], own["signals"].compared = adapting, Comparisons(saved["hints"])
     own["_prior"] = Prior.restore(saved["learned"])
     own["_bounds"] = tuple(float(x) for x in saved["bounds"])
     own["_seen"], own["_price"].touched, own["_next_look"] = saved["seen"]

@@ -28,9 +28,9 @@ from observant.planning.schedule.admission import (
     lasting,
     times,
 )
-from observant.planning.schedule.hints import HintQuality, Hints
 from observant.planning.schedule.learning import Learned, Lesson, learn_prior
 from observant.planning.schedule.price import Price
+from observant.planning.schedule.quality import OldNames, SignalQuality
 from observant.planning.schedule.saving import load_state, state_of
 from observant.planning.schedule.signals import Signals
 from observant.planning.schedule.state import Glance, State
@@ -51,7 +51,7 @@ _SAME_VISIT = 1e-9
 _OUTCOMES = {True: 1, False: 0, None: -1, "failed": -2}
 
 
-class Scheduler:
+class Scheduler(OldNames):
     """Decides which source is to be visited next, under a budget (cost per day).
 
     >>> scheduler = Scheduler(budget=2.0, jitter=0)
@@ -125,9 +125,9 @@ class Scheduler:
         self._dispatch: Any = dispatch
         self._keys: Any = keys
         self._state = State(None if prior is None else self._prior.rows(), objective)
-        self._hints, self.signals = Hints(), Signals(self._state, dispatch, objective)
         most = None if burst is None else float(check("burst", burst, 0, above=True))
         self._price = Price(self._state, burst=most, ready=ready, patient=patient)
+        self.signals = Signals(self._state, dispatch, objective, self._price)
         self._objective, self._adapting = objective, isinstance(prior, str)
         self._seen, self._next_look = 0, _FIRST_LOOK
         self._grace = float(check("grace", grace, 0))
@@ -183,7 +183,8 @@ class Scheduler:
                 source=str(source),
             ) from None
         if outcome >= 0 and not self._state.learning:
-            self._hints.note(self._state.sources[i], self._state.given[i], time, outcome == 1)
+            own = self._state.sources[i], self._state.given[i]
+            self.signals.compared.note(*own, time, outcome == 1)
         known = np.nan if age is None else float(age)
         if not self._dispatch.visited(*self._state.all, i, float(time), outcome, known):
             last = self._state.sources["last"][i]
@@ -233,14 +234,6 @@ class Scheduler:
         if last > self._state.sources["last"][i] + _SAME_VISIT:
             self._state.sources["last"][i] = min(last, self.now)
             self.set_likelihood(source, likelihood)
-
-    def hint(self, source: str | int, time: float) -> None:
-        """Somebody says that the source changed. Used as far as such hints can be trusted."""
-        i = self._state.find(source)
-        if not np.isfinite(time):
-            raise InputError(f"a hint needs a time in days, not {time}", source=str(source))
-        if not self._state.learning:
-            self._dispatch.hint(*self._state.all, i, float(time))
 
     def next_time(self) -> float:
         """When to ask again: the next time at which `due` may have something; infinite if never."""
@@ -426,7 +419,7 @@ class Scheduler:
         min_period: ArrayLike | None = None,
         max_period: ArrayLike | None = None,
         grace: ArrayLike | None = None,
-        hints: HintQuality | None = None,
+        hints: SignalQuality | None = None,
         group: str | Sequence[str] | None = None,
         age: ArrayLike | None = None,
         likelihood: Sequence[bytes | None] | None = None,
@@ -436,6 +429,7 @@ class Scheduler:
         `group` is a path such as host/folder; sources under one path are siblings. `age` is how
         many days before its `last` visit a source was updated, where it told. `likelihood` is what
         `likelihood_of` gave for the same sources before. `grace` is that of these sources alone.
+        `hints` is deprecated: `signals.listen`.
         """
         names = [sources] if isinstance(sources, (str, int)) else list(sources)
         for name in names:
@@ -456,8 +450,6 @@ class Scheduler:
             raise InputError(f"a grace belongs to the objective currency, not to {self._objective}")
         rates = column("rate", 0.0 if rate is None else rate, names)
         before = np.full(many, -np.inf) if last is None else times(last, names)
-        if hints is not None:
-            self._can_use_hints()
         state = self._state
         where = state.host_index(host, many)
         slots = state.room(many)
@@ -486,12 +478,12 @@ class Scheduler:
             state.given[slots] = 0
             state.given["rate"][slots] = rates
         state.name(slots, names)
-        if hints is not None:
-            self._listen(slots, hints)
         if not self._seen:
             state.groups.begin(self.now, len(self) / self.budget)
         state.gather()
         self._price.changed(slots)
+        if hints is not None:
+            self.set_hints(names, hints)
 
     def remove(self, source: str | int) -> None:
         """Forget a source."""
@@ -545,29 +537,6 @@ class Scheduler:
         hosts = self._state.hosts
         hosts["delay"][h], hosts["interval"][h] = host_rest(delay, cap)
 
-    def set_hints(self, sources: Iterable[str | int], quality: HintQuality) -> None:
-        """Say how far the hints about these sources can be trusted. Hints need freshness."""
-        slots = self._state.places_of(sources)
-        self._listen(slots, quality)
-        self._price.changed(slots)
-
-    def learn_hints(self, least: int = 50) -> dict[str | None, HintQuality]:
-        """Learn precision and recall per host from the visits so far, and use them from now on.
-
-        Hosts with fewer than `least` visits take those of all hosts together; below that, none.
-        """
-        if self._state.learning:
-            return {}
-        hinted = np.flatnonzero(self._state.given["signal"] > 0)
-        host = self._state.sources["host"][hinted]
-        learned = self._hints.learn(self._state.host_slot, host, least)
-        for name, quality in learned.items():
-            own = -1 if name is None else self._state.host_slot[name]
-            self._listen(hinted[host == own], quality)
-        if learned:
-            self._price.settle()
-        return learned
-
     # -- save and restore ---------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
@@ -585,14 +554,3 @@ class Scheduler:
         """Whether a source stands in the queue of its host, or at its head."""
         codes = self._state.codes
         return bool(row["state"] == codes.QUEUED or row["why"] == codes.POLITE)
-
-    def _can_use_hints(self) -> None:
-        if self._objective != "freshness" or self._state.learning:
-            raise InputError("hints are used with the objective freshness and with given rates")
-
-    def _listen(self, slots: NDArray[np.int64], quality: HintQuality) -> None:
-        self._can_use_hints()
-        given = self._state.given
-        streams = quality.streams(given["rate"][slots])
-        for name, values in zip(("silent", "signal", "false"), streams, strict=True):
-            given[name][slots] = values

@@ -15,6 +15,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.planning.schedule.groups import lengthen
+from observant.planning.schedule.quality import Comparisons
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from observant.planning.schedule.admission import Penalty
+    from observant.planning.schedule.price import Price
+    from observant.planning.schedule.quality import SignalQuality
     from observant.planning.schedule.state import State
 
 __all__ = ["LISTING", "Reliability", "Signals", "pooled"]
@@ -34,12 +37,14 @@ _ENOUGH = 10.0
 _LEARNED = (
     *("signals", "exposure", "logs", "visits", "announced", "told", "lied"),
     *("falses", "days", "came", "lately", "before"),
-    *("expected", "odds", "read", "lag", "compared", "gaps", "delay", "delays"),
+    *("expected", "odds", "read", "lag", "doubted", "compared", "gaps", "delay", "delays"),
 )
 """What of a channel outlives a restart."""
-_LATEST = ("read", "lag", "before", "came", "lately")
+_LATEST = ("read", "lag", "doubted", "before", "came", "lately")
 """Of these, what is no sum."""
 Learned = dict[str, Any]
+_LIMITS = (0.025, 0.975)
+"""Of an interval."""
 _LIAR = 0.2
 """A channel whose precision surely is below that says nothing."""
 
@@ -65,6 +70,8 @@ class Reliability(NamedTuple):
     precision_high: float
     """Share of the announced sources that had changed."""
     false_per_day: float
+    false_low: float
+    false_high: float
     """False signals of one source."""
     delay: float | None
     """Mean days from a change to its signal, where signals say when the change was."""
@@ -88,8 +95,15 @@ class Signals:
     True
     """
 
-    def __init__(self, state: State, dispatch: Any, objective: str | Penalty) -> None:
-        self._state, self._dispatch, self._objective = state, dispatch, objective
+    def __init__(self, state: State, dispatch: Any, objective: str | Penalty, price: Price) -> None:
+        self._state, self._dispatch, self._objective, self._price = (
+            state,
+            dispatch,
+            objective,
+            price,
+        )
+        self.compared = Comparisons()
+        """What visits found where rates are given."""
         self.places: dict[tuple[str, str], int] = {}
         """Each channel by kind and group; a kind itself has the group ""."""
         self.spare: list[int] = []
@@ -100,23 +114,69 @@ class Signals:
     def __len__(self) -> int:
         return len(self.places)
 
+    @property
+    def given(self) -> bool:
+        """Whether rates are given, and how good signals are with them."""
+        return not self._state.learning
+
     def listen(
-        self, sources: Sequence[str | int], kind: str, group: str = "", *, blind: bool = False
+        self,
+        sources: Sequence[str | int],
+        kind: str = "signal",
+        group: str = "",
+        *,
+        blind: bool = False,
+        quality: SignalQuality | None = None,
     ) -> None:
         """From now on the changes of these sources are announced by this channel, too.
 
         A source has four channels at most: a fifth takes the place of one that is not believed.
-        With `blind`, whoever is announced is visited at once, whatever visits find: a rival.
+        With `blind`, whoever is announced is visited at once, whatever visits find: a rival. Where
+        rates are given, say the `quality` of all signals about a source; else it is learned.
         """
-        if not self._state.learning:
-            raise InputError("signals are for a scheduler that learns rates; give it a prior")
-        self._join(self._state.places_of(sources), self._channel(kind, group, blind))
+        slots = self._state.places_of(sources)
+        if (quality is not None) != self.given:
+            raise InputError(
+                "say how good signals are (quality=SignalQuality(…)) where rates are given; where "
+                "they are learned, that is learned as well"
+            )
+        if quality is None:
+            self._join(slots, self._channel(kind, group, blind))
+            return
+        self._believe(slots, quality)
+        self._price.changed(slots)
+
+    def learn(self, least: int = 50) -> dict[str | None, SignalQuality]:
+        """Where rates are given: learn recall and precision per host from the visits so far.
+
+        They are used from now on. Hosts with fewer than `least` visits take those of all hosts
+        together; below that, none. Where rates are learned, all that is learned with every visit.
+        """
+        if not self.given:
+            raise InputError("how good signals are is learned with every visit here: `reliability`")
+        slots = np.flatnonzero(self._state.given["signal"] > 0)
+        host = self._state.sources["host"][slots]
+        learned = self.compared.learn(self._state.host_slot, host, least)
+        for name, quality in learned.items():
+            own = -1 if name is None else self._state.host_slot[name]
+            self._believe(slots[host == own], quality)
+        if learned:
+            self._price.settle()
+        return learned
+
+    def _believe(self, slots: NDArray[np.int64], quality: SignalQuality) -> None:
+        if self._objective != "freshness":
+            raise InputError("with given rates, signals are used for the objective freshness")
+        given = self._state.given
+        streams = quality.streams(given["rate"][slots])
+        for name, values in zip(("silent", "signal", "false"), streams, strict=True):
+            given[name][slots] = values
 
     def receive(
         self,
         sources: Sequence[str | int],
         times: ArrayLike,
-        kind: str,
+        kind: str = "signal",
         group: str = "",
         about: ArrayLike | None = None,
     ) -> int:
@@ -130,10 +190,10 @@ class Signals:
         said = np.full(len(slots), np.nan) if about is None else np.array(about, float)
         if not np.isfinite(when).all() or said.shape != slots.shape:
             raise InputError("a signal needs a source and a time in days")
-        if not self._state.learning:
-            raise InputError("signals are for a scheduler that learns rates; give it a prior")
-        place = self._channel(kind, group)
-        self._join(slots, place)
+        place = -1
+        if not self.given:
+            place = self._channel(kind, group)
+            self._join(slots, place)
         return int(self._dispatch.hear(*self._state.all, slots, when, said, place))
 
     def read(self, kind: str, group: str, time: float) -> None:
@@ -242,24 +302,31 @@ class Signals:
         self._state.gather()
 
     def _one(self, kind: str, group: str, place: int, own: Any) -> Reliability:
-        from scipy.special import betaincinv
+        from scipy.special import betaincinv, gammaincinv
 
         from observant.planning.schedule import heard
 
         weights = heard.posterior(self._state.channels, place)
         sums = np.cumsum(weights)
-        low, high = (heard.LEVELS[np.searchsorted(sums, q)] for q in (0.025, 0.975))
+        low, high = (heard.LEVELS[np.searchsorted(sums, q)] for q in _LIMITS)
         true, false = (
             max(own["told"] - own["lied"], 0.0) + 0.5,
             min(own["lied"], own["told"]) + 0.5,
         )
-        worst, best = (float(betaincinv(true, false, q)) for q in (0.025, 0.975))
+        worst, best = (float(betaincinv(true, false, q)) for q in _LIMITS)
+        # The kind stands for as many false signals as in `heard.review`, if it has taught any.
+        above = self._state.channels[own["kind"]]
+        falses = own["falses"] + (
+            heard.stands_for(own["lag"]) if above["days"] > own["days"] else 0.5
+        )
+        rarest, often = (own["false"] * float(gammaincinv(falses, q)) / falses for q in _LIMITS)
         enough = own["told"] >= _ENOUGH
         verdict = "unproven" if not enough else "lies" if best < _LIAR else "believed"
         return Reliability(
             *(kind, group, int(own["members"]), int(own["signals"])),
             *(float(weights @ heard.LEVELS), float(low), float(high)),
-            *(float(true / (true + false)), worst, best, float(own["false"])),
+            *(float(true / (true + false)), worst, best),
+            *(float(own["false"]), float(rarest), float(often)),
             float(own["delay"] / own["delays"]) if own["delays"] > 0 else None,
             *(float(own["visits"]), float(own["announced"]), verdict),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -74,11 +75,10 @@ class CollectionSignals:
 
         What an observer of another version wrote is left out.
         """
-        try:
-            kept = self._in.store.settings.get(RELIABILITY) or []
-            rows = msgspec.convert(kept, list[ChannelItem])
-        except msgspec.ValidationError:
-            return []
+        rows = []
+        for one in self._in.store.settings.get(RELIABILITY) or ():
+            with suppress(msgspec.ValidationError):
+                rows.append(msgspec.convert(one, ChannelItem))
         order = ("lies", "believed", "unproven")
         return sorted(rows, key=lambda row: (order.index(row.verdict), -row.sources, row.group))
 
