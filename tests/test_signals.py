@@ -81,7 +81,7 @@ def test_who_is_not_believed_moves_nobody_by_when_it_spoke():
     signals.receive(["a"], [before + 5], "sitemap", "a.example")
     scheduler._state.channels["level"][signals.places["sitemap", "a.example"]] = 0
     scheduler._keys.place(*scheduler._state.all, np.array([scheduler._state.find("a")]))
-    assert scheduler.due_at("a") == pytest.approx(before)
+    assert scheduler.due_at("a") == pytest.approx(before, rel=0.01)
 
 
 def drive_hosts(reads, honest_from=math.inf, seed=1, members=60, rate=0.05):
@@ -303,14 +303,9 @@ def test_a_list_is_worth_what_its_own_channel_is_worth():
     lists = {name: state.heard["lists"][state.find(name)] for name in ("map", "feed")}
     assert lists["map"] == pytest.approx(3 * 0.02)
     assert lists["feed"] > 1
-    for day, reads in ((1.0, 1), (2.0, 2), (3.0, 3)):  # and less with every read that it fails
-        signals.read("sitemap", "map", day)
-        signals.weigh("map", ["a", "b", "c"], "sitemap", "map")
-        weight = state.heard["lists"][state.find("map")]
-        assert weight == pytest.approx(3 * 0.02 / (1 + reads) ** 2)
-    state.channels["level"][signals.places["sitemap", "map"]] = 10
-    signals.read("sitemap", "map", 4.0)
-    assert state.channels["doubted"][signals.places["sitemap", "map"]] == 0
+    state.channels["lied"][signals.places["sitemap", "map"]] = 30.0  # the more it lied, the less
+    signals.weigh("map", ["a", "b", "c"], "sitemap", "map")
+    assert state.heard["lists"][state.find("map")] == pytest.approx(3 * 0.02 / 4)
     signals.weigh("map", ["map"], "sitemap", "map")  # which does not listen to it
     assert state.heard["lists"][state.find("map")] == 0
 

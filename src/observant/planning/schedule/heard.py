@@ -72,7 +72,6 @@ CHANNEL = np.dtype(
         ("before", "f8"),  # the last but one read of a list, and the last; and the mean
         ("read", "f8"),
         ("lag", "f8"),  # time since then at any moment; 0 where signals come by themselves
-        ("doubted", "f8"),  # reads of a list since it was last believed
         ("odds", "f8"),  # log odds that false signals are as frequent as changes
         ("compared", "f8"),  # visits, whether they found a change or not, and the days between them
         ("gaps", "f8"),
@@ -402,7 +401,6 @@ def read_list(channels, c, time):
         own.lag = half if own.lag == 1e-6 else own.lag + 0.2 * (half - own.lag)
     if time > own.read:
         own.before, own.read = own.read, time
-        own.doubted = 0.0 if own.level > 0 else own.doubted + 1.0
 
 
 @jit

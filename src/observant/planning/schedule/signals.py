@@ -37,10 +37,10 @@ _ENOUGH = 10.0
 _LEARNED = (
     *("signals", "exposure", "logs", "visits", "announced", "told", "lied"),
     *("falses", "days", "came", "lately", "before"),
-    *("expected", "odds", "read", "lag", "doubted", "compared", "gaps", "delay", "delays"),
+    *("expected", "odds", "read", "lag", "compared", "gaps", "delay", "delays"),
 )
 """What of a channel outlives a restart."""
-_LATEST = ("read", "lag", "doubted", "before", "came", "lately")
+_LATEST = ("read", "lag", "before", "came", "lately")
 """Of these, what is no sum."""
 Learned = dict[str, Any]
 _LIMITS = (0.025, 0.975)
