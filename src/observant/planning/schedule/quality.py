@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Comparisons", "OldNames", "SignalQuality", "fit_signals"]
+__all__ = ["OldNames", "SignalQuality", "SignalledVisits", "fit_signals"]
 
 __getattr__, _ = lazy(__name__, {}, {"HintQuality": "SignalQuality", "fit_hints": "fit_signals"})
 _STEPS = 60
 _KEPT = 200_000
-"""Comparisons that are kept."""
+"""SignalledVisits that are kept."""
 _CAUTION = 0.5
 """Imaginary unchanged visits with one signal each: a signal must earn its trust."""
 
@@ -73,8 +73,8 @@ class SignalQuality:
         return np.asarray(np.where(signal > 0, worth, 0.0))[()]
 
 
-class Comparisons:
-    """Comparisons from which the quality of signals is learned; the oldest fall out."""
+class SignalledVisits:
+    """SignalledVisits from which the quality of signals is learned; the oldest fall out."""
 
     def __init__(self, rows: Iterable[Sequence[Any]] = ()) -> None:
         self.rows: list[tuple[int, float, int, bool]] = [

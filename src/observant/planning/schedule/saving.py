@@ -13,7 +13,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.estimation.priors import Prior
-from observant.planning.schedule.quality import Comparisons
+from observant.planning.schedule.quality import SignalledVisits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,7 +90,7 @@ def load_state(kind: type[T], saved: dict[str, Any]) -> T:
     state.slot = {name: i for i, name in enumerate(state.names) if name is not None}
     state.groups.node_of, state.groups.members = saved["nodes"], Counter(saved["members"])
     state.host_defaults = tuple(float(x) for x in saved["host_defaults"])
-    own["_adapting"], own["signals"].compared = adapting, Comparisons(saved["hints"])
+    own["_adapting"], own["signals"].compared = adapting, SignalledVisits(saved["hints"])
     own["_prior"] = Prior.restore(saved["learned"])
     own["_bounds"] = tuple(float(x) for x in saved["bounds"])
     own["_seen"], own["_price"].touched, own["_next_look"] = saved["seen"]

@@ -15,7 +15,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.planning.schedule.groups import lengthen
-from observant.planning.schedule.quality import Comparisons
+from observant.planning.schedule.quality import SignalledVisits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,7 @@ class Signals:
             objective,
             price,
         )
-        self.compared = Comparisons()
+        self.compared = SignalledVisits()
         """What visits found where rates are given."""
         self.places: dict[tuple[str, str], int] = {}
         """Each channel by kind and group; a kind itself has the group ""."""
