@@ -131,7 +131,7 @@ class Clocks:
         tide["weight"][belief] = 1.0
         tide["round"] = tide["due"] = -np.inf
         self.parent = np.array(parent)
-        self.found, self.expected = np.zeros((nodes, BINS)), np.zeros((nodes, BINS))
+        self.found, self.placed, self.expected = np.zeros((3, nodes, BINS))
         self.activities = np.ones((nodes, siblings.BLEND + 1, BINS))
         self.all_shown = np.zeros_like(self.activities)
         self.moved, self.news = np.zeros(nodes), np.zeros(nodes, bool)
@@ -147,13 +147,13 @@ class Clocks:
 
     def refresh(self, now):
         siblings.refresh(
-            *(self.tide, self.parent, self.found, self.expected),
+            *(self.tide, self.parent, self.found, self.placed, self.expected),
             *(self.activities, self.all_shown, self.moved, self.news, now),
         )
 
     def visit(self, node, since, now, changed, chance, at=math.nan):
         siblings.attribute(
-            *(self.tide, node, self.parent, self.found, self.expected),
+            *(self.tide, node, self.parent, self.found, self.placed, self.expected),
             *(self.activities, self.news, since, now, changed, chance, at),
         )
 
@@ -235,9 +235,13 @@ def test_a_dated_change_goes_where_it_was():
     clocks = Clocks()
     clocks.refresh(12.0)
     clocks.visit(0, 2.5, 9.5, 1, 0.7, at=4.2)
-    assert clocks.found[0].nonzero()[0].tolist() == [4]
-    assert clocks.found[0, 4] == 1.0
+    assert clocks.placed[0].nonzero()[0].tolist() == [4]
+    assert clocks.placed[0, 4] == 1.0
+    assert clocks.found[0].nonzero()[0].tolist() == list(range(2, 10))  # in case that is better
+    assert clocks.found[0].sum() == pytest.approx(1.0)
     assert clocks.expected[0].sum() == pytest.approx(0.7)
+    clocks.visit(0, 2.5, 9.5, 1, 0.7)
+    assert clocks.placed[0, 4] == pytest.approx(1.0 + clocks.found[0, 4] / 2)
 
 
 def test_groups_are_drawn_to_the_group_above():
@@ -294,27 +298,30 @@ def test_a_clock_goes_on_after_a_pause(pause):
 def test_the_better_forecast_is_believed():
     clocks = Clocks()
     tide = clocks.tide
+    spread = [0, 1, 2, siblings.BLEND]
     siblings.weigh(tide)
-    np.testing.assert_allclose(tide["weight"], 1 / 4)
+    np.testing.assert_allclose(tide["weight"][spread], 1 / 4)  # no source tells dates
     for _ in range(50):
-        for j, chance in enumerate([0.2, 0.4, 0.6, 0.3]):
+        for j, chance in zip(spread, [0.2, 0.4, 0.6, 0.3], strict=True):
             siblings.score(tide, j, chance, True)
     siblings.weigh(tide)
-    np.testing.assert_allclose(tide["weight"], [0, 0, 1, 0], atol=1e-6)
+    np.testing.assert_allclose(tide["weight"], [0, 0, 1, 0, 0, 0], atol=1e-6)
+    clocks.refresh(12.0)
+    clocks.visit(0, 2.5, 9.5, 1, 0.7, at=4.2)  # where dates put changes is judged from now on
     for _ in range(400):
-        for j, chance in enumerate([0.2, 0.4, 0.6, 0.3]):
+        for j, chance in enumerate([0.2, 0.4, 0.6, 0.1, 0.4, 0.3]):
             siblings.score(tide, j, chance, False)
     siblings.weigh(tide)
-    np.testing.assert_allclose(tide["weight"], [1, 0, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(tide["weight"], [0, 0, 0, 1, 0, 0], atol=1e-6)
 
 
 def test_what_is_believed_is_the_mean_of_the_beliefs():
     clocks = Clocks(parent=(-1, 0))
-    clocks.tide["weight"] = [0.4, 0.3, 0.2, 0.1]
+    clocks.tide["weight"] = [0.4, 0.3, 0.2, 0.0, 0.0, 0.1]
     clocks.refresh(3.5)
     clocks.found[:, 2], clocks.expected[:, 2] = [9.0, 4.0], [3.0, 0.5]
     clocks.refresh(4.5)
-    beliefs = clocks.activities[1, : siblings.BLEND, 2]
+    beliefs = clocks.activities[1, : siblings.SPREAD, 2]
     assert beliefs[0] > beliefs[1] > beliefs[2] > 1.0  # the larger K, the closer to the whole
     assert clocks.activity[1, 2] == pytest.approx(0.4 * beliefs[0] + 0.3 * beliefs[1]
         + 0.2 * beliefs[2] + 0.1)  # fmt: skip
@@ -613,3 +620,38 @@ def test_the_visits_of_a_replay_are_a_policys():
     world = world_of(grouped(np.full(50, 0.1)), budget=5.0, seed=1)
     assert isinstance(replay(ObservantPolicy(), world), WorldVisits)
     assert named("observant") == ObservantPolicy()
+
+
+# -- dates ----------------------------------------------------------------------------------------
+
+
+def folders_that_wake(days, rate, seed=4):
+    """Thirty folders of eight pages that change at this rate for some days, then rest for long."""
+    rng = np.random.default_rng(seed)
+    source, time = [], []
+    for folder in range(30):
+        rests = 60.0 * np.append(rng.random() - 1, rng.exponential(size=12))
+        wakes = np.cumsum(rests) + days * np.arange(len(rests))
+        for page in range(8):
+            changes = [rng.uniform(at, at + days, rng.poisson(rate * days)) for at in wakes]
+            own = [-1.0, *(t for t in np.concatenate(changes) if t < 240)]
+            source += [f"{folder}/{page}"] * len(own)
+            time += own
+    return Trace.from_columns(source, time, start=0.0, end=240.0).grouped("prefix")
+
+
+def stale(trace, evidence):
+    answer = simulate(
+        *(trace, ["observant"]),
+        **{"budget": 0.1 * len(trace), "start": 0.0, "end": 240.0, "score_from": "half"},
+        **{"evidence": evidence, "seeds": range(1, 3)},
+    )
+    return 1 - answer["observant"].metrics["freshness"]
+
+
+def test_dates_are_used_where_they_help():
+    """Whether a change says something of its date alone, or of a busy time, is found out."""
+    at_once = folders_that_wake(days=0.1, rate=20.0)
+    assert stale(at_once, "dated") < 0.93 * stale(at_once, "existence")
+    lasting = folders_that_wake(days=10.0, rate=1.0)
+    assert stale(lasting, "dated") < 1.09 * stale(lasting, "existence")

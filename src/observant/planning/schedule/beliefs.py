@@ -25,7 +25,7 @@ from observant.planning.schedule.heard import (
     state_of_signals,
 )
 from observant.planning.schedule.index_tables import remains
-from observant.planning.schedule.siblings import BLEND, attribute, elapsed, score, weigh
+from observant.planning.schedule.siblings import BLEND, SPREAD, attribute, elapsed, score, weigh
 
 __all__ = ["believe", "learn", "listens", "signals_at", "time_of", "weigh_list"]
 
@@ -76,6 +76,7 @@ def learn(source, clock, known, i, time, outcome, age):
             source.node,
             known.parent,
             known.found,
+            known.placed,
             known.expected,
             known.activity,
             known.news,
@@ -126,6 +127,8 @@ def judge(source, clock, known, i, time, changed):
     believe(source, clock, known, i)
     shared = known.shared[0]
     for belief in range(BLEND + 1):
+        if SPREAD <= belief < BLEND and shared.dated == 0:
+            continue
         own = time - source.last
         if belief < BLEND:
             own = clock_of(source, known, belief, source.last, time)

@@ -32,10 +32,11 @@ class Groups:
         from observant.planning.schedule import siblings
 
         self.bins: int = siblings.BINS
+        self.spread: int = siblings.SPREAD
         self.shared = np.zeros(1, siblings.SHARED)
         self.parent = np.full(1, -1)
         self.found = np.zeros((1, siblings.BINS), np.float32)
-        self.expected = self.found.copy()
+        self.placed, self.expected = self.found.copy(), self.found.copy()
         self.activity = np.ones((1, siblings.BLEND + 1, siblings.BINS), np.float32)
         self.shown = np.zeros_like(self.activity)
         self.node_of: dict[str, int] = {}
@@ -46,7 +47,9 @@ class Groups:
         shared = self.shared[0]
         shared["width"] = min(period / _BINS_PER_PERIOD, 1.0)
         shared["memory"], shared["level"] = _MEMORY, 1.0
-        shared["weight"] = 1 / len(shared["weight"])
+        idle = len(shared["weight"]) - 1 - self.spread
+        shared["weight"] = [*[1.0] * self.spread, *[0.0] * idle, 1.0]
+        shared["weight"] /= self.spread + 1
         shared["bin"] = shared["oldest"] = np.floor(now / shared["width"])
         shared["due"] = shared["round"] = -np.inf
         shared["slack"] = _SLACK * period
@@ -86,7 +89,7 @@ class Groups:
     def _grow(self, parents: list[int]) -> None:
         used, more = len(self.parent), len(self.parent) + len(parents)
         self.parent = np.concatenate([self.parent, np.array(parents, self.parent.dtype)])
-        for array in (self.found, self.expected, self.activity, self.shown):
+        for array in (self.found, self.placed, self.expected, self.activity, self.shown):
             lengthen(array, more)
         self.activity[used:] = 1.0
         self.shared["nodes"] = more

@@ -189,6 +189,7 @@ def turn(sources, heaps, hosts, clocks, known, now):
         shared,
         known.parent,
         known.found,
+        known.placed,
         known.expected,
         known.activity,
         known.shown,

@@ -24,10 +24,10 @@ __all__ = ["load_state", "state_of"]
 
 T = TypeVar("T", bound="Scheduler")
 
-_TYPE = "observant scheduler, version 6"
+_TYPE = "observant scheduler, version 7"
 _ARRAYS = ("sources", "heaps", "hosts", "clock", "given", "prior", "values", "place")
 _OF_SIGNALS = ("heard", "more", "channels")
-_OF_GROUPS = ("shared", "parent", "found", "expected", "activity", "shown")
+_OF_GROUPS = ("shared", "parent", "found", "placed", "expected", "activity", "shown")
 _NEWS = ("moved", "news")
 """Of `siblings`: what was found since the clocks were read."""
 _VALUES = ("names", "host_slot", "free")

@@ -17,7 +17,7 @@ of several bins is shared among them in proportion to their activity (the E step
 What a group's own visits weigh against the group above, K, is learned: several K are kept side by
 side, with ordinary time beside them, and each counts by how well it would have predicted the
 outcomes so far. Where sources change together K is small; where they do not, their own time is the
-ordinary one.
+ordinary one. Whether a change belongs where its date says is found out in the same way.
 """
 
 # mypy: ignore-errors
@@ -34,6 +34,7 @@ __all__ = [
     "BINS",
     "BLEND",
     "SHARED",
+    "SPREAD",
     "attribute",
     "elapsed",
     "refresh",
@@ -45,8 +46,12 @@ __all__ = [
 BINS = 256
 """Bins of time that are remembered; what is older counts as usual."""
 
-BELIEFS = np.array([0.3, 3.0, 20.0])
+BELIEFS = np.array([0.3, 3.0, 20.0, 0.3, 3.0])
 """The K that are tried: expected changes for which the group above stands."""
+
+SPREAD = 3
+"""So many of them share a change among all bins in which it may have been. The others put it where
+the source says that it was: better where updates come at once, worse where busy times last."""
 
 BLEND = len(BELIEFS)
 """Of `activity` and `shown`: the place of what is believed, after those of each K."""
@@ -74,6 +79,7 @@ SHARED = np.dtype(
         ("slack", "f8"),  # days by which a clock may be put right before its sources move
         ("stale", "i8"),  # sources came or went since the groups were listed
         ("nodes", "i8"),
+        ("dated", "i8"),  # some source has told when it changed
     ]
 )
 
@@ -94,13 +100,16 @@ def elapsed(shared, activity, shown, since, now):
 
 @jit
 def attribute(
-    shared, node, parent, found, expected, activity, news, since, now, changes, chance, at
+    shared, node, parent, found, placed, expected, activity, news, since, now, changes, chance, at
 ):
     """Share a comparison among the bins it covers, for the group and all groups above it.
 
     `changes` is what was found, 0 or 1; `chance` what was expected of an ordinary time. `at` is
-    when the update was, where that is known.
+    when the update was, where that is known: `placed` has it there, `found` shares it as ever.
     """
+    if shared.dated == 0 and not math.isnan(at):
+        shared.dated = 1
+        shared.score[SPREAD:BLEND] = shared.score[: BLEND - SPREAD]
     first = max(math.floor(since / shared.width), shared.oldest)
     last = min(math.floor(now / shared.width), shared.bin)
     if last < first:
@@ -115,15 +124,15 @@ def attribute(
     for b in range(first, last + 1):
         inside = overlap(shared, b, last, since, now)
         usual = chance * inside / (now - begin)
-        if math.isnan(at):
-            seen = changes * inside * activity[node, BLEND, b % BINS] / total
-        else:
-            seen = 1.0 if b == min(max(math.floor(at / shared.width), first), last) else 0.0
+        seen = told = changes * inside * activity[node, BLEND, b % BINS] / total
+        if not math.isnan(at):
+            told = 1.0 if b == min(max(math.floor(at / shared.width), first), last) else 0.0
         above = node
         while above >= 0:
             news[above] |= changes > 0
             expected[above, b % BINS] += usual
             found[above, b % BINS] += seen
+            placed[above, b % BINS] += told
             above = parent[above]
 
 
@@ -135,7 +144,7 @@ def overlap(shared, b, last, since, now):
 
 
 @jit
-def refresh(shared, parent, found, expected, activity, shown, moved, news, now):
+def refresh(shared, parent, found, placed, expected, activity, shown, moved, news, now):
     """Begin new bins, and find the activity of every group anew; parents come before children.
 
     `moved` adds up by how much the clock of each group was put right. Between two rounds, only
@@ -148,7 +157,7 @@ def refresh(shared, parent, found, expected, activity, shown, moved, news, now):
     if newest > shared.bin:
         for b in range(max(shared.bin + 1, newest - BINS + 1), newest + 1):
             for node in range(shared.nodes):
-                found[node, b % BINS] = expected[node, b % BINS] = 0.0
+                found[node, b % BINS] = placed[node, b % BINS] = expected[node, b % BINS] = 0.0
         shared.bin = newest
         shared.oldest = max(shared.oldest, newest - BINS + 1)
     set_level(shared, found[0], expected[0])
@@ -160,11 +169,10 @@ def refresh(shared, parent, found, expected, activity, shown, moved, news, now):
         for b in range(max(shared.oldest, reach), shared.bin + 1):
             k = b % BINS
             believed = shared.weight[BLEND]
-            for j in range(BLEND):
+            for j in range(BLEND if shared.dated else SPREAD):
                 usual = 1.0 if above < 0 else activity[above, j, k]
-                own = (BELIEFS[j] * usual + found[node, k]) / (
-                    BELIEFS[j] + shared.level * expected[node, k]
-                )
+                seen = found[node, k] if j < SPREAD else placed[node, k]
+                own = (BELIEFS[j] * usual + seen) / (BELIEFS[j] + shared.level * expected[node, k])
                 activity[node, j, k] = own
                 believed += shared.weight[j] * own
             moved[node] += shared.width * abs(believed - activity[node, BLEND, k])
@@ -208,10 +216,13 @@ def score(shared, j, chance, changed):
 @jit
 def weigh(shared):
     """Believe each K, and ordinary time, as far as the scores speak for it."""
-    best = shared.score.max()
+    best = shared.score[BLEND]
+    for j in range(BLEND if shared.dated else SPREAD):
+        best = max(best, shared.score[j])
     total = 0.0
     for j in range(BLEND + 1):
-        shared.weight[j] = math.exp(shared.score[j] - best)
+        idle = SPREAD <= j < BLEND and shared.dated == 0
+        shared.weight[j] = 0.0 if idle else math.exp(shared.score[j] - best)
         total += shared.weight[j]
     for j in range(BLEND + 1):
         shared.weight[j] /= total

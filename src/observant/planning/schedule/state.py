@@ -47,6 +47,7 @@ class Known(NamedTuple):
     shared: NDArray[Any]
     parent: NDArray[np.int64]
     found: NDArray[np.float32]
+    placed: NDArray[np.float32]
     expected: NDArray[np.float32]
     activity: NDArray[np.float32]
     shown: NDArray[np.float32]
@@ -157,6 +158,7 @@ class State:
                 groups.shared,
                 groups.parent,
                 groups.found,
+                groups.placed,
                 groups.expected,
                 groups.activity,
                 groups.shown,
