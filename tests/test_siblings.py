@@ -643,8 +643,12 @@ def folders_that_wake(days, rate, seed=4):
 def stale(trace, evidence):
     answer = simulate(
         *(trace, ["observant"]),
-        **{"budget": 0.1 * len(trace), "start": 0.0, "end": 240.0, "score_from": "half"},
-        **{"evidence": evidence, "seeds": range(1, 3)},
+        budget=0.1 * len(trace),
+        start=0.0,
+        end=240.0,
+        score_from="half",
+        evidence=evidence,
+        seeds=range(1, 3),
     )
     return 1 - answer["observant"].metrics["freshness"]
 
