@@ -653,6 +653,7 @@ def stale(trace, evidence):
     return 1 - answer["observant"].metrics["freshness"]
 
 
+@pytest.mark.slow
 def test_dates_are_used_where_they_help():
     """Whether a change says something of its date alone, or of a busy time, is found out."""
     at_once = folders_that_wake(days=0.1, rate=20.0)
