@@ -33,7 +33,7 @@ def run(sources=5000, budget="1000/s", readers=10, seconds=120.0, answers="same"
     took, over = [], threading.Event()
     with serving() as web:
         config = [f'budget = "{budget}"', 'allow = ["127.0.0.0/8"]', "host_delay = 0"]
-        config += ['defaults = {min_period = "1s"}']
+        config += ['defaults = {min_period = "1s", render = "never"}']
         for number in range(sources):
             host = f"127.0.{1 + number % HOSTS // 250}.{1 + number % 250}"
             config += ["[[sources]]", f'url = "http://{host}:{web.port}/page/{number}"']
