@@ -43,9 +43,6 @@ SAMPLING = {"even": JITTER, "mixed": MIXED}
 LONGEST = 365.0
 """Days after which a source is visited, however little that is worth."""
 
-_LIST = 1e-6
-"""Importance of a list in a replay: it is read for what it says, and is no page of the trace."""
-
 
 def make_scheduler(
     budget: float,
@@ -162,7 +159,7 @@ class ObservantPolicy:
             groups = [labels[g] for g in world.group[order]] + [group for _, group, _ in lists]
         scheduler.add(
             range(n + len(lists)),
-            importance=np.append(world.importance[order], np.full(len(lists), _LIST)),
+            importance=np.append(world.importance[order], np.ones(len(lists))),
             cost=cost,
             last=world.start if world.known else None,
             group=groups,
@@ -198,7 +195,7 @@ class ObservantPolicy:
             if world.known:
                 signals.read(kind, group, world.start)
                 signals.weigh(n + k, place[sources].tolist(), kind, group)
-                scheduler.reweight(n + k, _LIST)
+                scheduler.reweight(n + k, 1.0)
         nothing = np.zeros(0, np.int64)
         source, time, about = (
             (nothing, np.zeros(0), np.zeros(0))

@@ -30,8 +30,7 @@ from observant.planning.schedule.siblings import BLEND, SPREAD, attribute, elaps
 __all__ = ["believe", "learn", "listens", "signals_at", "time_of", "weigh_list"]
 
 _SAMPLE = 5_000  # members of a list that are looked at to find what a read is worth
-_DOUBT = 0.02  # of the worth of a list that is not believed, so that it can prove honest,
-_PROOF = 10.0  # and half of that with so many false signals
+_DOUBT = 0.02  # of the worth of a list that is not believed, so that it can prove honest
 
 
 @inner
@@ -184,7 +183,7 @@ def weigh_list(sources, clocks, known, listing, members, place):
             octaves += known.weights[k] * (FLOOR + (base + offsets[k]) / FINE)
         rate, own = 2.0 ** (octaves / total), sources[i].importance
         if recall == 0:
-            own, recall = own * _DOUBT / (1 + channel.lied / _PROOF), 0.5
+            own, recall = own * _DOUBT, 0.5
         elif channel.blind == 0:
             own *= recall * rate / (recall * rate + false_of(known, said))
         weight += own
