@@ -115,7 +115,8 @@ class Watchlist:
             if not self.firsts_only:
                 self.schedule.place(planned)
             await asyncio.sleep(0)
-        self._outage.hosts = len(await asyncio.to_thread(self.hosts))
+        many = len(self._watched) > _AT_ONCE
+        self._outage.hosts = len(await asyncio.to_thread(self.hosts) if many else self.hosts())
         if not self.firsts_only and not 0 < len(rows) < _FEW * len(self._watched):
             await self.settle()
 
