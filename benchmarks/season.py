@@ -1,20 +1,28 @@
 """Seasons from visits: recovery, false alarms, detection delay, speed.
 
     python -m benchmarks.season [--windows 1000000] [--repeats 100]
+    python -m benchmarks.season --traces FOLDER [--seeds 3] [--sources 150] [--only NAME …]
 
-Everything is simulated with a fixed seed; the true season is never given to the estimator.
+Without histories everything is simulated with a fixed seed, and the true season is never given to
+the estimator. With a folder of real histories (a Parquet file a collection, columns `source_id` and
+`t`), the policy is replayed with and without its hours: staleness with hours over that without.
 """
 
 import argparse
 import time
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from observant import VisitLog
 from observant.estimation.season import Season, WallClock, estimate_seasons
 from observant.estimation.season.shape import Likelihood, ObservedWindows, smooth_priors
 from observant.estimation.season.table import flat_p_value
 from observant.planning.phases import best_times
+from observant.planning.policy import ObservantPolicy
+from observant.simulation import simulate
+from observant.simulation.traces import Trace
 
 HOURS = np.arange(24)
 OFFICE = np.where((HOURS >= 8) & (HOURS < 18), 1.0, 0.0)
@@ -96,11 +104,62 @@ def speed(rng, windows):
     return time.perf_counter() - began, answer
 
 
+def history(folder, collection, most, days=90):
+    """The last days of so many drawn sources that were updated in them; None if there are few."""
+    table = pq.read_table(Path(folder) / f"{collection}.parquet", columns=["source_id", "t"])
+    source, t = table["source_id"].to_numpy(), table["t"].to_numpy() / 86_400
+    end = t.max()
+    names, counts = np.unique(source[t > end - days], return_counts=True)
+    names = names[counts >= 5]  # the others say nothing of hours
+    if len(names) < 20:
+        return None
+    chosen = np.random.default_rng(0).permutation(names)[:most]
+    kept = np.isin(source, chosen)
+    trace = Trace.from_columns(source[kept], t[kept]).window(end - days, end)
+    return trace.grouped("prefix") if any("/" in name for name in trace.sources) else trace
+
+
+def replays(options):
+    """Staleness of the policy with hours over that without, the second half scored."""
+    every = sorted(p.stem for p in Path(options.traces).glob("*.parquet") if p.stem != "sources")
+    print("staleness with hours / without (± standard error over seeds); visits a source and day")
+    for collection in options.only or every:
+        trace = history(options.traces, collection, options.sources)
+        if trace is None:
+            continue
+        for evidence, budget in (("existence", 4), ("existence", 1), ("dated", 4), ("dated", 1)):
+            ratios = []
+            for seed in range(options.seeds):
+                answer = simulate(
+                    trace,
+                    [ObservantPolicy(hours=False, name="even"), "observant"],
+                    budget=budget * len(trace),
+                    evidence=evidence,
+                    score_from="half",
+                    seeds=[seed + 1],
+                )
+                stale = [1 - answer[name].metrics["freshness"] for name in ("observant", "even")]
+                ratios.append(stale[0] / stale[1])
+            error = np.std(ratios, ddof=1) / np.sqrt(len(ratios)) if len(ratios) > 1 else np.nan
+            print(
+                f"{collection:22} {len(trace):5} sources  {evidence:9} {budget:3}  "
+                f"{np.mean(ratios):.3f} ±{error:.3f}",
+                flush=True,
+            )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--windows", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--traces", help="a folder of real histories")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--sources", type=int, default=150, help="of each collection, drawn")
+    parser.add_argument("--only", nargs="*", help="these collections")
     options = parser.parse_args()
+    if options.traces:
+        replays(options)
+        return
     rng = np.random.default_rng(1)
     print("day .15 and night .01 per hour, a visit every 6 h: mean estimate (spread)")
     for visits, (day, night) in RECOVERY.items():

@@ -491,6 +491,7 @@ class Observer:
         if "observer.audits" in kept:
             self.audits.restore(kept["observer.audits"])
         self.watchlist.costs.restore(kept.get("observer.costs", {}))
+        self.watchlist.schedule.pace.restore(kept.get("observer.hours"))
         await self.listener.restore(kept)
         await self.watchlist.begin()
         await self._take_up_settings()
@@ -502,6 +503,8 @@ class Observer:
         await self.patience.call(self.store.settings.set, "observer.audits", audits)
         costs = self.watchlist.costs.state()
         await self.patience.call(self.store.settings.set, "observer.costs", costs)
+        hours = self.watchlist.schedule.pace.state()
+        await self.patience.call(self.store.settings.set, "observer.hours", hours)
 
     def _sweep(self) -> None:
         """Drop the versions that are not to be kept."""

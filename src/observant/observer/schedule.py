@@ -22,6 +22,8 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from observant.planning.schedule.pace import Pace
+
     from observant.estimation.belief import RateBelief
     from observant.estimation.priors import Prior
     from observant.observer.fleet import Share
@@ -336,6 +338,11 @@ class Schedule:
     @property
     def budget(self) -> float:
         return float(self._scheduler.budget)
+
+    @property
+    def pace(self) -> Pace:
+        """At which hours changes happen, and the budget of a day is spent."""
+        return self._scheduler.pace
 
     # -- the prior ----------------------------------------------------------------------------
 

@@ -297,8 +297,10 @@ class Watchlist:
         self.config = after  # from here on nobody sees half of it
         if another:
             prior, learned = self.schedule.prior, self.schedule.signals.learned()
+            hours = self.schedule.pace.state()
             self.schedule = self._new_schedule()
             self.schedule.restore_prior(prior)
+            self.schedule.pace.restore(hours)
             self.schedule.signals.restore(learned)
             self._watched.clear()
             await self.take_up(rows)

@@ -107,7 +107,7 @@ class ObservantPolicy:
     """Visit what is worth most now, by a posterior that is learned on the way.
 
     Each ingredient can be left out, to see what it adds: `siblings` (sources of a group share a
-    clock), `ages` (of dated first visits), and forgetting (`drift`: days that a rate lasts on
+    clock), `ages` (of dated first visits), `hours` (at which a day's budget is spent), and forgetting (`drift`: days that a rate lasts on
     average; infinite never forgets). Signals of change are believed as far as it is `learned` that
     they can be, ``ignored``, or trusted `blind`: whoever is announced is visited at once. A `prior`
     that is given is not learned again. An `objective`, a name or a penalty of λs, is pursued in
@@ -116,6 +116,7 @@ class ObservantPolicy:
 
     siblings: bool = True
     ages: bool = True
+    hours: bool = True
     drift: float = DRIFT
     jitter: float = JITTER
     max_period: float = LONGEST
@@ -147,6 +148,7 @@ class ObservantPolicy:
             burst=1.0 if (cost == 1.0).all() else 1.0 + slot,  # nothing of a slot is lost
             seed=world.seed,
             start=world.start,
+            hours=self.hours,
         )
         seen = None
         if world.known:

@@ -24,6 +24,7 @@ from observant.planning.schedule.heard import (
     record_of,
     state_of_signals,
 )
+from observant.planning.schedule.hours import note_hours, through_of, visit_time
 from observant.planning.schedule.index_tables import remains
 from observant.planning.schedule.siblings import BLEND, SPREAD, attribute, elapsed, score, weigh
 
@@ -68,6 +69,7 @@ def learn(source, clock, known, i, time, outcome, age):
                 one = known.more[at - 1]
                 share = max(share, covered(known.channels[one.channel - 1], source.last, time))
                 at = one.next
+    chance = 0.0
     if source.node >= 0:
         chance = judge(source, clock, known, i, time, outcome == 1)
         attribute(
@@ -85,6 +87,12 @@ def learn(source, clock, known, i, time, outcome, age):
             chance,
             time - age if dated else math.nan,
         )
+    told_age = age if dated or (outcome == 0 and age >= gap) else math.nan
+    if gap < 1.0 or told_age >= 0:
+        if source.node < 0:
+            believe(source, clock, known, i)
+            chance = chance_of(source, clock, known, i, gap, time)
+        note_hours(known.daily[0], source.last, time, outcome == 1, chance, told_age)
     if listens(clock, known, i):
         believe(source, clock, known, i)
         at = known.heard[i].next
@@ -198,9 +206,15 @@ def weigh_list(sources, clocks, known, listing, members, place):
 def time_of(source, known, now):
     """Time since the last visit as the source lives it: on the clock of its siblings."""
     plain = now - source.last
-    if source.node < 0 or not 0 < plain < math.inf:
+    if not 0 < plain < math.inf:
         return plain
-    return clock_of(source, known, BLEND, source.last, now)
+    more, daily = 0.0, known.daily[0]
+    if daily.on:
+        through = through_of(daily, source.wait)
+        more = visit_time(through, now) - visit_time(through, source.last) - plain
+    if source.node < 0:
+        return plain + more
+    return max(clock_of(source, known, BLEND, source.last, now) + more, 0.0)
 
 
 @inner

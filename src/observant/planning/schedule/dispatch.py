@@ -39,6 +39,7 @@ from observant.planning.schedule.heaps import (
     put,
 )
 from observant.planning.schedule.heard import RECENT, believed, record_of, review
+from observant.planning.schedule.hours import real_time, visit_time
 from observant.planning.schedule.keys import PRICE_SLACK, announced, key_of, mend_another, turn
 from observant.planning.schedule.pricing import index_now, learn_price, own_price
 
@@ -155,7 +156,10 @@ def advance(clock, now):
     """
     if now <= clock.time:
         return 0.0
-    total = clock.savings + clock.budget * (now - clock.time)
+    passed = now - clock.time
+    if clock.paced and clock.time > -math.inf:
+        passed = visit_time(clock.through, now) - visit_time(clock.through, clock.time)
+    total = clock.savings + clock.budget * passed
     clock.savings, clock.time = min(clock.burst, total), now
     spare = min(total - clock.savings, clock.burst)
     return spare if clock.ready >= clock.burst and spare > _ROUNDING * clock.burst else 0.0
@@ -170,13 +174,21 @@ def next_time(sources, heaps, clocks):
         return math.inf
     top = sources[heaps[which, 0].source]
     needed = min(top.cost, clock.burst)
-    soonest = max(clock.time + max(needed - clock.savings, 0.0) / clock.budget, top.key)
+    soonest = max(saved_at(clock, needed), top.key)
     if clock.length[PRICED] > 0:
         top = sources[heaps[PRICED, 0].source]
-        full = clock.time + max(clock.ready - clock.savings, 0.0) / clock.budget
-        soonest = min(soonest, max(full, top.last + top.minimum))
+        soonest = min(soonest, max(saved_at(clock, clock.ready), top.last + top.minimum))
     # A shade later, so that rounding cannot leave the savings short of what was waited for.
     return soonest + 1e-12 * max(1.0, abs(soonest))
+
+
+@jit
+def saved_at(clock, needed):
+    """When so much is saved."""
+    days = max(needed - clock.savings, 0.0) / clock.budget
+    if clock.paced and days > 0:
+        return real_time(clock.through, visit_time(clock.through, clock.time) + days)
+    return clock.time + days
 
 
 # -- what comes in --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from observant.planning.schedule.beliefs import weigh_list
 from observant.planning.schedule.dispatch import due, hear, visited
 from observant.planning.schedule.heaps import inner, jit
 from observant.planning.schedule.heard import LEVELS, read_list, state_of_signals
+from observant.planning.schedule.hours import real_time
 from observant.planning.schedule.keys import chance
 
 __all__ = ["drive", "retrace"]
@@ -61,6 +62,8 @@ def drive(
     even, slot_cost = (sources[: clock.slots].cost == 1.0).all(), clock.budget / budget
     for slot in range(begin, stop):
         now = start + (slot + 0.5) / budget
+        if clock.paced:
+            now = max(real_time(clock.through, now), clock.time)
         more = came
         while more < len(heard_at) and heard_at[more] <= now:
             more += 1

@@ -103,6 +103,8 @@ CLOCK = np.dtype(
         ("slots", "i8"),
         ("cursor", "i8"),
         ("seed", "i8"),
+        ("paced", "i8"),  # whether the budget of a day is spent at other hours than evenly
+        ("through", "f8", (25,)),  # then: the share of it that is spent by each hour
     ]
 )
 GONE, WAITING, AWAY, QUEUED, LEAVING = 0, 1, 2, 3, 4

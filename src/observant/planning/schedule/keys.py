@@ -28,6 +28,7 @@ from observant.planning.schedule.heaps import (
     settle_at,
     sink,
 )
+from observant.planning.schedule.hours import real_time, through_of, visit_time
 from observant.planning.schedule.pricing import (
     index_now,
     list_rates,
@@ -105,13 +106,19 @@ def announced(clock, known, i):
 def wake(source, clock, known):
     """Turn the age at which a source is wait into the time at which it is due.
 
-    The clock of siblings is read for what has passed; what comes counts as an ordinary time.
+    The clock of siblings is read for what has passed; what comes counts as an ordinary time. Where
+    hours differ, time passes as visits are made (`hours`).
     """
-    if source.node < 0 or source.why != CROSSING or clock.time <= source.last:
-        source.key = source.last + source.wait
-        return
-    due = clock.time + source.wait - time_of(source, known, clock.time)
-    source.key = min(max(due, source.last + source.minimum), source.last + source.maximum)
+    begin, ahead = source.last, source.wait
+    if source.node >= 0 and source.why == CROSSING and clock.time > begin:
+        begin, ahead = clock.time, ahead - time_of(source, known, clock.time)
+    due = begin + ahead
+    if known.daily[0].on and -math.inf < due < math.inf:
+        through = through_of(known.daily[0], source.wait)
+        due = real_time(through, visit_time(through, begin) + ahead)
+    if begin > source.last:
+        due = min(max(due, source.last + source.minimum), source.last + source.maximum)
+    source.key = due
 
 
 @jit

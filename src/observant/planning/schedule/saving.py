@@ -26,7 +26,7 @@ T = TypeVar("T", bound="Scheduler")
 
 _TYPE = "observant scheduler, version 7"
 _ARRAYS = ("sources", "heaps", "hosts", "clock", "given", "prior", "values", "place")
-_OF_SIGNALS = ("heard", "more", "channels")
+_OF_SIGNALS = ("heard", "more", "channels", "daily")
 _OF_GROUPS = ("shared", "parent", "found", "placed", "expected", "activity", "shown")
 _NEWS = ("moved", "news")
 """Of `siblings`: what was found since the clocks were read."""
@@ -54,7 +54,7 @@ def state_of(scheduler: Scheduler) -> dict[str, Any]:
         "nodes": dict(state.groups.node_of),
         "members": dict(state.groups.members),
         "learned": own["_prior"].state(),
-        "learning": [state.learning, own["_adapting"], own["_price"].patient],
+        "learning": [state.learning, own["_adapting"], own["_price"].patient, own["pace"].follows],
         "seen": [own["_seen"], own["_price"].touched, own["_next_look"]],
         "hints": [list(row) for row in own["signals"].compared.rows],
         "arrays": {name: _pack(array) for name, array in arrays.items()},
@@ -69,7 +69,7 @@ def load_state(kind: type[T], saved: dict[str, Any]) -> T:
     """A scheduler of this kind that goes on where `saved` was taken."""
     if saved.get("type") != _TYPE:
         raise InputError(f"this is not the state of a scheduler: {saved.get('type')!r}")
-    learning, adapting, patient = saved["learning"]
+    learning, adapting, patient, hours = saved["learning"]
     new = kind(
         1.0,
         objective=saved["objective"],
@@ -78,6 +78,7 @@ def load_state(kind: type[T], saved: dict[str, Any]) -> T:
         ready=saved["burst"][1],
         prior="learn" if learning else None,
         patient=patient,
+        hours=hours,
     )
     own, packed = vars(new), saved["arrays"]
     state = own["_state"]

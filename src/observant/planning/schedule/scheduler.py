@@ -29,6 +29,7 @@ from observant.planning.schedule.admission import (
     times,
 )
 from observant.planning.schedule.learning import Learned, Lesson, learn_prior
+from observant.planning.schedule.pace import Pace
 from observant.planning.schedule.price import Price
 from observant.planning.schedule.quality import OldNames, SignalQuality
 from observant.planning.schedule.saving import load_state, state_of
@@ -46,6 +47,8 @@ __all__ = ["Scheduler"]
 
 _FIRST_LOOK = 0.1
 """Visits per source after which the prior is learned for the first time; then at every doubling."""
+_HOURLY = 0.2
+"""Visits per source and day below which a replay does not look at hours: a day is soon over."""
 _SAME_VISIT = 1e-9
 """Days: two times that are as near as that are those of one visit, of which one was rounded."""
 _OUTCOMES = {True: 1, False: 0, None: -1, "failed": -2}
@@ -110,6 +113,7 @@ class Scheduler(OldNames):
         seed: int = 0,
         start: float = 0.0,
         patient: bool = False,
+        hours: bool = True,
     ) -> None:
         from observant.planning.schedule import dispatch, keys
         from observant.planning.schedule.crossing import CODES
@@ -128,6 +132,7 @@ class Scheduler(OldNames):
         most = None if burst is None else float(check("burst", burst, 0, above=True))
         self._price = Price(self._state, burst=most, ready=ready, patient=patient)
         self.signals = Signals(self._state, dispatch, objective, self._price)
+        self.pace = Pace(self._state, follows=hours and prior is not None)
         self._objective, self._adapting = objective, isinstance(prior, str)
         self._seen, self._next_look = 0, _FIRST_LOOK
         self._grace = float(check("grace", grace, 0))
@@ -159,6 +164,7 @@ class Scheduler(OldNames):
             raise InputError(f"time runs forward in days: {now} cannot come after {self.now}")
         if limit != len(self._out):
             self._out = np.zeros(limit, np.int64)
+        self.pace.follow()
         found = self._dispatch.due(*self._state.all, float(now), self._out)
         return [self._state.names[i] for i in self._out[:found].tolist()]
 
@@ -250,6 +256,9 @@ class Scheduler(OldNames):
             left = slots - begin
             if self._adapting:
                 left = min(left, max(int(self._next_look * len(self)) - self._seen, 1))
+            if self.pace.follows and self.budget > _HOURLY * len(self):
+                left = min(left, max(int(pace[1] / 3), 1))
+                self.pace.follow()
             stop = begin + left
             many = kernel(
                 *(*self._state.all, *world, begin, stop, *pace, np.zeros(1, np.int64)),

@@ -62,6 +62,8 @@ class Known(NamedTuple):
     signalled: NDArray[np.float64]
     worths_of: NDArray[np.float64]
     """Of `heard`: what signals said of each source, the channels, and the tables; empty without."""
+    daily: NDArray[Any]
+    """Of `hours`: when changes happen, and visits are made."""
 
 
 class Glance(NamedTuple):
@@ -82,7 +84,7 @@ class State:
     """Arrays that grow when they are full. `all` is what every compiled function takes."""
 
     def __init__(self, prior: NDArray[np.float64] | None, objective: str | Penalty) -> None:
-        from observant.planning.schedule import heaps, heard
+        from observant.planning.schedule import heaps, heard, hours
 
         self.codes: Any = heaps
         self.learning = prior is not None
@@ -103,6 +105,7 @@ class State:
         self.heard, self.channels = np.zeros(0, heard.HEARD), np.zeros(0, heard.CHANNEL)
         self.more = np.zeros(0, heard.HEARD)
         self.signal_tables: tuple[Any, Any] = np.zeros((1, 1, 1)), np.zeros((1, 1))
+        self.daily = np.zeros(1, hours.DAILY)
         self._tables = (np.zeros(1),) * 5
         if self.learning:
             from observant.planning.schedule.index_tables import make_tables
@@ -167,6 +170,7 @@ class State:
                 self.more,
                 self.channels,
                 *self.signal_tables,
+                self.daily,
             ),
         )
 

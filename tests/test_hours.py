@@ -1,0 +1,205 @@
+"""The budget of a day is spent at the hours at which visits are worth most."""
+
+import json
+
+import numpy as np
+import pytest
+
+from observant.planning.phases import mean_delay
+from observant.planning.policy import ObservantPolicy, make_scheduler
+from observant.planning.schedule import hours
+from observant.planning.schedule.scheduler import Scheduler
+from observant.simulation import simulate
+from observant.simulation.traces import Trace
+
+EVEN = np.full(24, 1 / 24)
+OFFICE = np.repeat([0.1, 1.0, 0.1], [8, 10, 6])
+DAYS = 60
+
+
+def history(busy, seed, sources=40, rates=(0.5, 2.0), burst=1):
+    """Sources that change at these hours; each update touches so many of them."""
+    rng = np.random.default_rng(seed)
+    through = np.concatenate([[0.0], np.cumsum(busy) / np.sum(busy)])
+    source, time = [], []
+    for i in range(0, sources, burst):
+        many = rng.poisson(rng.choice(rates) * DAYS)
+        inside = np.interp(rng.random(many), through, np.arange(25) / 24)
+        at = np.sort(rng.integers(0, DAYS, many) + inside)
+        for j in range(i, i + burst):
+            source += [f"s{j:03}"] * many
+            time += (at + 1e-4 * (j - i)).tolist()
+    return Trace.from_columns(source, time)
+
+
+def staleness(trace, budget, seed=1, **options):
+    answer = simulate(
+        trace,
+        [ObservantPolicy(hours=False, name="even"), "observant"],
+        budget=budget * len(trace),
+        start=0,
+        end=DAYS,
+        score_from="half",
+        seeds=[seed],
+        **options,
+    )
+    return tuple(1 - answer[name].metrics["freshness"] for name in ("observant", "even"))
+
+
+@pytest.mark.parametrize("n", [1.0, 4.0, 16.0])
+def test_time_that_counts_visits_and_back(n):
+    share, _ = hours.best_hours(OFFICE, n)
+    through = hours.through_at(share)
+    times = np.random.default_rng(1).uniform(20_000, 20_010, 200)
+    there = np.array([hours.visit_time(through, t) for t in times])
+    back = np.array([hours.real_time(through, v) for v in there])
+    assert share.sum() == pytest.approx(1)
+    assert np.abs(back - times).max() < 1e-9
+    assert (np.diff(there[np.argsort(times)]) > 0).all()
+    whole = [hours.visit_time(through, day) for day in range(3)]
+    assert whole == [0, 1, 2]  # every day has its budget
+
+
+def test_the_wait_is_that_of_drawn_visits():
+    share, wait = hours.best_hours(OFFICE, 4.0)
+    through = hours.through_at(share)
+    drawn = []
+    for n in (0.7 * 4, 4.0, 1.4 * 4):
+        phases = (np.arange(200) + 0.5) / 200
+        visits = np.arange(0, 30) / n  # in the time that counts visits, over days enough
+        for phase in phases:
+            at = np.array([hours.real_time(through, v + phase / n) for v in visits])
+            u = 1 + (np.arange(240) + 0.5) / 240
+            following = at[np.searchsorted(at, u)]
+            drawn.append(np.average(following - u, weights=np.repeat(OFFICE, 10)))
+    assert wait == pytest.approx(np.mean(drawn), rel=0.02)
+
+
+def test_the_best_hours_are_after_the_busy_ones():
+    even = hours.mean_wait(OFFICE, EVEN, 1.0)
+    share, wait = hours.best_hours(OFFICE, 1.0)
+    assert wait < 0.85 * even
+    assert share[16:20].min() > 2 / 24 > 0.5 / 24 > share[6:12].max()
+    assert share.min() > 0.2 / 24 and share.max() <= 3.01 / 24
+    # No hours of a whole collection are as good as a clock of one's own.
+    assert wait > mean_delay([18 / 24], OFFICE, period=1)
+
+
+def test_where_all_hours_are_alike_nothing_is_moved():
+    for n in hours.PACES:
+        _, wait = hours.best_hours(np.ones(24), n)
+        assert wait > 0.99 * hours.mean_wait(np.ones(24), EVEN, n)
+
+
+@pytest.mark.parametrize("dated", [False, True])
+def test_the_hours_are_learned_from_visits(dated):
+    """From visits at random, the shape of the day; a change is known to be between two of them."""
+    rng = np.random.default_rng(2)
+    daily, rate = np.zeros(1, hours.DAILY), 3.0
+    busy = OFFICE / OFFICE.mean()
+    for _ in range(60):
+        visits = 100 + np.cumsum(rng.exponential(0.3, 400))
+        days = rng.uniform(100, visits[-1], rng.poisson(3 * rate * (visits[-1] - 100)))
+        kept = days[rng.random(len(days)) < busy[(days % 1 * 24).astype(int)] / 3]
+        updates = np.sort(kept)
+        for since, now in zip(visits[:-1], visits[1:], strict=True):
+            last = np.searchsorted(updates, now) - 1
+            changed = last >= 0 and updates[last] > since
+            age = now - updates[last] if dated and last >= 0 else np.nan
+            if dated or now - since < 1:
+                chance = -np.expm1(-rate * (now - since))
+                hours.note_hours(daily[0], since, now, changed, chance, age)
+    found = hours.hour_shape(daily["found"][0].sum(axis=0), daily["expected"][0].sum(axis=0))
+    inside = [hour for hour in range(24) if hour not in {7, 8, 17, 18}]  # neighbours are mixed
+    if dated:
+        assert np.abs(np.log(found / busy))[inside].max() < 0.25
+    else:  # windows of seven hours on average: the edges blur, and the night looks less quiet
+        assert found[:7].max() < 0.75 < 1.4 < found[9:17].min()
+    assert np.corrcoef(found, busy)[0, 1] > 0.9
+
+
+def test_an_age_of_no_time_says_nothing_of_the_hours():
+    daily = np.zeros(1, hours.DAILY)
+    hours.note_hours(daily[0], 10.0, 13.5, True, 0.5, 0.0)
+    assert not daily["found"].any()
+
+
+def test_less_is_stale_where_there_are_hours():
+    ours, even = staleness(history(OFFICE, 1), 4)
+    assert ours < 0.92 * even  # 0.85 on average over seeds, ±0.02
+    ours, even = staleness(history(OFFICE, 2), 1, evidence="dated")
+    assert ours < 0.92 * even
+
+
+def test_nothing_is_lost_where_there_are_none():
+    ratios = [np.divide(*staleness(history(np.ones(24), seed), 4, seed)) for seed in (1, 2)]
+    assert max(ratios) < 1.05
+    ours, even = staleness(history(np.ones(24), 3, burst=20, rates=(0.2,)), 4)
+    assert ours < 1.05 * even  # everything at once, at any hour
+
+
+def learned(budget=160.0, **options):
+    """A scheduler that has found out the hours, from ages that are told."""
+    scheduler = make_scheduler(budget, burst=1.0, **options)
+    scheduler.add(range(40), last=0.0)
+    rng = np.random.default_rng(4)
+    through = np.concatenate([[0.0], np.cumsum(OFFICE) / OFFICE.sum()])
+    now = 0.0
+    while now < 8:
+        now = max(scheduler.next_time(), now)
+        for source in scheduler.due(now):
+            update = np.floor(now) + np.interp(rng.random(), through, np.arange(25) / 24)
+            age = now - update if update < now else now - update + 1
+            scheduler.visited(source, now, age < now - scheduler.last_visit(source), age)
+    return scheduler
+
+
+def spent_by_hour(scheduler, days=4):
+    """Visits at each hour of so many days."""
+    count, now = np.zeros(24), scheduler.now
+    until = np.floor(now) + 1 + days
+    began = np.floor(now) + 1
+    while True:
+        now = max(scheduler.next_time(), now)
+        if now >= until:
+            return count
+        for source in scheduler.due(now):
+            scheduler.visited(source, now, changed=False)
+            count[int(now % 1 * 24)] += now >= began
+
+
+def test_every_day_has_its_budget():
+    scheduler = learned()
+    assert scheduler.pace.hours.visits.max() > 1.3
+    scheduler.pace.follows = False  # no other hours meanwhile
+    before = scheduler.spent, scheduler.now
+    count = spent_by_hour(scheduler)
+    assert count.sum() == pytest.approx(4 * 160, rel=0.01)
+    planned = scheduler.pace.hours.visits / 24
+    assert np.abs(count / count.sum() - planned).max() < 0.02
+    passed = scheduler.now - before[1]
+    assert scheduler.spent - before[0] == pytest.approx(160 * passed, rel=0.02)
+
+
+def test_without_hours_a_day_is_spent_evenly():
+    scheduler = learned(hours=False)
+    assert (scheduler.pace.hours.visits == 1).all()
+    count = spent_by_hour(scheduler)
+    assert np.abs(24 * count / count.sum() - 1).max() < 0.1
+
+
+def test_what_was_learned_is_kept():
+    scheduler = learned()
+    again = Scheduler.restore(json.loads(json.dumps(scheduler.state())))
+    assert again.next_time() == scheduler.next_time()
+    assert (again.pace.hours.visits == scheduler.pace.hours.visits).all()
+    fresh = make_scheduler(160.0)
+    fresh.pace.restore(json.loads(json.dumps(scheduler.pace.state())))
+    assert np.abs(fresh.pace.hours.busy - scheduler.pace.hours.busy).max() < 0.01
+
+
+@pytest.mark.parametrize("kept", [None, [], "hours", [[1, 2], [3, 4]], [[[-1.0] * 24] * 2] * 2])
+def test_what_is_no_hours_is_left_aside(kept):
+    scheduler = make_scheduler(1.0)
+    scheduler.pace.restore(kept)
+    assert (scheduler.pace.hours.busy == 1).all()
