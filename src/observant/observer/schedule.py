@@ -22,12 +22,11 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from observant.planning.schedule.pace import Pace
-
     from observant.estimation.belief import RateBelief
     from observant.estimation.priors import Prior
     from observant.observer.fleet import Share
     from observant.planning.schedule.learning import Learned, Lesson
+    from observant.planning.schedule.pace import Pace
     from observant.planning.schedule.signals import Signals
     from observant.store.signals import Signal
 

@@ -107,11 +107,12 @@ class ObservantPolicy:
     """Visit what is worth most now, by a posterior that is learned on the way.
 
     Each ingredient can be left out, to see what it adds: `siblings` (sources of a group share a
-    clock), `ages` (of dated first visits), `hours` (at which a day's budget is spent), and forgetting (`drift`: days that a rate lasts on
-    average; infinite never forgets). Signals of change are believed as far as it is `learned` that
-    they can be, ``ignored``, or trusted `blind`: whoever is announced is visited at once. A `prior`
-    that is given is not learned again. An `objective`, a name or a penalty of λs, is pursued in
-    place of the one that the replay is scored by.
+    clock), `ages` (of dated first visits), `hours` (of the day at which visits are made), and
+    forgetting (`drift`: days that a rate lasts on average; infinite never forgets). Signals of
+    change are believed as far as it is `learned` that they can be, ``ignored``, or trusted `blind`:
+    whoever is announced is visited at once. A `prior` that is given is not learned again. An
+    `objective`, a name or a penalty of λs, is pursued in place of the one that the replay is scored
+    by.
     """
 
     siblings: bool = True

@@ -15,7 +15,7 @@ all hours alike, the best F is the clock on the wall.
 """
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 
 import math
 
@@ -65,9 +65,8 @@ DAILY = np.dtype(
         ("expected", "f8", (2, HOURS)),  # if all hours were alike
         ("through", "f8", (len(PACES), HOURS + 1)),  # share of a day's visits, for each pace
         ("on", "i8"),  # whether the hours differ
-        ("enough", "f8"),  # changes after which they are looked at again,
-        ("step", "i8"),  # at which of the paces,
-        ("coming", "f8", (len(PACES), HOURS + 1)),  # and what was found so far
+        ("enough", "f8", (len(PACES),)),  # changes after which they are looked at again
+        ("day", "i8"),  # when they were
     ]
 )
 
@@ -214,4 +213,4 @@ def note_hours(daily, since, now, changed, chance, age):
     if expected.sum() > _KEPT:
         daily.found[:] *= 0.5
         daily.expected[:] *= 0.5
-        daily.enough *= 0.5
+        daily.enough[:] *= 0.5

@@ -19,6 +19,8 @@ _MORE = 1.1
 """Times the changes of before: then they are compared again."""
 _GAIN = 0.02
 """By how much updates must wait less, on days that the hours were not learned from."""
+_OFTEN = 0.2
+"""Visits per source and day."""
 _SAMPLE = 4096
 
 
@@ -54,27 +56,29 @@ class Pace:
         spent = np.diff(clock["through"]) * self._hours.HOURS if clock["paced"] else even
         return Hours(busy, spent)
 
-    def follow(self) -> None:
-        """Look at the hours again when much is new, one pace with every call: none takes long."""
-        daily = self._state.daily[0]
-        if not self.follows or (daily["step"] == 0 and daily["found"].sum() < daily["enough"]):
+    def follow(self, now: float) -> None:
+        """Look at the hours of one pace, with every new day on which there is more to learn from.
+
+        With less than a visit in five days per source there are none: what is a day, then?
+        """
+        state, daily, clock = self._state, self._state.daily[0], self._state.clock[0]
+        if not self.follows or np.floor(now) <= daily["day"]:
             return
-        if (daily["found"].sum(axis=1) < _ENOUGH).any():
+        daily["day"] = np.floor(now)
+        step, found = int(daily["day"]) % len(self._hours.PACES), daily["found"].sum(axis=1)
+        if clock["budget"] < _OFTEN * len(state.slot) or (found < _ENOUGH).any():
             return
         spent = self._spent()
-        step = int(daily["step"])
-        even = self._hours.through_at(np.full(self._hours.HOURS, 1 / self._hours.HOURS))
-        daily["coming"][step] = self._best(self._hours.PACES[step]) if spent[step] > 0 else even
-        daily["step"] = (step + 1) % len(spent)
-        if daily["step"]:
+        if spent[step] == 0 or found.sum() < daily["enough"][step]:
             return
-        daily["enough"] = _MORE * daily["found"].sum()
-        daily["through"] = daily["coming"]
-        daily["on"] = bool(np.abs(daily["through"] - even).max() > 1e-9)
-        clock = self._state.clock[0]
-        clock["through"] = spent @ daily["through"] / spent.sum() if spent.any() else even
+        even = self._hours.through_at(np.full(self._hours.HOURS, 1 / self._hours.HOURS))
+        if not daily["enough"].any():
+            daily["through"] = even
+        daily["enough"][step] = _MORE * found.sum()
+        daily["through"][step] = self._best(self._hours.PACES[step])
+        daily["on"] = clock["paced"] = bool(np.abs(daily["through"] - even).max() > 1e-9)
+        clock["through"] = spent @ daily["through"] / spent.sum()
         clock["through"][-1] = 1.0
-        clock["paced"] = daily["on"]
 
     def _best(self, n: float) -> NDArray[np.float64]:
         """The share of a day's n visits that is made by each hour; all alike if nothing is won."""
@@ -96,7 +100,8 @@ class Pace:
         rows = rows[rows["period"] > 0]
         period = np.clip(rows["period"], np.maximum(rows["minimum"], 1e-9), rows["maximum"])
         which = [self._hours.pace_of(days) for days in period.tolist()]
-        return np.bincount(np.array(which, int), rows["cost"] / period, len(self._hours.PACES))
+        paces = len(self._hours.PACES)
+        return np.bincount(np.array(which, int), rows["cost"] / period, paces).astype(np.float64)
 
     def state(self) -> list[list[list[float]]]:
         """What was learned, as plain values, for `restore`."""

@@ -11,6 +11,7 @@ believed of a rate in `observant.estimation.belief`.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -47,8 +48,6 @@ __all__ = ["Scheduler"]
 
 _FIRST_LOOK = 0.1
 """Visits per source after which the prior is learned for the first time; then at every doubling."""
-_HOURLY = 0.2
-"""Visits per source and day below which a replay does not look at hours: a day is soon over."""
 _SAME_VISIT = 1e-9
 """Days: two times that are as near as that are those of one visit, of which one was rounded."""
 _OUTCOMES = {True: 1, False: 0, None: -1, "failed": -2}
@@ -164,7 +163,7 @@ class Scheduler(OldNames):
             raise InputError(f"time runs forward in days: {now} cannot come after {self.now}")
         if limit != len(self._out):
             self._out = np.zeros(limit, np.int64)
-        self.pace.follow()
+        self.pace.follow(now)
         found = self._dispatch.due(*self._state.all, float(now), self._out)
         return [self._state.names[i] for i in self._out[:found].tolist()]
 
@@ -253,12 +252,14 @@ class Scheduler(OldNames):
         failed = np.zeros(slots, bool)
         begin = paid = 0
         while begin < slots:
-            left = slots - begin
+            left, look = slots - begin, int(self._next_look * len(self))
             if self._adapting:
-                left = min(left, max(int(self._next_look * len(self)) - self._seen, 1))
-            if self.pace.follows and self.budget > _HOURLY * len(self):
-                left = min(left, max(int(pace[1] / 3), 1))
-                self.pace.follow()
+                left = min(left, max(look - self._seen, 1))
+            start, slots_a_day, _ = pace
+            now = start + (begin + 0.5) / slots_a_day
+            self.pace.follow(now)
+            if self.pace.follows:  # until the next day, at which it looks again
+                left = min(left, max(ceil((floor(now) + 1 - start) * slots_a_day - 0.5) - begin, 1))
             stop = begin + left
             many = kernel(
                 *(*self._state.all, *world, begin, stop, *pace, np.zeros(1, np.int64)),
@@ -266,7 +267,7 @@ class Scheduler(OldNames):
             )
             paid, begin = paid + many, stop
             self._seen += left
-            if self._adapting and begin < slots:
+            if self._adapting and self._seen >= look and begin < slots:
                 self.learn_prior()
         return who[:paid], when[:paid], failed[:paid]
 
