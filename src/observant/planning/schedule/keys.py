@@ -109,13 +109,13 @@ def wake(source, clock, known):
     The clock of siblings is read for what has passed; what comes counts as an ordinary time. Where
     hours differ, time passes as visits are made (`hours`).
     """
-    begin, ahead = source.last, source.wait
+    begin, passed = source.last, 0.0
     if source.node >= 0 and source.why == CROSSING and clock.time > begin:
-        begin, ahead = clock.time, ahead - time_of(source, known, clock.time)
-    due = begin + ahead
+        begin, passed = clock.time, time_of(source, known, clock.time)
+    due = begin + source.wait - passed
     if known.daily[0].on and -math.inf < due < math.inf:
         through = through_of(known.daily[0], source.wait)
-        due = real_time(through, visit_time(through, begin) + ahead)
+        due = real_time(through, visit_time(through, begin) + source.wait - passed)
     if begin > source.last:
         due = min(max(due, source.last + source.minimum), source.last + source.maximum)
     source.key = due

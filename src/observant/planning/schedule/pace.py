@@ -17,7 +17,7 @@ _ENOUGH = 100.0
 """Changes, on even days and on odd ones, before hours are compared."""
 _MORE = 1.1
 """Times the changes of before: then they are compared again."""
-_GAIN = 0.02
+_GAIN = 0.035
 """By how much updates must wait less, on days that the hours were not learned from."""
 _OFTEN = 0.2
 """Visits per source and day."""
