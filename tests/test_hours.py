@@ -129,10 +129,11 @@ def test_an_age_of_no_time_says_nothing_of_the_hours():
 
 
 def test_less_is_stale_where_there_are_hours():
-    ours, even = staleness(history(OFFICE, 1), 4)
-    assert ours < 0.92 * even  # 0.85 on average over seeds, ±0.02
+    """Over seeds 0.87 from visits alone, ±0.04 for one seed, and 0.83 ±0.01 where ages are told."""
+    ratios = [np.divide(*staleness(history(OFFICE, seed), 4, seed)) for seed in (1, 2)]
+    assert np.mean(ratios) < 0.94
     ours, even = staleness(history(OFFICE, 2), 1, evidence="dated")
-    assert ours < 0.92 * even
+    assert ours < 0.88 * even
 
 
 def test_nothing_is_lost_where_there_are_none():

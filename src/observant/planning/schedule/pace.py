@@ -57,7 +57,8 @@ class Pace:
         return Hours(busy, spent)
 
     def follow(self, now: float) -> None:
-        """Look at the hours of one pace, with every new day on which there is more to learn from.
+        """Look at the hours, with every new day on which there is more to learn from; at first of
+        every pace, and then of one a day.
 
         With less than a visit in five days per source there are none: what is a day, then?
         """
@@ -65,17 +66,19 @@ class Pace:
         if not self.follows or np.floor(now) <= daily["day"]:
             return
         daily["day"] = np.floor(now)
-        step, found = int(daily["day"]) % len(self._hours.PACES), daily["found"].sum(axis=1)
+        found = daily["found"].sum(axis=1)
         if clock["budget"] < _OFTEN * len(state.slot) or (found < _ENOUGH).any():
             return
-        spent = self._spent()
-        if spent[step] == 0 or found.sum() < daily["enough"][step]:
-            return
         even = self._hours.through_at(np.full(self._hours.HOURS, 1 / self._hours.HOURS))
+        spent, steps = self._spent(), np.array([daily["day"] % len(self._hours.PACES)])
         if not daily["enough"].any():
-            daily["through"] = even
-        daily["enough"][step] = _MORE * found.sum()
-        daily["through"][step] = self._best(self._hours.PACES[step])
+            daily["through"], steps = even, np.arange(len(spent))
+        steps = steps[(spent[steps] > 0) & (daily["enough"][steps] <= found.sum())]
+        if not len(steps):
+            return
+        daily["enough"][steps] = _MORE * found.sum()
+        for step in steps:
+            daily["through"][step] = self._best(self._hours.PACES[step])
         daily["on"] = clock["paced"] = bool(np.abs(daily["through"] - even).max() > 1e-9)
         clock["through"] = spent @ daily["through"] / spent.sum()
         clock["through"][-1] = 1.0
