@@ -37,6 +37,7 @@ import time
 from contextlib import ExitStack, chdir, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
@@ -44,6 +45,9 @@ import pytest
 from tests.browser_world import chromium, visitor
 from tests.patience import PATIENCE
 from tests.postgres_server import server as postgres_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").glob("journey-*.md"))
@@ -78,7 +82,7 @@ class Journey:
     def walk(self) -> None:
         """Do everything that the page says, then stop what still runs."""
         text = self.page.read_text("utf-8")
-        with self._running:
+        with self._running, self._logs_of_jobs():
             for step in STEP.finditer(text):
                 if step["order"]:
                     self._obey(step["order"], step["words"])
@@ -170,6 +174,16 @@ class Journey:
             self.shown_as[value] = self._given[name]
         else:
             self.environment[name] = value
+
+    @contextmanager
+    def _logs_of_jobs(self) -> Iterator[None]:
+        """What failed shows what the commands in the background have printed last."""
+        try:
+            yield
+        except AssertionError as error:
+            for _, log in self._jobs:
+                error.add_note(log.read_text("utf-8", "replace")[-4000:])
+            raise
 
     def _start(self, command: str, shown: str) -> None:
         """Start a command in the background and wait until it has printed what the page shows."""
