@@ -186,6 +186,16 @@ def test_every_day_has_its_budget():
     assert scheduler.spent - before[0] == pytest.approx(160 * passed, rel=0.02)
 
 
+def test_with_few_visits_all_hours_are_alike_again():
+    scheduler = learned()
+    assert scheduler.pace.hours.visits.max() > 1.3
+    scheduler.set_budget(0.1 * 40)
+    scheduler.due(scheduler.now + 1)
+    assert (scheduler.pace.hours.visits == 1).all()
+    count = spent_by_hour(scheduler, days=20)
+    assert count.sum() == pytest.approx(20 * 4, rel=0.03)
+
+
 def test_without_hours_a_day_is_spent_evenly():
     scheduler = learned(hours=False)
     assert (scheduler.pace.hours.visits == 1).all()
@@ -203,7 +213,9 @@ def test_what_was_learned_is_kept():
     assert np.abs(fresh.pace.hours.busy - scheduler.pace.hours.busy).max() < 0.01
 
 
-@pytest.mark.parametrize("kept", [None, [], "hours", [[1, 2], [3, 4]], [[[-1.0] * 24] * 2] * 2])
+@pytest.mark.parametrize(
+    "kept", [None, [], "hours", [[1, 2], [3, 4]], [[[-1.0] * 24] * 2] * 2, [[["nan"] * 24] * 2] * 2]
+)
 def test_what_is_no_hours_is_left_aside(kept):
     scheduler = make_scheduler(1.0)
     scheduler.pace.restore(kept)

@@ -204,7 +204,9 @@ def weigh_list(sources, clocks, known, listing, members, place):
 
 @inner
 def time_of(source, known, now):
-    """Time since the last visit as the source lives it: on the clock of its siblings."""
+    """Time since the last visit as the source lives it: on the clock of its siblings, and at the
+    hours at which visits are made.
+    """
     plain = now - source.last
     if not 0 < plain < math.inf:
         return plain

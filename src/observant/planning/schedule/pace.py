@@ -20,8 +20,9 @@ _MORE = 1.1
 _GAIN = 0.035
 """By how much updates must wait less, on days that the hours were not learned from."""
 _OFTEN = 0.2
-"""Visits per source and day."""
+"""Visits per source and day below which all hours are alike."""
 _SAMPLE = 4096
+"""Sources, at most, that say what each pace spends."""
 
 
 class Hours(NamedTuple):
@@ -60,14 +61,18 @@ class Pace:
         """Look at the hours, with every new day on which there is more to learn from; at first of
         every pace, and then of one a day.
 
-        With less than a visit in five days per source there are none: what is a day, then?
+        With less than a visit in five days per source all hours are alike: what is a day, then?
         """
         state, daily, clock = self._state, self._state.daily[0], self._state.clock[0]
         if not self.follows or np.floor(now) <= daily["day"]:
             return
         daily["day"] = np.floor(now)
         found = daily["found"].sum(axis=1)
-        if clock["budget"] < _OFTEN * len(state.slot) or (found < _ENOUGH).any():
+        if clock["budget"] < _OFTEN * len(state.slot):
+            daily["on"] = clock["paced"] = False
+            daily["enough"] = 0.0
+            return
+        if (found < _ENOUGH).any():
             return
         even = self._hours.through_at(np.full(self._hours.HOURS, 1 / self._hours.HOURS))
         spent, steps = self._spent(), np.array([daily["day"] % len(self._hours.PACES)])
@@ -117,5 +122,6 @@ class Pace:
             found, expected = np.array(kept, float).reshape(2, 2, self._hours.HOURS)
         except (TypeError, ValueError):
             return
-        if np.isfinite(kept).all() and (found >= 0).all() and (expected >= 0).all():
+        both = np.stack([found, expected])
+        if np.isfinite(both).all() and (both >= 0).all():
             self._state.daily["found"][0], self._state.daily["expected"][0] = found, expected

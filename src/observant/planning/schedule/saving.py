@@ -25,8 +25,8 @@ __all__ = ["load_state", "state_of"]
 T = TypeVar("T", bound="Scheduler")
 
 _TYPE = "observant scheduler, version 7"
-_ARRAYS = ("sources", "heaps", "hosts", "clock", "given", "prior", "values", "place")
-_OF_SIGNALS = ("heard", "more", "channels", "daily")
+_ARRAYS = ("sources", "heaps", "hosts", "clock", "given", "prior", "values", "place", "daily")
+_OF_SIGNALS = ("heard", "more", "channels")
 _OF_GROUPS = ("shared", "parent", "found", "placed", "expected", "activity", "shown")
 _NEWS = ("moved", "news")
 """Of `siblings`: what was found since the clocks were read."""

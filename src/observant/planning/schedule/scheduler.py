@@ -250,12 +250,11 @@ class Scheduler(OldNames):
         """Run over recorded updates with a compiled loop (`driving.drive`), one visit a slot."""
         who, when = np.zeros(slots, np.int64), np.zeros(slots)
         failed = np.zeros(slots, bool)
-        begin = paid = 0
+        begin, paid, (start, slots_a_day, _) = 0, 0, pace
         while begin < slots:
             left, look = slots - begin, int(self._next_look * len(self))
             if self._adapting:
                 left = min(left, max(look - self._seen, 1))
-            start, slots_a_day, _ = pace
             now = start + (begin + 0.5) / slots_a_day
             self.pace.follow(now)
             if self.pace.follows:  # until the next day, at which it looks again
