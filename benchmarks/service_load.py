@@ -1,11 +1,12 @@
 """`observant serve` at work: thousands of sources, many visits asked, and people who read pages.
 
     python -m benchmarks.service_load [--sources 5000] [--budget 1000/s] [--readers 10]
-                                      [--seconds 120] [--answers same|changed|304]
+                                      [--pause 0] [--seconds 120] [--answers same|changed|304]
 
 The pages of `benchmarks.load` (20 kB each, on 500 addresses of loopback) are visited by the service
-while readers walk through its dashboard without a pause. A row for every tenth of the time: visits
-a second, and the processor time of the service and its workers for each visit (pages for readers
+while readers walk through its dashboard, with so many seconds of rest after each page (`--pause`;
+none by default, which is what a script does and no person). A row for every tenth of the time:
+visits a second, and the processor time of the service and its workers for each visit (pages for readers
 are in it), which does not depend on what else runs on the machine. A decline shows from the first
 row to the last.
 """
@@ -28,7 +29,7 @@ HOSTS = 500
 ROWS = 10
 
 
-def run(sources=5000, budget="1000/s", readers=10, seconds=120.0, answers="same"):
+def run(sources=5000, budget="1000/s", readers=10, pause=0.0, seconds=120.0, answers="same"):
     """Rows of seconds, visits and CPU seconds; and the milliseconds of all pages that were read."""
     took, over = [], threading.Event()
     with serving() as web:
@@ -40,7 +41,7 @@ def run(sources=5000, budget="1000/s", readers=10, seconds=120.0, answers="same"
         with service("\n".join(config), prepare=with_owner) as (process, port, place):
             wait_for(process, port, place / "log")
             for _ in range(readers):
-                reader = threading.Thread(target=read, args=(port, over, took), daemon=True)
+                reader = threading.Thread(target=read, args=(port, over, took, pause), daemon=True)
                 reader.start()
             rows = []
             for number in range(ROWS + 1):
@@ -61,7 +62,7 @@ def with_owner(file):
         Access(store, log_n=10).add_account("owner", "owner", PASSWORD)
 
 
-def read(port, over, took):
+def read(port, over, took, pause):
     browser = Browser(f"http://127.0.0.1:{port}")
     while not over.is_set():
         for path in READ:
@@ -69,6 +70,7 @@ def read(port, over, took):
             with contextlib.suppress(OSError, http.client.HTTPException):
                 browser.get(path)
                 took.append(1e3 * (time.perf_counter() - began))
+            over.wait(pause)
 
 
 def visits(file):
@@ -94,6 +96,7 @@ def main():
     parser.add_argument("--sources", type=int, default=5000)
     parser.add_argument("--budget", default="1000/s")
     parser.add_argument("--readers", type=int, default=10)
+    parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--answers", choices=("same", "changed", "304"), default="same")
     options = parser.parse_args()

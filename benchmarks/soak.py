@@ -161,7 +161,6 @@ class Steps:
 def many(sources=100_000, seconds=60.0):
     """Watch so many sources, new and after a restart; returns what was measured of each."""
     hosts = max(sources // 20, 1)
-    names = [f"row:{number}" for number in range(sources)]
     config = Config(budget=sources / 300 * 86_400, host_delay=0, defaults={"min_period": "1s"})
     begin, rng = time.time(), np.random.default_rng(1)
     chance, past = rng.random(sources) ** 4, rng.random(sources) * DAY
@@ -169,18 +168,23 @@ def many(sources=100_000, seconds=60.0):
     def value(number):
         return {"row": number, "value": int((time.time() - begin) * chance[number] / 5)}
 
-    def changing(number):
-        async def row(_previous):
-            return value(number)
+    class Rows:
+        """The functions by their names, made when they are asked for: no memory of their own."""
 
-        return row
+        def __contains__(self, name):
+            return name.startswith("row:")
 
-    functions = {name: changing(number) for number, name in enumerate(names)}
+        def __getitem__(self, name):
+            async def row(_previous):
+                return value(int(name[4:]))
+
+            return row
+
     warm_up()
 
     async def watch(store):
         told = {}
-        observer = Observer(store, config, functions=functions, seed=1)
+        observer = Observer(store, config, functions=Rows(), seed=1)
         began = time.perf_counter()
         loop, stood, tick = asyncio.get_running_loop(), [0.0], [0.0]
 
@@ -220,8 +224,8 @@ def many(sources=100_000, seconds=60.0):
             for start in range(0, sources, 10_000):
                 store.sources.add(
                     [
-                        Source(name=name, kind="callable", host=f"h{number % hosts}")
-                        for number, name in enumerate(names[start : start + 10_000], start)
+                        Source(name=f"row:{number}", kind="callable", host=f"h{number % hosts}")
+                        for number in range(start, min(start + 10_000, sources))
                     ]
                 )
         with open_store(file) as store:
@@ -230,7 +234,7 @@ def many(sources=100_000, seconds=60.0):
             for start in range(0, sources, 1000):
                 numbers = range(start, min(start + 1000, sources))
                 store.visits.record_many(
-                    [first_visit(names[k], value(k), begin - past[k]) for k in numbers]
+                    [first_visit(f"row:{k}", value(k), begin - past[k]) for k in numbers]
                 )
         with open_store(file) as store:
             yield "visited before", asyncio.run(watch(store))

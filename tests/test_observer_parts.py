@@ -1,6 +1,8 @@
 """The parts of the observer that need neither network nor store."""
 
 import asyncio
+import gc
+import math
 import os
 import random
 import re
@@ -14,12 +16,14 @@ from hypothesis import strategies as st
 
 from observant.errors import InputError
 from observant.estimation.belief import Likelihoods
+from observant.observer import loop
 from observant.observer.clock import AcceleratedClock, SteadyClock
 from observant.observer.config import load_config, who_else_can_write
 from observant.observer.hours import ActiveHours
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import Outage
 from observant.observer.schedule import Planned, Schedule
+from observant.observer.spot_checks import SpotChecks
 from observant.observer.synthetic.web import KINDS, DemoWorld
 from observant.times import DAY
 
@@ -511,6 +515,42 @@ def test_sitemaps_of_the_synthetic_web_are_honest_lie_or_are_not_there():
         assert moved == (changed if host == 0 else [True] * 10)
         assert any(moved)
         assert not all(changed)
+
+
+class _Places(list):
+    """Names to draw from; whoever goes through all of them is found out."""
+
+    def __iter__(self):
+        raise AssertionError("all sources were listed for one spot check")
+
+
+def test_a_spot_check_is_drawn_from_all_alike_and_lists_none_of_them():
+    checks, names = SpotChecks(seed=3), ["a", None, "b", "c", None]
+    checks.set_rate(86_400.0, now=0.0)
+    picked = Counter()
+    while sum(picked.values()) < 3000:
+        picked[checks.pick(checks.next_at, _Places(names))] += 1
+    assert set(picked) == {"a", "b", "c"}
+    # 1000 each are expected, with a standard deviation of 26.
+    assert all(abs(count - 1000) < 4.5 * 26 for count in picked.values())
+    assert SpotChecks().pick(math.inf, []) is SpotChecks().pick(math.inf, [None]) is None
+
+
+def test_a_spot_check_is_found_among_sources_that_were_nearly_all_removed():
+    schedule = Schedule(budget=24.0, start=0.0)
+    schedule.add([Planned(f"s{k}", "a.example") for k in range(5000)])
+    for k in range(4999):
+        schedule.remove(f"s{k}")
+    assert SpotChecks(seed=1).pick(math.inf, schedule.places) == "s4999"
+
+
+def test_what_stands_is_set_aside_while_very_many_sources_are_watched():
+    before = gc.get_freeze_count()
+    with loop._set_aside(sources=10):
+        assert gc.get_freeze_count() == before
+    with loop._set_aside(sources=1_000_000):
+        assert gc.get_freeze_count() > before
+    assert gc.get_freeze_count() == 0
 
 
 def test_the_synthetic_web_keeps_its_promises():

@@ -9,6 +9,8 @@ committed, and the next one goes on from there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import logging
 import math
 import os
@@ -40,7 +42,7 @@ from observant.store.patience import Patience
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from observant.estimation.belief import RateBelief
     from observant.observer.clock import Clock
@@ -60,6 +62,8 @@ _SAVE = 30.0
 _SWEEP = 3600.0
 _STOPPING = 4.0
 """Seconds that visits under way are given to end when the observer stops."""
+_MANY = 100_000
+"""Sources from which on the collector of garbage passes over what stands."""
 _BUSY, _TOGETHER = 16, 0.005
 """Visits under way from which on, and seconds for which, what ends is taken together."""
 _PATIENCE = 60.0
@@ -185,7 +189,8 @@ class Observer:
             end = until if seconds is None else self.clock.time() + seconds
             self.problem = ""
             try:
-                await self._loop(end, visits)
+                with _set_aside(len(self.watchlist)):
+                    await self._loop(end, visits)
             finally:
                 await self._finish()
         except StoreAwayError as error:
@@ -346,11 +351,11 @@ class Observer:
                 self.schedule.rest(name, free)
             else:
                 self._multiplexer.submit(name, watched.row.host or name)
-        if (picked := self.spot_checks.pick(now, self.watchlist)) is not None:
+        if (picked := self.spot_checks.pick(now, self.schedule.places)) is not None:
             watched = self.watchlist[picked]
             early = now - self.schedule.last_at(picked) < watched.settings.shortest * DAY
             if not early and self._free_at(watched, now) <= now:
-                watched.spot_check = self.spot_checks.expected(len(self.watchlist))
+                watched.spot_check = self.spot_checks.expected(len(self.schedule))
                 self._multiplexer.submit(picked, watched.row.host or picked)
         soon = min(self.schedule.next_at(), self.spot_checks.next_at)
         return max(soon - self.clock.time(), 0.0)
@@ -526,3 +531,18 @@ class Observer:
             log.warning("the clock of this machine leapt", extra={"seconds": round(leap, 1)})
             await self.patience.call(self._note, "clock-leap", {"seconds": leap})
         self._leaps_noted = len(leaps)
+
+
+@contextlib.contextmanager
+def _set_aside(sources: int) -> Iterator[None]:
+    """What stands when very many sources have been taken up is no garbage: to go through it again
+    and again would hold up the loop for a tenth of a second each time.
+    """
+    if sources < _MANY:
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

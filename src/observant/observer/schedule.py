@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -110,6 +110,11 @@ class Schedule:
 
     def __len__(self) -> int:
         return len(self._scheduler)
+
+    @property
+    def places(self) -> Sequence[str | None]:
+        """The names of the sources, to draw from; some places may be empty."""
+        return cast("Sequence[str | None]", self._scheduler.places)
 
     def __contains__(self, name: object) -> bool:
         return name in self._scheduler

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Sequence
 
 __all__ = ["SpotChecks"]
 
+_TRIES = 1000
+
 
 class SpotChecks:
-    """When the next one is, and of whom.
+    """When the next one is, and of which source.
 
     >>> checks = SpotChecks(seed=1)
     >>> checks.set_rate(24.0, now=0.0)
@@ -43,12 +45,19 @@ class SpotChecks:
             self.per_day = per_day
             self._draw(now)
 
-    def pick(self, now: float, names: Collection[str]) -> str | None:
-        """Who is to be looked at, if the moment has come."""
+    def pick(self, now: float, places: Sequence[str | None]) -> str | None:
+        """Which source is to be looked at, if the moment has come; some places may be empty.
+
+        The sources are never listed for it: of a million that would take longer than the visit.
+        """
         if now < self.next_at:
             return None
         self._draw(now)
-        return self._chance.choice(tuple(names)) if names else None
+        for _ in range(_TRIES if places else 0):
+            if (name := self._chance.choice(places)) is not None:
+                return name
+        taken = [name for name in places if name is not None]
+        return self._chance.choice(taken) if taken else None
 
     def expected(self, sources: int) -> float:
         """Spot checks a day that each of so many sources can expect."""

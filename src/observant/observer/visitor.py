@@ -131,10 +131,9 @@ class Visitor:
             if len(watched.text or "") > _LONGEST_TEXT:  # the worker that reads it takes the part
                 watched.text = None
             self._permission.check(watched.row)
-            if watched.source is None:
-                watched.source = self._connections.source(watched)
+            source = self._connections.source(watched)
             async with asyncio.timeout(LONGEST_VISIT):
-                return await _metered(watched.source, previous)
+                return await _metered(source, previous)
         except TimeoutError:
             message, error = f"the visit took longer than {LONGEST_VISIT:g} s", "timeout"
         except StoreAwayError:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from observant.errors import InputError
     from observant.observer.config import SourceSettings
     from observant.observer.hours import ActiveHours
-    from observant.observer.sources import SourceKind
     from observant.store import StoredSource
     from observant.store.visit import Visit
 
@@ -30,7 +29,6 @@ class Watched(msgspec.Struct, eq=False, gc=False):
     row: StoredSource
     settings: SourceSettings
     hours: ActiveHours | None
-    source: SourceKind | None = None
     noise: int = 0
     """Fields that were known to be noise before the last visit."""
     selection: str = ""

@@ -301,6 +301,11 @@ class Scheduler(OldNames):
         """Their names, in the order in which they were added."""
         return list(self._state.slot)
 
+    @property
+    def places(self) -> Sequence[str | int | None]:
+        """The same to draw from, without a copy: in no order, and some places may be empty."""
+        return self._state.names
+
     def due_at(self, source: str | int) -> float:
         """When a source is due as things stand; of one being visited, when it is offered again."""
         return float(self._state.sources["key"][self._state.find(source)])
