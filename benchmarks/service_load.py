@@ -6,9 +6,9 @@
 The pages of `benchmarks.load` (20 kB each, on 500 addresses of loopback) are visited by the service
 while readers walk through its dashboard, with so many seconds of rest after each page (`--pause`;
 none by default, which is what a script does and no person). A row for every tenth of the time:
-visits a second, and the processor time of the service and its workers for each visit (pages for readers
-are in it), which does not depend on what else runs on the machine. A decline shows from the first
-row to the last.
+visits a second, and the processor time of the service and its workers for each visit (pages for
+readers are in it), which does not depend on what else runs on the machine. A decline shows from the
+first row to the last.
 """
 
 import argparse

@@ -289,6 +289,23 @@ def test_a_budget_of_visits_counts_visits():
             assert (watchlist.cost(watched), watchlist.cost(new)) == costs
 
 
+def test_where_visits_count_only_some_are_measured_and_the_others_teach_nothing_of_costs():
+    """Measuring takes time itself. A source is measured at its first visit, and now and then."""
+    known, new = SimpleNamespace(cost=2.0, selection=""), SimpleNamespace(cost=None, selection="")
+    with open_store(":memory:") as store:
+        for budget, share in (("10/day", 1 / 8), ("10 cost/day", 1.0)):
+            observer = Observer(store, Config(budget=budget))
+            measured = [observer.visitor._is_metered(known) for _ in range(800)]
+            assert sum(measured) == 800 * share
+            assert all(observer.visitor._is_metered(new) for _ in range(20))
+        watchlist = Observer(store, Config(budget="10/day")).watchlist
+        plain = replace(visit(50_000), cpu=None)
+        watchlist.pay(known, plain)
+        assert known.cost == 2.0
+        watchlist.pay(known, replace(plain, cpu=0.005))
+        assert known.cost == pytest.approx(1.8)
+
+
 # -- what people see ------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from observant.store.visit import Visit
 
-__all__ = ["Spent", "VisitCosts", "cost_of", "spend"]
+__all__ = ["Spent", "VisitCosts", "cost_of", "is_rendered", "spend"]
 
 T = TypeVar("T")
 
@@ -40,6 +40,12 @@ def cost_of(size: int, cpu: float | None, *, browser: bool = False) -> float:
     """
     seconds = cpu or (_BROWSER_CPU if browser else _CPU)
     return 0.5 * seconds / _CPU + 0.5 * size / _BYTES
+
+
+def is_rendered(visit: Visit) -> bool:
+    """Whether a browser has looked."""
+    found = visit.comparison
+    return found is not None and found.selection_version.endswith(RENDERED)
 
 
 class Spent:
@@ -117,7 +123,7 @@ class VisitCosts:
         found = visit.comparison
         if visit.outcome == "failed" or found is None:
             return before
-        browser = found.selection_version.endswith(RENDERED)
+        browser = is_rendered(visit)
         paid = cost_of(visit.bytes or 0, visit.cpu, browser=browser)
         kind, usual = "browser" if browser else "plain", self.first(browser=browser)
         self._kinds[kind] = usual + _KIND * (paid - usual)

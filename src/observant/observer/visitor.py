@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from observant.errors import ObservantError
-from observant.observer.browser.need import RENDERED
 from observant.observer.content import learned_noise
-from observant.observer.costs import Spent
+from observant.observer.costs import Spent, is_rendered
 from observant.observer.events import look_up_events
 from observant.observer.outage import NETWORK_ERRORS
 from observant.observer.query_members import follow_members
@@ -55,6 +54,8 @@ LONGEST_VISIT = 600.0
 _RECENT = 5.0
 _LONGEST_TEXT = 1 << 16
 _STORE_FAILURES = 5
+_METERED = 8
+"""One visit in so many is measured where the budget counts visits and not their cost."""
 
 
 class Visitor:
@@ -80,7 +81,7 @@ class Visitor:
         self._commits = GroupCommit(self._store, patience=self._patience)
         self._reads = GroupRead(self._store, patience=self._patience)
         self._ends: deque[float] = deque(maxlen=10_000)
-        self._store_failures = 0
+        self._store_failures = self._looks = 0
         self.broken: ObservantError | None = None
         """Why no visit can be recorded any more."""
         self.on_visit: Callable[[Visit], None] | None = None
@@ -103,6 +104,12 @@ class Visitor:
             self._schedule.set_delay(host, transport.hosts[host].delay)
         await self._record(watched, visit, fence)
         return visit
+
+    def _is_metered(self, watched: Watched) -> bool:
+        """Whether the processor time of this visit is measured: a twentieth of it is measuring."""
+        self._looks += 1
+        counts = self._watchlist.config.counts_cost
+        return counts or watched.cost is None or self._looks % _METERED == 0
 
     @property
     def _schedule(self) -> Schedule:
@@ -132,8 +139,9 @@ class Visitor:
                 watched.text = None
             self._permission.check(watched.row)
             source = self._connections.source(watched)
+            look = _metered if self._is_metered(watched) else _unmetered
             async with asyncio.timeout(LONGEST_VISIT):
-                return await _metered(source, previous)
+                return await look(source, previous)
         except TimeoutError:
             message, error = f"the visit took longer than {LONGEST_VISIT:g} s", "timeout"
         except StoreAwayError:
@@ -293,11 +301,14 @@ class Visitor:
             self.broken = error
 
 
+async def _unmetered(source: SourceKind, previous: Previous | None) -> Visit:
+    return await source.visit(previous)
+
+
 async def _metered(source: SourceKind, previous: Previous | None) -> Visit:
     """A visit with the processor time that it took; what a browser elsewhere took is not known."""
     spent = Spent()
     visit = await spent.by(source.visit(previous))
-    found = visit.comparison
-    if not visit.cpu and found is not None and found.selection_version.endswith(RENDERED):
+    if not visit.cpu and is_rendered(visit):
         return visit
     return msgspec.structs.replace(visit, cpu=(visit.cpu or 0.0) + spent.seconds)

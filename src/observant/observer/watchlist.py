@@ -13,7 +13,7 @@ import msgspec
 
 from observant.errors import InputError
 from observant.observer.config import SourceSettings
-from observant.observer.costs import VisitCosts
+from observant.observer.costs import VisitCosts, is_rendered
 from observant.observer.events import Standing
 from observant.observer.first_visits import FirstVisits
 from observant.observer.query_members import retire_orphans
@@ -229,7 +229,9 @@ class Watchlist:
         return sum(costs) / len(costs) if costs else 1.0
 
     def pay(self, watched: Watched, visit: Visit) -> None:
-        """Learn from a visit what the next one costs."""
+        """Learn from a visit what the next one costs, if that was measured."""
+        if visit.cpu is None and not is_rendered(visit):
+            return
         watched.cost = self.costs.after(watched.cost, watched.selection, visit)
         if self.config.counts_cost:
             self.schedule.set_cost(watched.row.name, self.cost(watched))

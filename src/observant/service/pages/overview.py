@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -197,8 +198,13 @@ def health(request: Asked, collection: GivenCollection) -> Response[str]:
             (utc(note.at), note.observer, note.action, _in_words(note.detail))
             for note in store.journal.list(limit=20)
         ],
-        versions={"Python": platform.python_version()} | {name: version(name) for name in _PARTS},
+        versions=_versions(),
     )
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {"Python": platform.python_version()} | {name: version(name) for name in _PARTS}
 
 
 def _in_words(detail: Any) -> str:
