@@ -199,7 +199,7 @@ def imports():
 
 def topics():
     """What an event can be about."""
-    yield "| topic | told when |\n|---|---|\n"
+    yield "| topic | sent when |\n|---|---|\n"
     for topic, text in TOPICS.items():
         yield f"| `{topic}` | {text} |\n"
 
@@ -213,7 +213,7 @@ def limits():
 
 
 def notify():
-    """How people are told, and of what."""
+    """How people are notified, and of what."""
     yield from _settings(Notify, "setting")
 
 

@@ -129,6 +129,20 @@ def signed_in(address: str, password: str, **options):
         browser.close()
 
 
+def drawn(page) -> None:
+    """Wait until every chart in sight is drawn, or says why there is none."""
+    page.wait_for_function(
+        """() => [...document.querySelectorAll("figure[data-chart]")].filter((figure) => {
+          const box = figure.getBoundingClientRect();
+          return box.bottom > 0 && box.top < innerHeight;
+        }).every((figure) => {
+          const said = figure.querySelector(".drawing .missing");
+          return figure.querySelector(".drawing canvas") || (said && !said.textContent.includes("…"));
+        })"""
+    )
+    page.wait_for_timeout(300)  # the last frame of it
+
+
 def take(address: str, password: str, pages: dict[str, tuple[str, int, int]]) -> None:
     """Sign in and take the pictures."""
     with signed_in(address, password, color_scheme="light") as page:
@@ -143,6 +157,7 @@ def take(address: str, password: str, pages: dict[str, tuple[str, int, int]]) ->
                 if "/steps" in where:
                     page.click("button[name=try]")
                 page.wait_for_timeout(12_000)
+                drawn(page)
                 if taking:
                     page.screenshot(path=IMAGES / name)
 

@@ -14,7 +14,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from screenshots import signed_in
+from screenshots import drawn, signed_in
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"
@@ -44,7 +44,7 @@ STEPS = {
 }
 TEXTS = {
     "add": "*Add sources* looks at each address and says what it found before anything is watched: here a page that names a feed, the feed itself, and JSON.",
-    "home": "The first page is what changed, newest first, with one click to mark it as seen, to ignore the part or to be told of such. {change}",
+    "home": "The first page is what changed, newest first, with one click to mark it as seen, to ignore the part or to be notified of changes like it. {change}",
     "source": "When is it visited next, and why? The sentence at the top says it; what is believed of its rate is below.",
     "difference": "What went and what came, word by word; a price is one word. Mark a text to ignore it.",
     "edit": "Every setting has a field, and the preview follows what is typed: what would be taken of the page as it is now.",
@@ -149,6 +149,7 @@ def pictures(page, name: str) -> None:
             if about:
                 page.locator(about).evaluate("element => element.scrollIntoView()")
             page.wait_for_timeout(400)
+            drawn(page)
             file = IMAGES / f"walk-{name}-{width}-{scheme}.jpg"
             page.screenshot(path=file, type="jpeg", quality=70)
     page.emulate_media(color_scheme="light")
@@ -165,7 +166,7 @@ def written(said: dict[str, str]) -> str:
             for scheme in SCHEMES
         ]
         if (IMAGES / f"before-{name}.jpg").exists():
-            shown.append(f"\nBefore:\n\n![{title}, in the first release](images/before-{name}.jpg)")
+            shown.append(f"\nIn the first release:\n\n![{title}, in the first release](images/before-{name}.jpg)")
         parts.append(f"## {title}\n\n{TEXTS[name].format(**said)}\n\n" + "\n".join(shown) + "\n")
     return HEAD + "\n".join(parts)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from observant import __version__
 from observant.cli.options import Group, Setting, shared_options
 from observant.cli.values import Choice
 
@@ -32,7 +33,7 @@ SECTIONS = {
         "query": "Standing queries: lists whose results are tracked.",
     },
     "Tell": {
-        "notify": "Who is told of changes, and what could not be told?",
+        "notify": "Who is notified of changes, and what could not be delivered?",
     },
     "Keep": {
         "import": "Take in visits of archives, crawlers, watchers, feeds.",
@@ -168,7 +169,7 @@ def _found(name: str) -> click.Command:
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(package_name="observant", message="observant %(version)s")
+@click.version_option(__version__, message="observant %(version)s")
 @shared_options
 @click.pass_context
 def cli(ctx: click.Context, store: str | None, config: str | None, as_json: bool) -> None:

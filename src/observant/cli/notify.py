@@ -82,14 +82,14 @@ _what = together(
     click.option("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]"),
     click.option("--secret", metavar="TEXT", help="Signs what a webhook gets.  [default: made up]"),
 )
-"""Add the options that say who is told of what, when, and how."""
+"""Add the options that say who is notified of what, when, and how."""
 
 
 @click.group(
     "notify",
     cls=Group,
     invoke_without_command=True,
-    short_help="Who is told of what, and what could not be told?",
+    short_help="Who is notified of what, and what could not be delivered?",
 )
 @_owner_option
 @store_options
@@ -97,7 +97,7 @@ _what = together(
 def notify(
     ctx: click.Context, owner: str | None, store: str | None, config: str | None, as_json: bool
 ) -> None:
-    """List who is told of changes, by webhook, e-mail or Apprise, and how that goes.
+    """List who is notified of changes, by webhook, e-mail or Apprise, and what was delivered.
 
     \b
     Examples:
@@ -127,10 +127,10 @@ def notify(
         )
         for row in rows
     ]
-    _print_rows(("name", "channel", "told of", "waiting", "sent", "dead", "state"), table)
+    _print_rows(("name", "channel", "events", "waiting", "sent", "dead", "state"), table)
 
 
-@notify.command("add", short_help="Be told of changes.")
+@notify.command("add", short_help="Be notified of changes.")
 @click.argument("name")
 @click.argument("channel")
 @_what
@@ -143,7 +143,7 @@ def subscribe(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Have a CHANNEL told of events, under a NAME of your choice.
+    """Notify a CHANNEL of events, under a NAME of your choice.
 
     A channel is a webhook (https://…), e-mail (mailto:me@example.org; the server is notify.mail in
     the configuration), or any address of Apprise; - reads it from standard input, since it often
@@ -337,7 +337,7 @@ def _tell(kept: StoredSubscription, secret: str, as_json: bool) -> None:
         print_json(_subscription_json(shown(kept)) | ({"secret": secret} if secret else {}))
         return
     paused = "" if kept.enabled else ", but not now"
-    click.echo(f"{kept.name} will be told by {shown(kept).channel}{paused}")
+    click.echo(f"{kept.name} will be notified by {shown(kept).channel}{paused}")
     if secret:
         click.echo(f"Its secret, shown this once: {secret}")
     click.echo(f"Try it: observant notify test {kept.name}")

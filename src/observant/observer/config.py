@@ -99,10 +99,10 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     min_period: str | float = "5min"
     max_period: str | float = "365d"
     grace: str | float | None = None
-    """How late its copy may be and still count as current; that of the collection unless told. It
+    """How late its copy may be and still count as current; by default that of the collection. It
     is used with the objective currency."""
     active: tuple[str, ...] = ()
-    """Hours when it may be visited, such as ``mon-fri 08:00-18:00``; any time unless told."""
+    """Hours when it may be visited, such as ``mon-fri 08:00-18:00``; any time by default."""
     timezone: str = "UTC"
     headers: dict[str, str] = {}
     origins: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How people are told, and of what: see docs/notifications.md."""
+    """How people are notified, and of what: see docs/notifications.md."""
 
     mail: str = ""
     """The server for e-mail: ``smtp://user:password@mail.example.org:587`` or ``smtps://…``."""
@@ -213,7 +213,7 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     vanished_after: str | float = "1d"
     """A source that has been gone for so long has vanished."""
     overdue: float = 0.01
-    """A silence is told when its probability is below this; 0: never."""
+    """A silence is reported when its probability is below this; 0: never."""
     lateness: str | float = "1h"
     """Due visits wait for so long, on average: an alarm. 0: never."""
     currency: float = 0.0
@@ -248,7 +248,7 @@ class SourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """A source in the file: where it is, and its own settings."""
 
     name: str = ""
-    """Its address, unless told."""
+    """By default its address."""
     url: str = ""
     kind: str = "http"
     """http, file, feed, sitemap, query, product, command, callable, or one that a package adds."""
@@ -281,9 +281,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     indexnow: dict[str, str] = {}
     """Keys with which publishers of your own may announce pages (IndexNow), by host."""
     allow: tuple[str, ...] = ()
-    """Private networks that may be visited, such as 192.168.1.0/24; none unless told."""
+    """Private networks that may be visited, such as 192.168.1.0/24; none by default."""
     files: tuple[str, ...] = ()
-    """Folders whose files may be watched, whoever enters them; none unless told."""
+    """Folders whose files may be watched, whoever enters them; none by default."""
     kinds: tuple[str, ...] = ()
     """Kinds of sources of other packages that may be visited, whoever enters them."""
     downloaders: int = 256

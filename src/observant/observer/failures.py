@@ -33,7 +33,7 @@ _ERRORS = {
 }
 _REMEDIES = {
     "dns": N_("check the spelling of the address"),
-    "tls": N_("mend the certificate, or set verify = false for a server of your own"),
+    "tls": N_("correct the certificate, or set verify = false for a server of your own"),
     "timeout": N_("it is tried again; raise `total` in [limits] if it is always that slow"),
     "too-large": N_("raise `body` in [limits]"),
     "refused-address": N_("allow its network: --allow NETWORK, or `allow` in observant.toml"),

@@ -12,6 +12,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.router import Router
 
+from observant import __version__
 from observant.errors import InputError
 from observant.service.access.check import AccessGuard, check_routes
 from observant.service.access.sign_in import login, logout
@@ -124,11 +125,9 @@ async def _secure(message: Message, scope: Scope) -> None:
 
 
 def _openapi() -> OpenAPIConfig:
-    from importlib.metadata import version
-
     return OpenAPIConfig(
         title="observant",
-        version=version("observant"),
+        version=__version__,
         description="Know how often your sources change, how current your copy is, and when to "
         "look again. Errors are RFC 9457 problem details.",
         render_plugins=[JsonRenderPlugin(path="/openapi.json")],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from observant import __version__
 from observant.errors import InputError, ObservantError
 from observant.observer.permission import Permission, not_allowed
 from observant.observer.settings import KEPT, SettingsChanges, keep, settings_of
@@ -135,7 +135,7 @@ class Collection(Context):
             return Health(
                 ok=False,
                 problems=[STORE_AWAY if away else "the store cannot be read"],
-                version=version("observant"),
+                version=__version__,
                 observing=False,
                 sources=0,
                 pending_events=0,
@@ -158,7 +158,7 @@ class Collection(Context):
         return Health(
             ok=not problems,
             problems=problems,
-            version=version("observant"),
+            version=__version__,
             observing=observing,
             sources=totals.sources,
             pending_events=totals.pending,

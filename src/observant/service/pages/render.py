@@ -68,7 +68,7 @@ TOLD = {
     "account-removed": N_("The account was removed."),
     "token-removed": N_("The token is no longer valid."),
     "imported": N_("Imported."),
-    "unsubscribed": N_("Nobody is told any more by this subscription."),
+    "unsubscribed": N_("Nobody is notified by this subscription any more."),
     "tried": N_("A test message was sent, and taken."),
     "sent-again": N_("It will be sent again."),
     "signed-out": N_("You are signed out."),

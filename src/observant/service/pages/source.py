@@ -450,7 +450,7 @@ FIELDS = {
         ),
         SettingField("render", N_("Browser"), choices=RENDER_MODES),
     ),
-    N_("What counts, and what is told"): (
+    N_("What counts, and what is reported"): (
         SettingField("change", N_("What counts as a change"), choices=CHANGES),
         SettingField("threshold", N_("Least magnitude"), N_("from 0 to 1")),
         SettingField(
