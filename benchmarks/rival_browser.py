@@ -1,7 +1,8 @@
-"""The same pages watched by observant and by changedetection.io, with a browser and without one.
+"""The same pages watched by observant and by other watchers, with a browser and without one.
 
     python -m benchmarks.rival_browser [--pages 50] [--seconds 120] [--ways browser,plain]
     python -m benchmarks.rival_browser --ways minutes [--pages 50]
+    python -m benchmarks.rival_browser --ways cron [--pages 50]
 
 Each watches the pages of a server on loopback, which scripts make (`benchmarks.rendering`), as fast
 as it can with what it comes with; both drive the same Chromium. After half of the time three pages
@@ -13,8 +14,12 @@ an empty folder, the pages are entered at once by its API, each to be looked at 
 and when all were seen three are edited. Measured are the seconds until the program answers, until
 the first page and all pages were seen, and from the edit until it is known and a webhook has it.
 
-changedetection.io is installed from PyPI into an environment of its own in a temporary folder, or
-`--rival FOLDER` names one that has it and Playwright. Its Playwright fetcher reaches Chromium by
+The way `cron` is one run of a command, as a crontab starts it: the first look at all pages, a look
+that finds the same, and one after three pages were edited, by `observant check --all`, webchanges and
+urlwatch. Measured are seconds, processor time and memory of a run, and how many edits it names.
+
+Rivals are installed from PyPI into environments of their own in a temporary folder, or
+`--rival FOLDER` names one with changedetection.io and Playwright. Its Playwright fetcher reaches Chromium by
 PLAYWRIGHT_DRIVER_URL; its wait before a page is read is the shortest that it allows (the usual five
 seconds would make it slower on the clock, not by processor time).
 """
@@ -365,11 +370,56 @@ def first_minutes(watcher, pages, most=600.0):
     }
 
 
-def installed(folder):
-    """The Python of an environment of its own with changedetection.io in it."""
+def one_run(command, folder, addresses):
+    """What a command took, and which of these addresses it names."""
+    with (folder / "printed").open("wb") as printed:
+        begin = time.monotonic()
+        made = subprocess.Popen(command, stdout=printed, stderr=printed, cwd=folder)  # noqa: S603
+        _, _, used = os.wait4(made.pid, 0)
+        took = time.monotonic() - begin
+    text = (folder / "printed").read_text("utf-8", "replace")
+    return {
+        "seconds": round(took, 1),
+        "of processor time": round(used.ru_utime + used.ru_stime, 1),
+        "megabytes": used.ru_maxrss >> 10,
+        "edited pages named": sum(url in text for url in addresses),
+    }
+
+
+def cron(folder, pages):
+    """One run after the other, as a crontab starts them."""
+    server, found = Pages(pages), {}
+    addresses = [server.address(k, "plain") for k in range(pages)]
+    edited = [addresses[k % pages] for k in EDITED]
+    (folder / "observant.toml").write_text('allow = ["127.0.0.0/8"]\n')
+    (folder / "list.txt").write_text("\n".join(addresses))
+    (folder / "jobs.yaml").write_text("\n---\n".join(f"url: {url}" for url in addresses))
+    subprocess.run([*OBSERVANT, "add", "--file", "list.txt", "--later"], cwd=folder, check=True)  # noqa: S603
+    commands = {"observant": [*OBSERVANT, "check", "--all"]}
+    for name, kept in (("webchanges", "--database"), ("urlwatch", "--cache")):
+        python = installed(folder / name, name)
+        files = ["--config", f"{name}.yaml", kept, f"{name}.db"]
+        jobs = "--jobs" if name == "webchanges" else "--urls"
+        commands[name] = [str(Path(python).with_name(name)), jobs, "jobs.yaml", *files]
+    try:
+        for name, command in commands.items():
+            server.versions = [1] * pages
+            found[name] = {"first": one_run(command, folder, edited)}
+            found[name]["the same"] = one_run(command, folder, edited)
+            for k in EDITED:
+                server.versions[k % pages] = 2
+            found[name]["three edits"] = one_run(command, folder, edited)
+            print(json.dumps({name: found[name]}), file=sys.stderr)
+    finally:
+        server.close()
+    return found
+
+
+def installed(folder, *packages):
+    """The Python of an environment of its own with these packages in it."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)  # noqa: S603
     python = folder / "bin" / "python"
-    words = [str(python), "-m", "pip", "install", "-q", "changedetection.io", "playwright"]
+    words = [str(python), "-m", "pip", "install", "-q", *packages]
     subprocess.run(words, check=True)  # noqa: S603
     return str(python)
 
@@ -377,7 +427,10 @@ def installed(folder):
 def measure(pages=50, seconds=120.0, ways=("browser", "plain"), rival=""):
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
-        python = str(Path(rival) / "bin" / "python") if rival else installed(place / "rival")
+        if "cron" in ways:
+            return {"cron": cron(place, pages)}
+        names = "changedetection.io", "playwright"
+        python = str(Path(rival) / "bin" / "python") if rival else installed(place / "rival", *names)
         version = [
             python,
             "-c",

@@ -200,7 +200,7 @@ def cli(ctx: click.Context, store: str | None, config: str | None, as_json: bool
 
 @click.group("study", cls=_Studies)
 def study() -> None:
-    """Ask what you ask now and then: of intervals, trends, a collection, an index, the papers.
+    """Studies that you make now and then: of intervals, trends, a collection, an index, the papers.
 
     \b
     Examples:

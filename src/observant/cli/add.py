@@ -60,7 +60,7 @@ _setting_options = together(
         "conditions",
         multiple=True,
         metavar="CONDITION",
-        help="Tell when this comes true, such as 'below 50' or 'in stock'; may be given again.",
+        help="Notify when this comes true, such as 'below 50' or 'in stock'; may be given again.",
     ),
     setting(
         "--render",
@@ -177,10 +177,10 @@ def add(
 ) -> None:
     """Watch more sources: pages, lists of them, feeds, the pages of a sitemap.
 
-    What is watched already stays as it is: what would change is said, and done with --update. New
-    sources are looked at at once, politely and outside the budget; what is no plain page (a feed, a
-    sitemap, JSON, a PDF, an empty shell) is said, and what cannot be seen with what helps. Prints
-    how many are new.
+    Sources that are watched already stay as they are; add says what would change, and changes it
+    with --update. New sources are visited at once, politely and outside the budget. Says what is no
+    plain page (a feed, a sitemap, JSON, a PDF, an empty shell), what could not be read, and what
+    helps. Prints how many are new.
 
     \b
     Examples:
@@ -286,10 +286,11 @@ def edit(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Change the settings of sources, and say what is another now.
+    """Change the settings of sources, and print what changed.
 
-    SOURCE is its name, or a part of the name that only it has. What is given takes the place of
-    what was there; everything else stays. --set NAME= takes a setting away. --preview tries it.
+    SOURCE is its name, or a part of the name that only it has. What is given replaces what was
+    there; everything else stays. --set NAME= removes a setting. --preview shows the effect without
+    keeping anything.
 
     \b
     Examples:

@@ -113,7 +113,7 @@ def currency(
     as_json: bool,
     plot: str | None,
 ) -> None:
-    """Tell how current a copy is that is visited with a fixed period.
+    """Say how current a copy is that is renewed with a fixed period.
 
     A copy is current within a grace when every update it has missed is younger than the grace.
     Its currency is the probability of that at a random moment. Say how the sources change (--rate,
@@ -135,7 +135,7 @@ def currency(
 
     With --variation the time between visits spreads around the period; its standard deviation is so
     many periods. With --growth a round of visits takes --period now, and longer every day: the
-    currency is that of now, and that in a year is told as well.
+    currency is that of now, and that in a year is printed as well.
     """
     if [rate, weibull, rates, visits].count(None) != 3:
         raise click.UsageError(

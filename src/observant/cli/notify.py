@@ -174,7 +174,7 @@ def subscribe(
 @click.option(
     "--channel", metavar="CHANNEL", help="Another address. On another host it gets a new secret."
 )
-@click.option("--pause/--resume", "paused", default=None, help="Tell nothing for a while.")
+@click.option("--pause/--resume", "paused", default=None, help="Send nothing for a while.")
 @_what
 @store_options
 def change(
@@ -217,7 +217,7 @@ def change(
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @store_options
 def remove(names: tuple[str, ...], store: str | None, config: str | None, as_json: bool) -> None:
-    """Stop telling these subscribers. What waits for them is dropped.
+    """Remove these subscriptions. What waits for delivery is dropped.
 
     \b
     Examples:
@@ -244,7 +244,7 @@ def try_out(
 ) -> None:
     """Send one test message now, and say what became of it.
 
-    Exits with 1 if it was not taken.
+    Exits with 1 if it was not accepted.
 
     \b
     Examples:

@@ -361,7 +361,7 @@ format_option = click.option(
     "--format",
     "format_",
     type=Choice(TABLE_FORMATS),
-    help="Format of the input, where the name does not tell (standard input, for one).",
+    help="Format of the input, where the name does not show it, as of standard input.",
 )
 time_unit_option = click.option(
     "--time-unit",

@@ -146,8 +146,8 @@ def plan(
       grace         how late its copy may be: 6h, or days (optional; --grace where it is empty)
 
     A visit log will do too. Its rates are then estimated (pooled). From a log, and from a table of
-    `observant estimate`, the plan takes all that is known of each rate, and not one number for the
-    truth: a source that was never seen to change has not the rate 0.
+    `observant estimate`, the plan takes all that is known of each rate, not only one number: a
+    source that was never seen to change does not have the rate 0.
 
     A budget may also be for each source: 0.1/source/day. Prints how often to visit each, the
     currency that this buys, and what other budgets would.

@@ -139,8 +139,8 @@ def check(
 ) -> None:
     """Visit sources now, due or not, and say what was found.
 
-    SOURCE is the name of one, or a part of the name that only it has. What is found is told to the
-    subscriptions, so --all or --tag in a crontab is enough to watch a few pages.
+    SOURCE is the name of one, or a part of the name that only it has. Subscribers are notified of
+    what is found, so --all or --tag in a crontab is enough to watch a few pages.
 
     \b
     Examples:

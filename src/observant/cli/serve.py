@@ -72,8 +72,8 @@ def serve(
     """Watch all sources and serve dashboard, API and feeds, until Ctrl-C.
 
     Nobody gets in without an account or a token. The first run makes an account and prints its
-    password, once. It listens on loopback unless told otherwise. Prints its address to standard
-    error, with --json to standard output.
+    password, once. It listens on loopback unless --host says otherwise. Prints its address to
+    standard error, with --json to standard output.
 
     \b
     Examples:

@@ -31,9 +31,9 @@ __all__ = ["settings"]
 @store_options
 @click.pass_context
 def settings(ctx: click.Context, store: str | None, config: str | None, as_json: bool) -> None:
-    """Show the settings in force, change them; take everything entered out, and in again.
+    """Show the settings in force, change them, and export or import everything entered.
 
-    Those marked as kept were changed while it ran, and stand in the store.
+    Those marked as kept were changed while it ran, and are in the store.
 
     \b
     Examples:
@@ -136,7 +136,7 @@ def importance(
     config: str | None,
     as_json: bool,
 ) -> None:
-    """Weigh the watched sources by how often people ask for them, as access LOGs tell.
+    """Weigh the watched sources by how often people ask for them, according to access LOGs.
 
     A LOG is in the common or the combined format (Apache, nginx), or has a JSON object a line
     (nginx, Caddy, Traefik); .gz, .zst and .bz2 are read, - is standard input. An access is an

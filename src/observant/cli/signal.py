@@ -38,8 +38,8 @@ def signal(
 ) -> None:
     """Say that sources may have changed. A running observer hears it within seconds.
 
-    A signal is no order: it moves whose visit is worth most, as far as signals of its kind about
-    its host have proved true, and spends no budget. Addresses that are not watched are counted,
+    A signal is not an order: it makes a visit worth more, as far as signals of its kind about its
+    host have proved true, and spends no budget. Addresses that are not watched are counted,
     and nothing is kept of them.
 
     \b

@@ -252,7 +252,7 @@ def remove(
 ) -> None:
     """Stop watching sources. Their visits stay in the log, unless --forget.
 
-    With a standing query go the results that were watched for it.
+    Removing a standing query also removes the results that were watched for it.
 
     \b
     Examples:

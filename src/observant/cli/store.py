@@ -132,14 +132,14 @@ def restore(file: str, replace: bool, store: str | None, config: str | None, as_
 
 
 @store_group.command("doctor", short_help="Is the store sound?")
-@click.option("--repair", is_flag=True, help="Mend what can be mended.")
+@click.option("--repair", is_flag=True, help="Repair what can be repaired.")
 @store_options
 def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -> None:
-    """Look for trouble in a store: damage, missing or orphaned snapshots, leaps of the clock.
+    """Look for trouble in a store: damage, missing or orphaned snapshots, clock jumps.
 
     Prints what was found, whether there is a browser for pages that need one, and how many of the
     sources that name a hub (WebSub) are subscribed. Exits with 1 if there are errors that were not
-    mended.
+    repaired.
 
     \b
     Examples:
