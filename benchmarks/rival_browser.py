@@ -430,7 +430,9 @@ def measure(pages=50, seconds=120.0, ways=("browser", "plain"), rival=""):
         if "cron" in ways:
             return {"cron": cron(place, pages)}
         names = "changedetection.io", "playwright"
-        python = str(Path(rival) / "bin" / "python") if rival else installed(place / "rival", *names)
+        python = (
+            str(Path(rival) / "bin" / "python") if rival else installed(place / "rival", *names)
+        )
         version = [
             python,
             "-c",

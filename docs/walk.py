@@ -166,7 +166,9 @@ def written(said: dict[str, str]) -> str:
             for scheme in SCHEMES
         ]
         if (IMAGES / f"before-{name}.jpg").exists():
-            shown.append(f"\nIn the first release:\n\n![{title}, in the first release](images/before-{name}.jpg)")
+            shown.append(
+                f"\nIn the first release:\n\n![{title}, in the first release](images/before-{name}.jpg)"
+            )
         parts.append(f"## {title}\n\n{TEXTS[name].format(**said)}\n\n" + "\n".join(shown) + "\n")
     return HEAD + "\n".join(parts)
 
