@@ -15,11 +15,11 @@ and when all were seen three are edited. Measured are the seconds until the prog
 the first page and all pages were seen, and from the edit until it is known and a webhook has it.
 
 The way `cron` is one run of a command, as a crontab starts it: the first look at all pages, a look
-that finds the same, and one after three pages were edited, by `observant check --all`, webchanges and
-urlwatch. Measured are seconds, processor time and memory of a run, and how many edits it names.
+that finds the same, and one after three pages were edited, by `observant check --all`, webchanges
+and urlwatch. Measured are seconds, processor time and memory of a run, and how many edits it names.
 
 Rivals are installed from PyPI into environments of their own in a temporary folder, or
-`--rival FOLDER` names one with changedetection.io and Playwright. Its Playwright fetcher reaches Chromium by
+`--rival FOLDER` names one with changedetection.io and Playwright. Its fetcher reaches Chromium by
 PLAYWRIGHT_DRIVER_URL; its wait before a page is read is the shortest that it allows (the usual five
 seconds would make it slower on the clock, not by processor time).
 """

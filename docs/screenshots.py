@@ -137,7 +137,8 @@ def drawn(page) -> None:
           return box.bottom > 0 && box.top < innerHeight;
         }).every((figure) => {
           const said = figure.querySelector(".drawing .missing");
-          return figure.querySelector(".drawing canvas") || (said && !said.textContent.includes("…"));
+          const waits = !said || said.textContent.includes("…");
+          return figure.querySelector(".drawing canvas") || !waits;
         })"""
     )
     page.wait_for_timeout(300)  # the last frame of it
