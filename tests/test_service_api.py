@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import importlib
 import json
 import math
 import sqlite3
+import sys
 import threading
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
@@ -1329,3 +1331,31 @@ def test_the_copy_of_a_regular_source_is_judged_by_its_ages_and_not_by_its_rate(
             assert "missing" not in drawn
     finally:
         world.close()
+
+
+def test_a_chart_is_not_drawn_while_another_thread_loads_what_altair_looks_into(
+    tmp_path, monkeypatch
+):
+    """A kind of table that is half loaded has no class of tables yet, and drawing would fail."""
+    (tmp_path / "ibis.py").write_text(
+        "import threading\n"
+        "threading.begun.set()\n"
+        "threading.go.wait(60)\n"
+        "threading.order.append('loaded')\n"
+    )
+    order, begun, go = [], threading.Event(), threading.Event()
+    for name, value in (("order", order), ("begun", begun), ("go", go)):
+        monkeypatch.setattr(threading, name, value, raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "ibis", raising=False)
+    load = threading.Thread(target=lambda: importlib.import_module("ibis"))
+    draw = threading.Thread(target=lambda: (charts._finish_importing(), order.append("drawn")))
+    load.start()
+    assert begun.wait(60)
+    draw.start()
+    draw.join(0.2)
+    go.set()
+    for thread in (load, draw):
+        thread.join(60)
+    monkeypatch.delitem(sys.modules, "ibis", raising=False)
+    assert order == ["loaded", "drawn"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from importlib import import_module
@@ -45,6 +46,7 @@ _CORRELATED = 20
 """Intervals from which on it is shown how alike they are."""
 _FRESH = 15.0
 """Seconds that a drawing is kept."""
+_TABLES = ("pandas", "pyarrow", "polars", "duckdb", "ibis", "dask", "pyspark")
 PATIENT = 25.0
 """Seconds that a download waits for its numbers."""
 
@@ -79,9 +81,10 @@ def draw(
 
 
 def _finish_importing() -> None:
-    """Altair looks into pandas where it is loaded: not while another thread is loading it."""
-    if find_spec("pandas") is not None:
-        import_module("pandas")
+    """Altair looks into tables of every kind that is loaded: not while a thread is loading it."""
+    for name in _TABLES:
+        if name in sys.modules or (name == "pandas" and find_spec(name) is not None):
+            import_module(name)
 
 
 def drawn(collection: Collection, name: str, params: Mapping[str, str]) -> bytes:
