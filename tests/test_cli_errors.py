@@ -691,6 +691,16 @@ def test_what_every_command_takes_may_stand_before_it():
     assert json.loads(observant("--json", code=0)[1])["next"]
 
 
+def test_an_option_before_a_command_that_does_not_have_it_is_a_mistake():
+    for words, path in (
+        (("--store", "s.db", "estimate", "v.csv"), "observant estimate"),
+        (("--config", "o.toml", "study", "trend", "v.csv"), "observant study trend"),
+        (("--json", "completion", "bash"), "observant completion"),
+    ):
+        told = complaint(*words)
+        assert told.startswith(f"`{path}` takes no {words[0]}: leave it out")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_are_given_their_completion(shell):
     _, out, _ = observant("completion", shell, code=0)

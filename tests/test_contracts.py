@@ -23,6 +23,7 @@ from observant.planning.objectives import (
     OBJECTIVES,
     Custom,
     Objective,
+    OwnObjective,
     PosteriorMean,
     RenewalObjective,
 )
@@ -216,6 +217,8 @@ def specimen(kind):
     """An objective of three sources."""
     if kind is Custom:
         return Custom(lambda s, rate: -np.expm1(-rate * s), RATES)
+    if kind is OwnObjective:
+        return OwnObjective(lambda x: x**3 / (27 + x**3), RATES)
     if kind is RenewalObjective:
         return RenewalObjective(Exponential(0.4), count=len(RATES))
     if kind is PosteriorMean:

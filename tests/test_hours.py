@@ -1,17 +1,22 @@
 """The budget of a day is spent at the hours at which visits are worth most."""
 
+import asyncio
 import json
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from observant.observer.config import Config
+from observant.observer.loop import Observer
 from observant.planning.phases import mean_delay
 from observant.planning.policy import ObservantPolicy, make_scheduler
 from observant.planning.schedule import hours
+from observant.planning.schedule.pace import joined, visits_by_hour
 from observant.planning.schedule.scheduler import Scheduler
 from observant.simulation import simulate
 from observant.simulation.traces import Trace
+from observant.store import open_store
 
 EVEN = np.full(24, 1 / 24)
 OFFICE = np.repeat([0.1, 1.0, 0.1], [8, 10, 6])
@@ -209,14 +214,103 @@ def test_what_was_learned_is_kept():
     assert again.next_time() == scheduler.next_time()
     assert (again.pace.hours.visits == scheduler.pace.hours.visits).all()
     fresh = make_scheduler(160.0)
-    fresh.pace.restore(json.loads(json.dumps(scheduler.pace.state())))
+    fresh.pace.restore(kept_by(scheduler))
     assert np.abs(fresh.pace.hours.busy - scheduler.pace.hours.busy).max() < 0.01
 
 
+def kept_by(scheduler, kept=None, now=8.0):
+    """What a store holds after a scheduler has shared what it learned; it goes on from there."""
+    pace = scheduler.pace
+    kept = json.loads(json.dumps(joined(kept, pace.news(), now, pace.visits)))
+    pace.restore(kept)
+    return kept
+
+
+def test_observers_add_up_what_they_learn():
+    one, other = learned(), learned()
+    alone = one.pace.news()
+    kept = kept_by(other, kept_by(one))
+    kept = kept_by(one, kept)  # it has nothing new, and hears of the other
+    for scheduler in (one, other):
+        assert scheduler.pace.news().max() == 0
+        found = [scheduler._state.daily[name][0] for name in ("found", "expected")]
+        assert np.array(found) == pytest.approx(2 * alone, abs=1e-4)
+    again = make_scheduler(160.0)
+    again.pace.restore(kept)  # a restart takes up all, and adds nothing twice
+    assert kept_by(again, kept) == kept | {"visits": None}
+
+
+def test_what_is_learned_while_it_is_kept_is_news():
+    one = learned()
+    sent = one.pace.news()
+    kept = joined(None, sent, 8.0)
+    one._state.daily["found"][0, 0, 5] += 3.0  # meanwhile
+    one.pace.restore(kept, one.pace.news() - sent)
+    assert one.pace.news().sum() == pytest.approx(3.0)
+    assert joined(kept, one.pace.news(), 8.0)["found"][0][5] == pytest.approx(sent[0, 0, 5] + 3)
+
+
+def test_a_collection_forgets_half_once_a_day():
+    counts = np.full((2, 2, 24), 1000.0)
+    kept = joined(None, counts, 8.0)
+    for now in (8.5, 9.0, 9.1, 9.2):  # two observers, both after midnight
+        kept = joined(kept, np.zeros((2, 2, 24)), now)
+    assert np.array(kept["found"]) == pytest.approx(500.0)
+    few = joined(joined(None, counts / 10, 8.0), np.zeros((2, 2, 24)), 9.0)
+    assert np.array(few["found"]) == pytest.approx(100.0)
+
+
+def test_with_many_changes_a_day_the_morning_is_known_in_the_evening():
+    """A hundred thousand comparisons a day: what was learned at one hour stays for the others."""
+    scheduler, busy = make_scheduler(1.0), np.where(np.arange(24) < 12, 1.5, 0.5)
+    daily = scheduler._state.daily[0]
+    for hour in range(48):
+        for k in range(2000):
+            changed = k % 20 < 10 * busy[hour % 24]
+            hours.note_hours(daily, (hour + 0.2) / 24, (hour + 0.8) / 24, changed, 0.5, -1.0)
+    scheduler.pace.follow(2.0)
+    shape = scheduler.pace.hours.busy
+    assert shape[2:10].min() > 1.3
+    assert shape[14:22].max() < 0.7
+
+
+def counts_of(**given):
+    return {"day": 1, "found": [[1.0] * 24] * 2, "expected": [[1.0] * 24] * 2, **given}
+
+
 @pytest.mark.parametrize(
-    "kept", [None, [], "hours", [[1, 2], [3, 4]], [[[-1.0] * 24] * 2] * 2, [[["nan"] * 24] * 2] * 2]
+    "kept",
+    [
+        *(None, [], {}, "hours", [[1, 2], [3, 4]]),
+        *(counts_of(day="x"), counts_of(found=[[-1.0] * 24] * 2), counts_of(found=[[1.0] * 23])),
+        counts_of(expected=[["nan"] * 24] * 2),
+    ],
 )
 def test_what_is_no_hours_is_left_aside(kept):
     scheduler = make_scheduler(1.0)
     scheduler.pace.restore(kept)
     assert (scheduler.pace.hours.busy == 1).all()
+    news = np.ones((2, 2, 24))
+    assert joined(kept, news, 3.0) == joined(None, news, 3.0)
+
+
+@pytest.mark.parametrize("visits", [None, [1.0] * 23, [[1.0] * 24], ["x"] * 24, [-1.0] * 24])
+def test_what_is_no_share_of_a_day_is_not_shown(visits):
+    assert visits_by_hour(counts_of(visits=visits)) == []
+    assert visits_by_hour(visits) == []
+
+
+def test_two_observers_of_a_store_share_what_they_learn():
+    async def main():
+        with open_store(":memory:") as store:
+            one, other, again = (Observer(store, Config(), name=name) for name in "abc")
+            for each in (one, other):
+                await each._restore()
+                pace = each.schedule.pace
+                pace.restore(pace.kept, np.full((2, 2, 24), 7.0))  # learned since then
+            for each in (one, other, one):
+                await each._save()
+            await again._restore()
+            return [o.schedule.pace._counts() for o in (one, other, again)]
+
+    assert np.array(asyncio.run(main())) == pytest.approx(14.0)

@@ -302,3 +302,25 @@ def test_compiled_periods_of_posteriors_are_where_the_index_reaches_the_price(gr
         np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-100)
         again = mean.period_at(prices, wanted * rng.uniform(0.5, 2.0, sources))
         np.testing.assert_allclose(again, wanted, rtol=1e-11, atol=1e-100)
+
+
+@pytest.mark.parametrize(
+    ("name", "penalty"), [("freshness", lambda x: -np.expm1(-x)), ("delay", lambda x: x)]
+)
+def test_a_penalty_of_ones_own_is_the_objective_of_the_same_name(name, penalty):
+    """For known rates, and averaged over what is known of them."""
+    grid, rng = np.geomspace(0.01, 10, 12), np.random.default_rng(1)
+    weights = rng.dirichlet(np.ones(12), 5)
+    for known in (np.array([0.0, 0.01, 0.3, 4.0]), RateMixture(np.tile(grid, (5, 1)), weights)):
+        ours, named = objective(penalty, known), objective(name, known)
+        for s in (0.0, 0.02, 1.0, 30.0, 400.0):
+            for what in ("penalty", "mean_penalty", "index"):
+                found = getattr(ours, what)(np.full(len(ours), s))
+                assert found == pytest.approx(
+                    getattr(named, what)(np.full(len(ours), s)), rel=2e-4, abs=1e-9
+                )
+    rates = rng.exponential(1.0, 50)
+    best = [plan(rates, budget=20.0, objective=one) for one in (penalty, name)]
+    assert best[0].visits_per_day == pytest.approx(best[1].visits_per_day, rel=1e-3, abs=1e-4)
+    with pytest.raises(InputError, match="grace"):
+        objective(penalty, rates, 1.0)

@@ -833,6 +833,53 @@ def test_one_source_more_among_many_comes_at_the_price_of_now(store, monkeypatch
     assert found == [1500, 1500]  # for the hundred, not for the one; once for the fifty
 
 
+def test_an_edit_makes_an_observer_read_what_was_edited(monkeypatch):
+    """At a million sources, a reading of all for one edit takes the better part of a minute."""
+    now, config = [1.7e9], Config(host_delay=0)
+    names = [f"http://h{k}.example/" for k in range(30)]
+    read = []
+
+    async def edit():
+        with open_store(":memory:", clock=lambda: now[0]) as store:
+            add_sources(store, config, [describe(name) for name in names])
+            observer = Observer(store, config)
+            await observer._begin()
+            watchlist, scheduled = observer.watchlist, store.sources.scheduled
+
+            def counted(*shards, **options):
+                rows = list(scheduled(*shards, **options))
+                read.append(len(rows))
+                return rows
+
+            monkeypatch.setattr(store.sources, "scheduled", counted)
+
+            async def after(hours, change):
+                now[0] += 3600 * hours
+                await watchlist.refresh(range(64))  # nothing has happened
+                change()
+                touch(store)
+                await watchlist.refresh(range(64))
+
+            await after(2, lambda: store.sources.update(names[0], importance=5.0))
+            assert watchlist[names[0]].row.importance == 5.0
+            await after(2, lambda: store.sources.remove(names[1]))
+            await after(3, lambda: store.sources.update(names[2], state="paused"))
+            await after(4, lambda: add_sources(store, config, [describe("http://new.example/")]))
+            assert set(watchlist) == {*names, "http://new.example/"} - {names[1], names[2]}
+            assert read == [1, 1, 1, 1]
+            # A clock that was set back hides an addition: the numbers differ, and all are read.
+            now[0] -= 9 * 3600
+            add_sources(store, config, [describe("http://old.example/")])
+            touch(store)
+            await watchlist.refresh(range(64))
+            assert "http://old.example/" not in watchlist
+            await watchlist.refresh(range(64))
+            assert "http://old.example/" in watchlist
+            assert read[4:] == [1, 30]  # what is an hour old at most, and then all
+
+    asyncio.run(edit())
+
+
 def test_a_second_observer_takes_over_what_the_first_believed(site, store):
     for k in range(10):
         site.serve(f"/{k}", html(f"page {k}"))

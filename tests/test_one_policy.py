@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from benchmarks.new_pages import errors as new_page_errors
 from benchmarks.policies import known_mix
+from scipy.special import exp1
 
 from observant.errors import InputError
 from observant.observer.clock import AcceleratedClock
@@ -201,5 +202,16 @@ def test_an_objective_of_ones_own_is_checked():
     own.add(["a"])
     with pytest.raises(InputError, match="saved"):
         own.state()
-    with pytest.raises(InputError, match="signals"):
-        own.signals.listen(["a"], "feed", "here")
+
+
+def test_signals_count_for_an_objective_of_ones_own_as_for_the_same_one_with_a_name():
+    """Harmonic staleness is Ein(λs) = E₁(λs) + ln λs + γ."""
+    due = []
+    for one in ("harmonic", lambda x: exp1(x) + np.log(x) + np.euler_gamma):
+        scheduler = make_scheduler(2.0, objective=one)
+        scheduler.add(["a", "b"], last=0.0)
+        scheduler.signals.listen(["a", "b"], "feed", "here")
+        scheduler.signals.receive(["b"], [0.5], "feed", "here")
+        due.append([scheduler.due_at(name) for name in ("a", "b")])
+    assert due[0][1] < due[0][0]
+    assert due[1] == pytest.approx(due[0], rel=0.02)

@@ -212,6 +212,7 @@ def test_an_image_is_kept_with_its_versions_and_both_stand_side_by_side(kind):
                 Notify(),
                 text_before=known and known.text,
             )
+            assert [event.payload["image"] for event in events] == [True] * len(events)
             store.visits.record(visit, outbox=events)
         site.close()
         world = World(store=store, config=Config())

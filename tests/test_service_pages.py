@@ -847,7 +847,7 @@ def test_summaries_are_the_same_in_every_store(store):
     assert 9 <= len(store.sources.columns(limit=10).name) <= 10
     (worst,) = store.sources.failing_hosts()
     assert (worst.host, worst.sources, worst.failing) == ("h0.example", 10, 4)
-    assert (worst.in_row, worst.error) == (1, "timeout")
+    assert (worst.in_row, worst.error, worst.status) == (1, "timeout", None)
     log = store.visits.log_of(columns.id.tolist())
     assert len(log) == 30
     assert log.sources.to_pylist() == sorted(names[:10])

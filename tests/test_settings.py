@@ -2,11 +2,13 @@
 
 import asyncio
 import sqlite3
+import sys
 from contextlib import closing
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import httpx
+import numpy as np
 import pytest
 from benchmarks.settings import as_toml, survive
 from click.testing import CliRunner
@@ -16,10 +18,12 @@ from observant.errors import InputError, ObservantError
 from observant.observer.config import Config, Retention, SourceSettings, load_config
 from observant.observer.hours import ActiveHours
 from observant.observer.loop import Observer
+from observant.observer.permission import objective_of
 from observant.observer.program import describe
 from observant.observer.settings import KEPT, SettingsChanges, in_force, keep, settings_of
 from observant.service.collection import Collection, NewSource
 from observant.service.server import Serving, serve
+from observant.service.studies import plan_study
 from observant.store import open_store
 
 from .service_world import World
@@ -91,6 +95,92 @@ def test_the_plan_page_refuses_a_grace_that_its_objective_has_not():
         world.collection.settings.change(SettingsChanges(objective="age"))
         assert world.collection.config.grace_days == 0
         assert world.store.settings.get(KEPT) == {"objective": "age"}
+    finally:
+        world.close()
+
+
+OWN = """
+import numpy as np
+def far_behind(x):
+    return x**3 / (27 + x**3)
+def falling(x):
+    return -x
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A configuration file that names an objective beside it."""
+    module = f"own_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{module}.py").write_text(OWN)
+    file = tmp_path / "observant.toml"
+    file.write_text(f'objective = "{module}:far_behind"')
+    yield file, module
+    sys.modules.pop(module, None)
+
+
+def test_an_objective_of_ones_own_is_run_by_the_observer(own, tmp_path):
+    file, module = own
+    config = load_config(str(file), environment={})
+    penalty = objective_of(config)
+    assert penalty(np.array([3.0])) == [0.5]
+    with open_store(str(tmp_path / "s.db")) as store:
+        schedule = Observer(store, config).schedule
+        assert schedule._scheduler._objective is penalty
+        # A name that is chosen while it runs holds, and so does the way back.
+        for name in ("delay", config.objective):
+            assert keep(store, config, SettingsChanges(objective=name)).objective == name
+        with pytest.raises(InputError, match="no objective"):
+            keep(store, config, SettingsChanges(objective=f"{module}:falling"))
+        store.settings.set(KEPT, {"objective": "os:system"})
+        found = settings_of(store, config)
+        assert (found.config.objective, list(found.refused)) == (config.objective, ["objective"])
+
+
+def test_an_objective_of_ones_own_is_named_in_the_file_alone(own):
+    file, module = own
+    name = f"{module}:far_behind"
+    alone = "in the configuration file alone"
+    with pytest.raises(InputError, match=alone):
+        load_config(None, {"objective": name}, environment={})
+    with pytest.raises(InputError, match=alone):
+        load_config(str(file), environment={"OBSERVANT_OBJECTIVE": name})
+    file.chmod(0o666)
+    with pytest.raises(InputError, match="nobody else can write"):
+        objective_of(load_config(str(file), environment={}))
+    file.chmod(0o600)
+    for given, told in (
+        (f"{module}:falling", "rise"),
+        (f"{module}:nothing", "has no 'nothing'"),
+        ("no_such_module_here:x", "cannot be imported"),
+        ("os:sep", "cannot be used"),
+    ):
+        file.write_text(f'objective = "{given}"')
+        with pytest.raises(InputError, match=told) as refused:
+            objective_of(load_config(str(file), environment={}))
+        assert str(file) in str(refused.value)
+    for given in ("nonsense", "a b:c", ":x", "x:"):
+        file.write_text(f'objective = "{given}"')
+        with pytest.raises(InputError, match="no objective"):
+            load_config(str(file), environment={})
+
+
+def test_an_objective_of_ones_own_is_planned_for_and_shown(own):
+    file, module = own
+    world = World(config=load_config(str(file), environment={}))
+    try:
+        world.fill()
+        plan = plan_study(world.collection, wait=60.0).value
+        assert plan.answer.objective == "far_behind"
+        assert plan.answer.spent == pytest.approx(plan.answer.budget, rel=0.01)
+        with world.browser("editor") as client:
+            for page in ("/plan", "/settings"):
+                assert f'value="{module}:far_behind" selected' in client.get(page).text
+            assert client.post("/plan", data={"objective": "os:system"}).status_code == 422
+        with world.client("write") as client:
+            answer = client.patch("/api/v1/settings", json={"objective": "os:system"})
+            assert answer.status_code in {400, 422}
+            assert client.get("/api/v1/sources/1").is_success
     finally:
         world.close()
 

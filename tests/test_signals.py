@@ -44,7 +44,7 @@ def trace():
 @pytest.mark.parametrize("x", [0.5, 2.0, 8.0, 40.0])
 def test_the_table_of_the_index_holds_that_of_the_paper(rho, x):
     """V(ι) of frontier 4, computed as an integral of cycle lengths, to a few percent."""
-    table, _ = heard.signal_tables(0)
+    table, _ = heard.signal_tables(0, np.zeros(0))
     for level, recall in enumerate(heard.LEVELS):
         j, part = heard._cell(math.log2(rho))
         found = heard._look_up(table, level, j, part, math.log2(x))
@@ -428,16 +428,20 @@ def watch_listing(weighed, seed, honest=True, pages=60, rate=0.03, days=120):
 
 @pytest.mark.slow
 def test_a_sitemap_is_read_as_often_as_it_is_worth():
-    """Its reads cost visits as those of pages do, and still less is stale."""
-    seeds = (1, 2, 3)
+    """Its reads cost visits as those of pages do, and still less is stale.
+
+    When a page is visited turns on the last digit of a price, and everything after it on that. So
+    means are compared, which no digit moves far: over seeds 178 ± 30 reads and 1.5 ± 0.14 % stale,
+    without weighing 90 ± 40 and 2.4 % or more, and 13 ± 1 reads of a list that lies.
+    """
     weighed, plain, lying = (
-        np.array([watch_listing(w, seed, honest) for seed in seeds])
-        for w, honest in ((True, True), (False, True), (True, False))
+        np.mean([watch_listing(w, seed, honest) for seed in range(1, 1 + seeds)], axis=0)
+        for w, honest, seeds in ((True, True, 5), (False, True, 5), (True, False, 2))
     )
-    assert (weighed[:, 1] > plain[:, 1]).all()
-    assert weighed[:, 0].mean() < 0.9 * plain[:, 0].mean()
-    assert weighed[:, 0].max() < 0.02
-    assert (lying[:, 1] < 0.2 * weighed[:, 1]).all()
+    assert weighed[1] > 1.2 * plain[1]
+    assert weighed[0] < 0.9 * plain[0]
+    assert weighed[0] < 0.018
+    assert lying[1] < 0.2 * weighed[1]
 
 
 @pytest.mark.slow

@@ -447,7 +447,7 @@ def test_names_of_policies():
     assert {"uniform", "clairvoyant", "pooled-plan", "cho-naive", "azar", "nutch"} <= set(names())
     with pytest.raises(InputError, match="did you mean nutch"):
         named("nuthc")
-    with pytest.raises(InputError, match="cannot import"):
+    with pytest.raises(InputError, match="cannot be imported"):
         named("no_such_module:Policy")
     with pytest.raises(InputError, match="has no 'Nobody'"):
         named("observant.planning.rivals:Nobody")

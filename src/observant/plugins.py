@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-__all__ = ["EXTRAS", "GROUPS", "MovedModules", "added", "lazy", "load", "needed"]
+__all__ = ["EXTRAS", "GROUPS", "MovedModules", "added", "lazy", "load", "load_own", "needed"]
 
 EXTRAS = {
     "altair": "plot",
@@ -80,6 +80,30 @@ def load(where: str) -> Any:
     for name in attribute.split("."):
         found = getattr(found, name)
     return found
+
+
+def load_own(where: str, what: str, folder: str = "") -> Any:
+    """The same for a part that somebody names, also from this folder (or the one we are in).
+
+    >>> load_own("observant.units:parse", "policy")
+    Traceback (most recent call last):
+    observant.errors.InputError: policy 'observant.units:parse': 'observant.units' has no 'parse'
+    """
+    from pathlib import Path
+
+    from observant.errors import InputError
+
+    here = str(Path(folder).resolve())
+    sys.path.insert(0, here)
+    try:
+        return load(where)
+    except Exception as error:  # somebody's own module may raise anything
+        module, told = where.partition(":")[0], f"cannot be imported ({error})"
+        if isinstance(error, AttributeError) and module in sys.modules:
+            told = f"has no {error.name!r}"
+        raise InputError(f"{what} {where!r}: {module!r} {told}") from error
+    finally:
+        sys.path.remove(here)
 
 
 def needed(error: ImportError, extra: str = "") -> ImportError:

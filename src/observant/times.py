@@ -25,6 +25,7 @@ from observant.errors import InputError
 __all__ = [
     "COMPACT",
     "DAY",
+    "HOURS",
     "LATEST",
     "MICROSECONDS",
     "MICROSECONDS_PER_DAY",
@@ -49,6 +50,8 @@ __all__ = [
 
 DAY = 86_400.0
 """Seconds in a day."""
+HOURS = 24
+"""Hours in a day."""
 SECOND = 1.0 / DAY
 """Days in a second."""
 MICROSECONDS = 1_000_000

@@ -99,7 +99,19 @@ class Group(click.Group):
             few = f"; there are {', '.join(known)}" if len(known) < _MANY else ""
             hint = f"; did you mean {near[0]}?" if near else few
             ctx.fail(f"there is no command {args[0]!r}{hint}")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, click.Group):
+            _refuse_unused(ctx, f"{ctx.command_path} {name}", command)
+        return name, command, rest
+
+
+def _refuse_unused(ctx: click.Context, path: str, command: click.Command) -> None:
+    """Options before the name of a command that it does not have are a mistake."""
+    root, own = ctx.find_root(), {param.name for param in command.params}
+    for param in root.command.params:
+        given = param.name and root.get_parameter_source(param.name)
+        if given and given.name == "COMMANDLINE" and param.expose_value and param.name not in own:
+            ctx.fail(f"`{path}` takes no {param.opts[0]}: leave it out")
 
 
 ORDER = (

@@ -47,15 +47,18 @@ def settings(ctx: click.Context, store: str | None, config: str | None, as_json:
     import msgspec
 
     from observant.cli.console import print_json
+    from observant.service.collection.currency import hours_in_words
 
     with collected(store, config) as collection:
-        view = collection.settings.get()
+        view, hours = collection.settings.get(), collection.currency.hours()
     if as_json:
-        print_json(msgspec.to_builtins(view))
+        print_json(msgspec.to_builtins(view) | {"hours": hours})
         return
     for name in ("budget", "objective", "grace", "retention", "host_delay", "downloaders"):
         mark = "  (kept)" if name in view.kept else ""
         click.echo(f"{name:>12}  {getattr(view, name)}{mark}")
+    if told := hours_in_words(hours):
+        click.echo(told)
     for name, reason in view.refused.items():
         click.echo(f"the {name} that is kept cannot be used: {reason}", err=True)
 

@@ -45,6 +45,7 @@ _OFTEN = 50
 _KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
 """What IndexNow takes for a key."""
 _LISTS = frozenset({"allow", "files", "kinds"})
+_OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`(.*)", re.DOTALL)
 
 
@@ -55,8 +56,11 @@ def _origin(url: str) -> str:
 
 
 def _check_objective(objective: str) -> None:
-    if objective not in OBJECTIVES:
-        raise InputError(f"no objective {objective!r}; one of {', '.join(OBJECTIVES)}")
+    if objective not in OBJECTIVES and not _OWN.fullmatch(objective):
+        raise InputError(
+            f"no objective {objective!r}; one of {', '.join(OBJECTIVES)}, or one of your own: "
+            "module:name"
+        )
 
 
 def _check_public_url(url: str) -> None:
@@ -266,6 +270,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     first_visits: int = 1000
     """So many new sources are looked at at once, outside the budget; 0: none."""
     objective: str = "freshness"
+    """A name, or ``module:function`` for one of your own, which the file alone can name."""
     grace: str | float = 0.0
     spot_checks: float = 0.02
     """Share of the budget for visits at random times to random sources, which measure how current
@@ -455,9 +460,11 @@ def load_config(
     values: dict[str, Any] = {"store": usual_store(env)}
     if named:
         values |= _read(named) | {"file": str(Path(named).resolve())}
-    values = _merged(values, _from_environment(env))
-    values = _merged(values, {k: v for k, v in (flags or {}).items() if v is not None})
     where = values.get("file") or None
+    for layer in (_from_environment(env), flags or {}):
+        if ":" in str(layer.get("objective")):
+            raise InputError("an objective of your own is named in the configuration file alone")
+        values = _merged(values, {k: v for k, v in layer.items() if v is not None})
     config: Config = _converted(values, Config, where)
     tags = {f"[tags.{tag}]": own for tag, own in config.tags.items()}
     for table, own in (tags | {"[defaults]": config.defaults}).items():

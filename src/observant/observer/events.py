@@ -175,6 +175,7 @@ def _changes(
         "magnitude": visit.magnitude,
         "reason": comparison.reason if comparison else "",
         "attributes": list(comparison.attributes) if comparison else [],
+        "image": comparison is not None and comparison.image,
         "back_to": comparison.back_to.hex() if comparison and comparison.back_to else None,
     }
     shown = None

@@ -30,6 +30,7 @@ from observant.observer.permission import Permission
 from observant.observer.prior import SharedPrior
 from observant.observer.query_members import retire_orphans
 from observant.observer.schedule import warm_up
+from observant.observer.settings import HOURS_LEARNED
 from observant.observer.shards import Shards
 from observant.observer.signals import Listener
 from observant.observer.spot_checks import SpotChecks
@@ -496,7 +497,7 @@ class Observer:
         if "observer.audits" in kept:
             self.audits.restore(kept["observer.audits"])
         self.watchlist.costs.restore(kept.get("observer.costs", {}))
-        self.watchlist.schedule.pace.restore(kept.get("observer.hours"))
+        self.watchlist.schedule.pace.restore(kept.get(HOURS_LEARNED))
         await self.listener.restore(kept)
         await self.watchlist.begin()
         await self._take_up_settings()
@@ -508,8 +509,7 @@ class Observer:
         await self.patience.call(self.store.settings.set, "observer.audits", audits)
         costs = self.watchlist.costs.state()
         await self.patience.call(self.store.settings.set, "observer.costs", costs)
-        hours = self.watchlist.schedule.pace.state()
-        await self.patience.call(self.store.settings.set, "observer.hours", hours)
+        await self.watchlist.share_hours()
 
     def _sweep(self) -> None:
         """Drop the versions that are not to be kept."""

@@ -13,17 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from observant.errors import InputError
+from observant.names import OBJECTIVES
 from observant.observer.config import who_else_can_write
 from observant.observer.sources import is_added_here, kinds
 from observant.observer.sources.base import ON_THE_WEB, file_path
+from observant.plugins import load_own
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from observant.observer.config import Config
+    from observant.planning.objectives.own import Penalty
     from observant.store import Source, Store
 
-__all__ = ["Permission", "not_allowed"]
+__all__ = ["Permission", "not_allowed", "objective_of"]
 
 _FILE = "a configuration file that nobody else can write"
 
@@ -85,6 +88,24 @@ class Permission:
         except (OSError, ValueError, RuntimeError):  # a loop of links, a zero byte
             return False
         return any(place.is_relative_to(folder) for folder in self._folders)
+
+
+def objective_of(config: Config) -> str | Penalty:
+    """The objective of a configuration: a name, or the function that its file names."""
+    if config.objective in OBJECTIVES:
+        return config.objective
+    import numpy as np
+
+    from observant.planning.objectives.own import PenaltyTable
+
+    if writer := config.file and who_else_can_write(config.file):
+        raise InputError(f"an objective of your own needs {_FILE}: {writer}", file=config.file)
+    try:
+        found = load_own(config.objective, "objective", str(Path(config.file).parent))
+        PenaltyTable.of(found, np.geomspace(1e-9, 1e9, 1000))
+    except InputError as error:
+        raise InputError(error.message, file=config.file or None) from error
+    return found  # type: ignore[no-any-return]
 
 
 def not_allowed(store: Store, permission: Permission) -> Iterator[tuple[Source, str]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from observant.estimation.belief import RateBelief
     from observant.estimation.priors import Prior
     from observant.observer.fleet import Share
+    from observant.planning.objectives.own import Penalty
     from observant.planning.schedule.learning import Learned, Lesson
     from observant.planning.schedule.pace import Pace
     from observant.planning.schedule.signals import Signals
@@ -81,7 +82,7 @@ class Schedule:
         self,
         budget: float,
         *,
-        objective: str = "freshness",
+        objective: str | Penalty = "freshness",
         grace: float = 0.0,
         host_delay: float = 0.0,
         lease: float = 1.0,

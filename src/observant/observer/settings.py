@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from observant.errors import InputError
+from observant.names import OBJECTIVES
 from observant.observer.config import Config, Retention, usual_budget
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHANGED_BY_HAND",
+    "HOURS_LEARNED",
     "KEPT",
     "InForce",
     "SettingsChanges",
@@ -33,6 +35,8 @@ __all__ = [
 
 KEPT = "observer.settings"
 CHANGED_BY_HAND = "sources.changed"
+HOURS_LEARNED = "observer.hours"
+"""At which hours sources change: see `planning.schedule.pace.joined`."""
 _GOOD = "observer.settings.good"
 """The last ones that were found usable when they were kept."""
 
@@ -154,6 +158,8 @@ def _with(config: Config, name: str, value: Any) -> Config:
             value = msgspec.convert(value, Retention)
         elif not isinstance(value, str | int | float) or isinstance(value, bool):
             raise InputError(f"{name}: this is no such setting")
+        elif name == "objective" and value not in {*OBJECTIVES, config.objective}:
+            raise InputError(f"no objective {value!r}; one of {', '.join(OBJECTIVES)}")
     except msgspec.ValidationError as error:
         raise InputError(f"{name}: {error}") from error
     without = {"grace": 0.0} if name == "objective" and value != "currency" else {}

@@ -10,18 +10,22 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+import numpy as np
 
 from observant.errors import InputError
 from observant.observer.config import SourceSettings
 from observant.observer.costs import VisitCosts, is_rendered
 from observant.observer.events import Standing
 from observant.observer.first_visits import FirstVisits
+from observant.observer.permission import objective_of
 from observant.observer.query_members import retire_orphans
 from observant.observer.schedule import Planned, Schedule
-from observant.observer.settings import CHANGED_BY_HAND, settings_of
+from observant.observer.settings import CHANGED_BY_HAND, HOURS_LEARNED, settings_of
 from observant.observer.sources import host_of
 from observant.observer.sources.base import origin_of
 from observant.observer.watched import Watched, own_settings
+from observant.planning.schedule.pace import joined
+from observant.store import STATES
 from observant.store.subscriptions import Wishes
 from observant.times import DAY
 
@@ -47,6 +51,9 @@ T = TypeVar("T")
 _AT_ONCE = 1000
 _FEW = 1e-3
 """Share of the sources that may come at the price of now: finding another is work for all."""
+_ANEW = object()
+_SLACK = 3600.0
+"""Seconds that an edit of many sources may take, and by which clocks may differ."""
 _MOVED = 60.0
 """Seconds by which a due time may differ from the one in the store, and nobody minds."""
 
@@ -79,6 +86,8 @@ class Watchlist:
         """Those of all sources here, or more."""
         self._wishes = Wishes()
         self._seen_change: Any = None
+        self._unchanged_at = 0.0
+        """When nothing was left to be read, by the clock of the store, or ours if it is behind."""
         self._seen_settings: InForce | None = None
 
     def __len__(self) -> int:
@@ -106,7 +115,12 @@ class Watchlist:
     async def rows(self, shards: Collection[int]) -> list[Scheduled]:
         """The sources of some shards, as the store has them."""
         self._wishes = await self.patience.call(self.store.subscriptions.wishes)
-        return await self.patience.call(lambda: list(self.store.sources.scheduled(set(shards))))
+        return await self.patience.call(self._read, shards, ("active",))
+
+    def _read(
+        self, shards: Collection[int], states: Sequence[str], since: float | None = None
+    ) -> list[Scheduled]:
+        return list(self.store.sources.scheduled(set(shards), states=states, since=since))
 
     async def take_up(self, rows: Sequence[Scheduled]) -> None:
         """Watch these sources too; some at a time, so that nobody has to wait for long."""
@@ -252,29 +266,47 @@ class Watchlist:
         When leases run out it is hundreds at a time, and a reading for each would hold up the
         renewal of the leases.
         """
-        self._seen_change = object()
+        self._seen_change = _ANEW
 
     async def refresh(self, shards: Collection[int]) -> None:
-        """Take up the sources of our shards that somebody has added, changed or removed."""
+        """Take up the sources of our shards that somebody has added, changed or removed.
+
+        Only those are read: a reading of all is for other wishes, and for when the numbers differ.
+        """
+        now = min(await self.patience.call(self.store.engine.now), self.clock.time())
         seen = await self.patience.call(self.store.settings.get, CHANGED_BY_HAND)
         wishes = await self.patience.call(self.store.subscriptions.wishes)
+        since, self._unchanged_at = self._unchanged_at - _SLACK, now
         if seen == self._seen_change and wishes == self._wishes:
             return
+        all_of_them = self._seen_change is _ANEW or wishes != self._wishes
         self._seen_change = seen
         if any(watched.row.kind == "query" for watched in self._watched.values()):
             await self.patience.call(retire_orphans, self.store)
-        rows = await self.rows(shards)
-        gone, changed = await asyncio.to_thread(self._differences, rows)
+        if all_of_them:
+            rows = await self.rows(shards)
+            here = self._watched.copy()
+        else:
+            rows = await self.patience.call(self._read, shards, (*STATES, "removed"), since)
+            here = {n: w for row in rows if (w := self.get(n := row.source.name)) is not None}
+        gone, changed = await asyncio.to_thread(self._differences, rows, here)
         await let_go(rows)
         for name in [*gone, *(row.source.name for row in changed)]:
             self.forget(name)
         await self.take_up(changed)
+        if not all_of_them:
+            count = await self.patience.call(self.store.sources.active, shards)
+            if count != len(self._watched):  # somebody's clock was wrong, say
+                self.look_again()
 
-    def _differences(self, rows: Sequence[Scheduled]) -> tuple[list[str], list[Scheduled]]:
+    def _differences(
+        self, rows: Sequence[Scheduled], here: dict[str, Watched]
+    ) -> tuple[list[str], list[Scheduled]]:
         """Who is in the store no more, and who is there anew or otherwise than here."""
-        here = self._watched.copy()
         changed = []
         for row in rows:
+            if row.source.state != "active":
+                continue
             watched = here.pop(row.source.name, None)
             if (
                 watched is None
@@ -299,10 +331,10 @@ class Watchlist:
         self.config = after  # from here on nobody sees half of it
         if another:
             prior, learned = self.schedule.prior, self.schedule.signals.learned()
-            hours = self.schedule.pace.state()
+            pace = self.schedule.pace
             self.schedule = self._new_schedule()
             self.schedule.restore_prior(prior)
-            self.schedule.pace.restore(hours)
+            self.schedule.pace.restore(pace.kept, pace.news())
             self.schedule.signals.restore(learned)
             self._watched.clear()
             await self.take_up(rows)
@@ -311,7 +343,7 @@ class Watchlist:
     def _new_schedule(self) -> Schedule:
         return Schedule(
             self.config.budget_per_day,
-            objective=self.config.objective,
+            objective=objective_of(self.config),
             grace=self.config.grace_days,
             host_delay=self.config.host_delay_days,
             speed=self.clock.speed,
@@ -321,6 +353,18 @@ class Watchlist:
         )
 
     # -- what the store is told -------------------------------------------------------------------
+
+    async def share_hours(self) -> None:
+        """Keep what was learned of the hours, and take up what other observers have."""
+        pace, now = self.schedule.pace, self.clock.time() / DAY
+        news, visits, shared = pace.news(), pace.visits, dict[str, Any]()
+
+        def join(kept: Any) -> Any:
+            shared.update(joined(kept, news, now, visits))
+            return shared
+
+        await self.patience.call(self.store.settings.change, HOURS_LEARNED, join)
+        pace.restore(shared, np.maximum(pace.news() - news, 0.0))  # visits were made meanwhile
 
     async def write_rates(self) -> None:
         """Write down the rates of all sources, since another prior has moved them."""

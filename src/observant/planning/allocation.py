@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import InputError
 from observant.planning.inputs import read_problem
-from observant.planning.objectives import Objective
+from observant.planning.objectives import Objective, Penalty
+from observant.planning.objectives.own import name_of
 from observant.planning.problem import Problem, Solution, filled
 from observant.tables import Table, first_rows
 from observant.units import format_duration, format_rate, in_days, parse_budget, per_day
@@ -39,7 +40,7 @@ def plan(
     *,
     budget: float | str | None = None,
     target: float | None = None,
-    objective: str | _Objective = "freshness",
+    objective: str | _Objective | Penalty = "freshness",
     grace: ArrayLike | str = 0.0,
     importance: ArrayLike | None = None,
     cost: ArrayLike | None = None,
@@ -66,7 +67,8 @@ def plan(
         The currency α the collection must reach, for the smallest budget that does it. With a
         budget beside it, that budget must suffice.
     objective
-        A name of `objectives.OBJECTIVES`, or an `Objective` (`Renewal`, `Custom`) of these sources.
+        A name of `objectives.OBJECTIVES`; a penalty of your own, a function of the updates λs that
+        are expected since a visit; or an `Objective` (`Renewal`, `Custom`) of these sources.
     grace
         How late, in days, the copy may be and still count as current. Every plan reports α at it.
     importance
@@ -338,7 +340,7 @@ def _plan_of(
     penalty = problem.mean(lambda rows: problem.objective.select(rows).mean_penalty(period[rows]))
     mean_alpha = float(np.average(alpha, weights=weight))
     uniform = problem.uniform_alpha(budget) if budget > 0.0 else math.nan
-    named = getattr(problem.objective, "kind", problem.objective.name)
+    named = name_of(getattr(problem.objective, "kind", problem.objective.name))
     if mean_alpha < uniform - 1e-6 and problem.current is not None:
         notes.append(
             f"this is the plan for {named}; if currency is wanted, all visited alike have more of "

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from observant.currency import RateMixture
 from observant.errors import InputError
-from observant.planning.objectives import Objective, objective
+from observant.planning.objectives import Objective, Penalty, objective
 from observant.planning.problem import Problem
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _grid(gaps: Array, exposure: Array) -> Array:
 
 def read_problem(
     rates: Any,
-    wanted: str | Objective,
+    wanted: str | Objective | Penalty,
     grace: ArrayLike,
     importance: ArrayLike | None,
     cost: ArrayLike | None,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from observant.estimation.priors import Prior
-    from observant.planning.schedule.admission import Penalty
+    from observant.planning.objectives.own import Penalty
 
 __all__ = [
     "SAMPLING",

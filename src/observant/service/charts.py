@@ -364,6 +364,15 @@ def _budgets(asked: Asked) -> Any:
     )
 
 
+def _hours(asked: Asked) -> Any:
+    from observant.figures.dashboard import hours_figure
+
+    visits = asked.collection.currency.hours()
+    if not visits:
+        raise InputError("all hours of the day are alike")
+    return hours_figure(visits)
+
+
 def _rivals(asked: Asked) -> Any:
     from observant.figures.dashboard import rivals_figure
 
@@ -428,6 +437,7 @@ CHARTS = {
     "attributes": Chart("What changed", _attributes),
     "plan": Chart("Rate against period", _plan),
     "budgets": Chart("What a budget buys", _budgets),
+    "hours": Chart("Visits by the hour of the day", _hours),
     "rivals": Chart("Other rules on this history", _rivals),
     "ages": Chart("Ages and lifetimes", _ages),
     "mean-times": Chart("Mean times between updates", _mean_times),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from observant.currency import RateMixture
     from observant.planning import Plan
+    from observant.planning.objectives.own import Penalty
     from observant.service.posteriors import ActiveSources
     from observant.simulation import PolicyComparison
     from observant.visits import VisitLog
@@ -106,7 +107,7 @@ def what_if(
     budget: float,
     cost: bool = False,
     grace: float | None = None,
-    objective: str = "freshness",
+    objective: str | Penalty = "freshness",
     importance: Mapping[str, float] | None = None,
 ) -> PlanAnswer:
     """Plan for another budget (visits a day, or their `cost`), grace (days), objective or
@@ -117,6 +118,7 @@ def what_if(
     """
     from observant.currency import RateMixture
     from observant.planning import plan
+    from observant.planning.objectives.own import name_of
 
     if not len(beliefs):
         raise InputError("there are no active sources to plan for: add some first")
@@ -135,7 +137,7 @@ def what_if(
             "a smaller budget cannot keep them"
         )
     model = RateMixture(known.rates, known.weights)
-    own = beliefs.graces(grace, objective)[rows]
+    own = beliefs.graces(grace, name_of(objective))[rows]
     given: dict[str, Any] = {
         "budget": budget * share,
         "grace": own,
@@ -157,7 +159,7 @@ def what_if(
         counts_cost=cost,
         paid_for_browsers=paid,
         grace=beliefs.grace if grace is None else grace,
-        objective=objective,
+        objective=name_of(objective),
         importance=tuple(sorted((importance or {}).items())),
         alpha=found.collection_alpha,
         uniform_alpha=found.uniform_alpha,

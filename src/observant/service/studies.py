@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from observant.errors import InputError, ObservantError
+from observant.observer.permission import objective_of
 from observant.visits.columns import MISSING
 
 if TYPE_CHECKING:
@@ -174,10 +175,11 @@ def plan_study(
     more = tuple(sorted((importance or {}).items()))
 
     def make() -> PlannedPeriods:
-        beliefs = collection.beliefs()
-        answer = what_if(beliefs, **wanted, importance=dict(more))
+        beliefs, own = collection.beliefs(), {"objective": objective_of(config)}
+        asked = own if wanted["objective"] == config.objective else {}
+        answer = what_if(beliefs, **wanted | asked, importance=dict(more))
         other = more or wanted != in_force
-        now = what_if(beliefs, **in_force) if other else answer
+        now = what_if(beliefs, **in_force | own) if other else answer
         return PlannedPeriods(answer, now, answer.curve())
 
     key = ("plan", *wanted.values(), more, *in_force.values())

@@ -92,6 +92,8 @@ class BudgetView(Answer, frozen=True, kw_only=True):
     spot_checks_per_day: float
     """Visits that are left to chance: what measuring costs."""
     options: list[BudgetOption]
+    hours: list[float]
+    """How a day is spent over its hours (UTC): 1 is as usual; empty where all are alike."""
 
 
 class HourItem(Answer, frozen=True, kw_only=True):
@@ -120,6 +122,10 @@ class HostItem(Answer, frozen=True, kw_only=True):
     failing: int
     failed_in_row: int
     error: str
+    status: int | None = None
+    """Where the error is one of HTTP."""
+    remedy: str = ""
+    """What helps; empty where only waiting does."""
     seen_at: dt.datetime | None
 
 

@@ -11,18 +11,16 @@ package.module:name             your own
 from __future__ import annotations
 
 import difflib
-import importlib
 import importlib.util
-import sys
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from observant.errors import InputError
 from observant.planning.rivals import ALLOCATIONS, RULES
+from observant.plugins import load_own
 from observant.simulation.replay import Policy, round_robin
 from observant.simulation.world import WorldVisits
 
@@ -345,23 +343,7 @@ def _exists(where: str) -> bool:
 
 
 def _loaded(where: str) -> Policy:
-    """Import ``module:name``, also from the folder one is in; a class is made without arguments."""
-    module_name, _, attribute = where.partition(":")
-    here = str(Path.cwd())
-    added = here not in sys.path
-    if added:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise InputError(f"policy {where!r}: cannot import {module_name!r} ({error})") from error
-    finally:
-        if added:
-            sys.path.remove(here)
-    made: Any = module
-    for part in attribute.split("."):
-        if not hasattr(made, part):
-            raise InputError(f"policy {where!r}: {module_name!r} has no {part!r}")
-        made = getattr(made, part)
+    """What stands at ``module:name``; a class is made without arguments."""
+    made = load_own(where, "policy")
     policy: Policy = made() if isinstance(made, type) else made
     return policy

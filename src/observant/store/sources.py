@@ -175,9 +175,12 @@ class Sources:
 
         return self._engine.read(work)
 
-    def active(self) -> int:
-        """How many are watched."""
-        return self._engine.read(lambda session: int(session.value("count_active") or 0))
+    def active(self, shards: Iterable[int] | None = None) -> int:
+        """How many are watched, in all shards or in some."""
+        if shards is None:
+            return self._engine.read(lambda session: int(session.value("count_active") or 0))
+        some = sorted(set(shards))
+        return self._engine.read(lambda session: int(session.value("count_in", shards=some) or 0))
 
     def unseen(self) -> int:
         """How many of them were never visited."""
@@ -188,15 +191,22 @@ class Sources:
         return self._engine.read(lambda session: dict(session.all("all_tags")))
 
     def scheduled(
-        self, shards: Iterable[int] | None = None, *, states: Sequence[str] = ("active",)
+        self,
+        shards: Iterable[int] | None = None,
+        *,
+        states: Sequence[str] = ("active",),
+        since: float | None = None,
     ) -> Iterator[Scheduled]:
-        """Every source of these shards with its posterior, to fill a scheduler after a start."""
+        """Every source of these shards with its posterior, to fill a scheduler after a start; or
+        those that somebody has added, changed or removed `since`, if their `states` are asked for.
+        """
         wanted = None if shards is None else sorted(set(shards))
         following: Sequence[Scheduled] | None = None
         texts, nothing = dict[str, str](), dict[str, Any]()
         while following is None or len(following) == CHUNK:
             last = following[-1].source.id if following else 0
-            following = self._engine.read(partial(_chunk, last=last, shards=wanted, states=states))
+            work = partial(_chunk, last=last, shards=wanted, states=states, since=since)
+            following = self._engine.read(work)
             for one in following:
                 _share(one.source, texts, nothing)
             yield from following
@@ -322,8 +332,8 @@ class Sources:
         """Hosts with failing sources, those with most first."""
         rows = self._engine.read(lambda session: session.all("failing_hosts", most=limit))
         return [
-            FailingHost(host, sources, failing, in_row, error or "", at and at / 1e6)
-            for host, sources, failing, in_row, error, at in rows
+            FailingHost(host, sources, failing, in_row, error or "", status, at and at / 1e6)
+            for host, sources, failing, in_row, error, status, at in rows
         ]
 
     def each(self, query: SourceQuery | None = None, /, **fields: Any) -> Iterator[StoredSource]:
@@ -407,12 +417,18 @@ def _share(source: StoredSource, texts: dict[str, str], nothing: dict[str, Any])
 
 
 def _chunk(
-    session: Session, last: int, shards: list[int] | None, states: Sequence[str]
+    session: Session,
+    last: int,
+    shards: list[int] | None,
+    states: Sequence[str],
+    since: float | None,
 ) -> list[Scheduled]:
     given: dict[str, Any] = {"last": last, "states": list(states), "most": CHUNK}
     where = "s.id > :last AND s.state IN :states"
     if shards is not None:
         where, given["shards"] = f"{where} AND s.shard + 0 IN :shards", shards  # in order of id
+    if since is not None:
+        where, given["since"] = f"{where} AND s.updated_at >= :since", micros(since)
     sources = select_sources(session, f"{where} ORDER BY s.id LIMIT :most", given)
     posteriors = _kept_likelihoods(session, [source.id for source in sources])
     return [Scheduled(source=s, posterior=posteriors.get(s.id)) for s in sources]

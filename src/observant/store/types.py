@@ -273,6 +273,8 @@ class FailingHost(NamedTuple):
     """The most failed visits in a row."""
     error: str
     """One of the errors."""
+    status: int | None
+    """One of the statuses that are errors."""
     seen_at: float | None
     """The last good visit to any of its sources."""
 

@@ -163,6 +163,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The fields that were ignored because they change on every visit."""
     back_to: bytes | None = None
     """The text digest of the earlier version that has returned."""
+    image: bool = False
+    """Whether what was compared is an image."""
     text: str | None = None
     met: tuple[str, ...] = ()
     """Conditions of the source that have come true with this visit."""

@@ -13,7 +13,12 @@ from observant.figures.dashboard.overview import (
     performance_figure,
     week_figure,
 )
-from observant.figures.dashboard.plan import budgets_figure, plan_figure, rivals_figure
+from observant.figures.dashboard.plan import (
+    budgets_figure,
+    hours_figure,
+    plan_figure,
+    rivals_figure,
+)
 from observant.figures.dashboard.source import (
     attributes_figure,
     correlation_figure,
@@ -30,6 +35,7 @@ __all__ = [
     "budgets_figure",
     "change_ratio_figure",
     "correlation_figure",
+    "hours_figure",
     "links_figure",
     "magnitude_figure",
     "mean_times_figure",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from observant.simulation import PolicyComparison
 
-__all__ = ["budgets_figure", "plan_figure", "rivals_figure"]
+__all__ = ["budgets_figure", "hours_figure", "plan_figure", "rivals_figure"]
 
 
 def plan_figure(answer: Any, most: int = 1500) -> Any:
@@ -136,6 +136,22 @@ def budgets_figure(curves: dict[str, Sequence[dict[str, float]]], marks: dict[st
         + here.mark_text(align="right", dx=-9, dy=-8, fontSize=11, color="#555555").encode(
             text="label:N"
         )
+    )
+
+
+def hours_figure(visits: Sequence[float]) -> Any:
+    """Visits at each hour of the day (UTC); 1 is as usual."""
+    import altair as alt
+
+    rows = [{"hour": hour, "visits": round(many, 3)} for hour, many in enumerate(visits)]
+    base = alt.Chart(data(rows), width=560, height=110)
+    return styled(
+        base.mark_bar(color=BLUE).encode(
+            x=alt.X("hour:O", axis=alt.Axis(title="hour, UTC", labelAngle=0)),
+            y=alt.Y("visits:Q", axis=alt.Axis(title="visits, over the mean", tickCount=4)),
+            tooltip=["hour:O", alt.Tooltip("visits:Q", format=".2f")],
+        )
+        + base.mark_rule(color=GREY).encode(y=alt.datum(1.0))
     )
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "known_noise",
     "learn",
     "learn_attributes",
+    "learned_noise",
     "seen_unchanged",
 ]
 
@@ -34,6 +35,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from observant.observer.content.document import Document, short_digest
+from observant.store.visit import Previous
 
 MASK = "▒"
 CHANGES_OF_CLOCKS = 3
@@ -242,6 +244,14 @@ def describe(state: State) -> list[dict[str, Any]]:
         for address, entry in sorted(state.items())
         if entry.noise
     ]
+
+
+def learned_noise(previous: Previous | None) -> list[dict[str, Any]]:
+    """The fields of a source that were learned to be noise, for people.
+
+    To watch a field all the same, put its address into `Rules.keep`.
+    """
+    return describe(known_noise(previous.memory)) if previous else []
 
 
 # -- one field ------------------------------------------------------------------------------------

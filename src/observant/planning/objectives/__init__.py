@@ -19,11 +19,12 @@ all (`frontier` of the field: Cho's optimum, Olston and Pandey's utility, Whittl
 
 An objective holds many sources at once, one entry of its arrays each. `PosteriorMean` averages any
 of them over what is known of the rates; `RenewalObjective` takes sources that are not Poisson, or
-Gamma posteriors; `Custom` takes any penalty.
+Gamma posteriors; `OwnObjective` takes a penalty of λs, and `Custom` any other.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from observant.planning.objectives.closed_forms import (
     OldestMissed,
 )
 from observant.planning.objectives.index import Objective
+from observant.planning.objectives.own import OwnObjective, Penalty
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -55,6 +57,8 @@ __all__ = [
     "Harmonic",
     "Objective",
     "OldestMissed",
+    "OwnObjective",
+    "Penalty",
     "PosteriorMean",
     "RenewalObjective",
     "objective",
@@ -65,11 +69,11 @@ OBJECTIVES: dict[str, Any] = dict(POISSON)
 
 
 def objective(
-    name: str,
+    name: str | Penalty,
     rates: Any,
     grace: ArrayLike = 0.0,
 ) -> Objective:
-    """Return the objective of that name for Poisson sources of these rates.
+    """Return the objective of that name, or of that penalty, for Poisson sources of these rates.
 
     Instead of rates, give what is known of them: the posterior of a pooled `RateTable`, a
     `RateMixture` or `GammaRates`; the penalty is then averaged over it.
@@ -77,13 +81,16 @@ def objective(
     >>> print(objective("freshness", [0.5, 2.0]).period_at(0.1).round(4))
     [0.7107 0.4122]
     """
-    if name not in OBJECTIVES:
+    if not isinstance(name, str):
+        if np.any(grace):
+            raise InputError("a grace belongs to the objective currency, not to one of your own")
+    elif name not in OBJECTIVES:
         raise InputError(f"unknown objective {name!r}; choose one of {', '.join(OBJECTIVES)}")
-    kind = OBJECTIVES[name]
+    kind = OBJECTIVES[name] if isinstance(name, str) else partial(OwnObjective, name)
     if isinstance(rates, GammaRates):
         if kind not in {Freshness, Currency}:
             raise InputError(
-                f"Gamma posteriors have closed forms for freshness and currency, not for {name}: "
+                "Gamma posteriors have closed forms for freshness and currency, not for others: "
                 "give the posterior on a grid of rates"
             )
         return RenewalObjective(rates, grace if kind is Currency else 0.0)

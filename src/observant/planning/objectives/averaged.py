@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from observant.planning.objectives.index import (
     checked_rates,
 )
 from observant.planning.objectives.numerics import COMPILED_FROM
+from observant.planning.objectives.own import OwnObjective
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +113,7 @@ class PosteriorMean(Objective):
 
     name = "posterior"
 
-    def __init__(self, kind: str, rates: ArrayLike, weights: Any, grace: ArrayLike = 0.0) -> None:
+    def __init__(self, kind: Any, rates: ArrayLike, weights: Any, grace: ArrayLike = 0.0) -> None:
         if hasattr(weights, "points") and len(weights) <= _AT_ONCE:
             rates, weights = weights.points(0, len(weights))
         self.kind, self.weights = kind, weights
@@ -289,8 +291,9 @@ class Custom(Objective):
         )
 
 
-def _on_grid(kind: str, grid: Array, grace: Array) -> Any:
-    known = POISSON[kind](grid.ravel())
+def _on_grid(kind: Any, grid: Array, grace: Array) -> Any:
+    known: Any = POISSON[kind] if isinstance(kind, str) else partial(OwnObjective, kind)
+    known = known(grid.ravel())
     known.rates = grid
     if kind == "currency":
         known.grace = grace

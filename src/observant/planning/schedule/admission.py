@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,12 +10,13 @@ from observant.errors import InputError
 from observant.planning.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
+    from observant.planning.objectives.own import Penalty
+
 __all__ = [
-    "Penalty",
     "between",
     "check",
     "check_objective",
@@ -25,9 +26,6 @@ __all__ = [
     "lasting",
     "times",
 ]
-
-Penalty: TypeAlias = "Callable[[NDArray[np.float64]], ArrayLike]"
-"""What a copy costs when so many updates (λs) are expected since it was made."""
 
 
 def check_objective(objective: str | Penalty, grace: float, *, learned: bool) -> str:

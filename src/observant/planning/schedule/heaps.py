@@ -11,6 +11,8 @@ whose host rests, and those on their way. Every source knows its place, so movin
 import numba
 import numpy as np
 
+from observant.times import HOURS
+
 __all__ = [
     "CLOCK",
     "GIVEN",
@@ -104,7 +106,7 @@ CLOCK = np.dtype(
         ("cursor", "i8"),
         ("seed", "i8"),
         ("paced", "i8"),  # whether the budget of a day is spent at other hours than evenly
-        ("through", "f8", (25,)),  # then: the share of it that is spent by each hour
+        ("through", "f8", (HOURS + 1,)),  # then: the share of it that is spent by each hour
     ]
 )
 GONE, WAITING, AWAY, QUEUED, LEAVING = 0, 1, 2, 3, 4

@@ -42,6 +42,7 @@ __all__ = [
     "record_of",
     "review",
     "signal_tables",
+    "slope_places",
     "stands_for",
     "state_of_signals",
 ]
@@ -111,12 +112,19 @@ _SILENT = 0.25  # prior probability that a channel announces nothing
 _RHO_LOW, _RHO_HIGH, _X_LOW, _X_HIGH, _X_STEP = -14, 14, -24, 24, 4  # octaves of φ/λ and λs
 _MOST_TERMS = 30  # signals in a cycle that are counted one by one
 _FINER = 4  # parts of a step of the integral
+_SLOPE_LOW, _SLOPE_STEP = -40, 64  # octaves of λs, and places in one
+
+
+def slope_places():
+    """The λs for which `signal_tables` takes the slope of a penalty."""
+    return 2.0 ** (np.arange((_X_HIGH - _SLOPE_LOW) * _SLOPE_STEP + 1) / _SLOPE_STEP + _SLOPE_LOW)
 
 
 @jit
-def signal_tables(code):
+def signal_tables(code, slopes):
     """λᵐ·V over (recall, φ/λ, λs), and the worth λb of a signal over (recall, φ/λ).
 
+    `slopes` is c' of an objective of somebody's own, at `slope_places`; empty for the others.
     Where every missed change counts, not only the first, a signal counts as the changes it stands
     for, instead of what it says of the first.
     """
@@ -133,7 +141,11 @@ def signal_tables(code):
                 upto = 2.0 ** (_X_LOW + m / _X_STEP)
                 for part in range(_FINER):
                     u = before + (part + 0.5) / _FINER * (upto - before)
-                    slope = value(code, 1.0, 0.0, silent * u)[1] / (silent * u) ** 2
+                    if len(slopes) > 0:
+                        place = round((math.log2(silent * u) - _SLOPE_LOW) * _SLOPE_STEP)
+                        slope = slopes[min(max(place, 0), len(slopes) - 1)]
+                    else:
+                        slope = value(code, 1.0, 0.0, silent * u)[1] / (silent * u) ** 2
                     length = _length(silent, signal, worths[level, j], u)
                     total += length * slope * silent * (upto - before) / _FINER
                 table[level, j, m] = total

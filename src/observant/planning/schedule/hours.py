@@ -22,10 +22,10 @@ import math
 import numpy as np
 
 from observant.planning.schedule.heaps import jit
+from observant.times import HOURS
 
 __all__ = [
     "DAILY",
-    "HOURS",
     "PACES",
     "best_hours",
     "hour_shape",
@@ -38,7 +38,6 @@ __all__ = [
     "visit_time",
 ]
 
-HOURS = 24
 PACES = np.array([1.0, 4.0, 16.0])
 """Visits a day for which hours are found; rarer visits follow those of one a day."""
 _SELDOM, _OFTEN = 0.5, 0.125
@@ -54,8 +53,6 @@ _PIECES = (0.5, 0.25, 0.125)
 """Of the visits of an hour: what is moved at once to find the best hours."""
 _STANDS = 10.0
 """Expected changes of an hour for which an ordinary hour stands."""
-_KEPT = 20_000.0
-"""Expected changes beyond which half of all is forgotten."""
 _TOUCHED = 5 / 1440
 """Days: an age as short as that is when the page was made for us."""
 
@@ -210,7 +207,3 @@ def note_hours(daily, since, now, changed, chance, age):
                 if changed and total > 0:
                     found[hour] += weight / total
                 expected[hour] += chance * inside / (now - since)
-    if expected.sum() > _KEPT:
-        daily.found[:] *= 0.5
-        daily.expected[:] *= 0.5
-        daily.enough[:] *= 0.5

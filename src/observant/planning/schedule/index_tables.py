@@ -14,8 +14,8 @@ from functools import cache
 
 import numpy as np
 
-from observant.errors import InputError
 from observant.estimation.belief_loops import CELL, FINE, OFFSETS, POINTS, RATES
+from observant.planning.objectives.own import PenaltyTable
 from observant.planning.schedule.crossing import CODES, limit, value
 from observant.planning.schedule.heaps import jit
 
@@ -38,25 +38,11 @@ def make_tables(objective):
     """
     x = 2.0 ** (np.arange(_BOTTOM * FINE, _TOP * FINE + 1) / FINE)
     if callable(objective):
-        w = _index(objective, x)
+        w = PenaltyTable.of(objective, x).gain
     else:
         w = np.array([value(CODES[objective], 1.0, 0.0, at)[0] for at in x])
     left, power = np.exp(-x), _POWERS.get(objective, 1)
     return w, w[::CELL].copy(), left, left[::CELL].copy(), RATES ** -float(power)
-
-
-def _index(penalty, x):
-    """w(x) = x·c(x) − ∫₀ˣ c = ∫₀ˣ u dc(u) of any penalty that never falls."""
-    c = np.asarray(penalty(x), np.float64)
-    if c.shape == x.shape:
-        falls = np.diff(c) < -1e-9 * np.abs(c[:-1])  # more than by rounding
-    if c.shape != x.shape or not np.isfinite(c).all() or falls.any() or c[-1] <= c[0]:
-        raise InputError(
-            "a penalty takes an array of expected updates λs, and gives as many finite "
-            "numbers that rise with them, or stay"
-        )
-    steps = np.maximum(np.diff(c), 0.0)
-    return np.concatenate([[0.0], np.cumsum((x[:-1] + x[1:]) / 2 * steps)])
 
 
 @jit

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from observant.times import HOURS
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from observant.planning.schedule.state import State
 
-__all__ = ["Hours", "Pace"]
+__all__ = ["Hours", "Pace", "joined", "visits_by_hour"]
 
 _ENOUGH = 100.0
 """Changes, on even days and on odd ones, before hours are compared."""
@@ -23,6 +25,9 @@ _OFTEN = 0.2
 """Visits per source and day below which all hours are alike."""
 _SAMPLE = 4096
 """Sources, at most, that say what each pace spends."""
+_KEPT = 40_000.0
+"""Expected changes beyond which half of what was learned is forgotten, at the end of a day: all
+hours weigh alike, however many changes a day has."""
 
 
 class Hours(NamedTuple):
@@ -47,15 +52,22 @@ class Pace:
         self._hours: Any = hours
         self.follows = follows
         """Whether it does; if not, all hours are alike."""
+        self._shared = np.zeros_like(self._counts())
+        self.kept = joined(None, self._shared, 0.0)
+        """What all observers of the collection had learned, when it was last restored."""
+
+    @property
+    def visits(self) -> NDArray[np.float64] | None:
+        """Of `hours`; None while all are alike."""
+        clock = self._state.clock[0]
+        return np.diff(clock["through"]) * HOURS if clock["paced"] else None
 
     @property
     def hours(self) -> Hours:
         """When changes happen, and when visits are made."""
-        daily, clock = self._state.daily[0], self._state.clock[0]
-        even = np.ones(self._hours.HOURS)
-        busy = self._hours.hour_shape(daily["found"].sum(axis=0), daily["expected"].sum(axis=0))
-        spent = np.diff(clock["through"]) * self._hours.HOURS if clock["paced"] else even
-        return Hours(busy, spent)
+        found, expected = self._counts().sum(axis=1)
+        visits = np.ones(HOURS) if self.visits is None else self.visits
+        return Hours(self._hours.hour_shape(found, expected), visits)
 
     def follow(self, now: float) -> None:
         """Look at the hours, with every new day on which there is more to learn from; at first of
@@ -67,6 +79,9 @@ class Pace:
         if not self.follows or np.floor(now) <= daily["day"]:
             return
         daily["day"] = np.floor(now)
+        if daily["expected"].sum() > _KEPT:
+            for counts in (daily["found"], daily["expected"], daily["enough"], self._shared):
+                counts[:] = counts / 2
         found = daily["found"].sum(axis=1)
         if clock["budget"] < _OFTEN * len(state.slot):
             daily["on"] = clock["paced"] = False
@@ -74,7 +89,7 @@ class Pace:
             return
         if (found < _ENOUGH).any():
             return
-        even = self._hours.through_at(np.full(self._hours.HOURS, 1 / self._hours.HOURS))
+        even = self._hours.through_at(np.full(HOURS, 1 / HOURS))
         spent, steps = self._spent(), np.array([daily["day"] % len(self._hours.PACES)])
         if not daily["enough"].any():
             daily["through"], steps = even, np.arange(len(spent))
@@ -92,7 +107,7 @@ class Pace:
         """The share of a day's n visits that is made by each hour; all alike if nothing is won."""
         daily, kernel = self._state.daily[0], self._hours
         halves = [kernel.hour_shape(daily["found"][k], daily["expected"][k]) for k in range(2)]
-        even = np.full(kernel.HOURS, 1 / kernel.HOURS)
+        even = np.full(HOURS, 1 / HOURS)
         for k, busy in enumerate(halves):
             share, _ = kernel.best_hours(busy, n)
             other = halves[1 - k]
@@ -111,17 +126,65 @@ class Pace:
         paces = len(self._hours.PACES)
         return np.bincount(np.array(which, int), rows["cost"] / period, paces).astype(np.float64)
 
-    def state(self) -> list[list[list[float]]]:
-        """What was learned, as plain values, for `restore`."""
+    def _counts(self) -> NDArray[np.float64]:
+        """Changes found and expected, on even days and on odd ones, at each hour."""
         daily = self._state.daily[0]
-        return [daily[name].round(3).tolist() for name in ("found", "expected")]
+        return np.stack([daily["found"], daily["expected"]])
 
-    def restore(self, kept: Any) -> None:
-        """Go on with what was learned before; what is not that is left aside."""
-        try:
-            found, expected = np.array(kept, float).reshape(2, 2, self._hours.HOURS)
-        except (TypeError, ValueError):
+    def news(self) -> NDArray[np.float64]:
+        """What was learned here since `restore`: what `joined` adds to what others have learned."""
+        return np.maximum(self._counts() - self._shared, 0.0)
+
+    def restore(self, kept: Any, news: NDArray[np.float64] | float = 0.0) -> None:
+        """Go on with what `joined` has made, and with `news` that are not in it yet.
+
+        What cannot be read is left aside.
+        """
+        day, counts = _read(kept)
+        if day is None:
             return
-        both = np.stack([found, expected])
-        if np.isfinite(both).all() and (both >= 0).all():
-            self._state.daily["found"][0], self._state.daily["expected"][0] = found, expected
+        daily, before = self._state.daily[0], self._counts()[0].sum()
+        daily["found"], daily["expected"] = counts + news
+        if before > 0:  # others may have forgotten half
+            daily["enough"] *= min(daily["found"].sum() / before, 1.0)
+        self.kept, self._shared = kept, counts
+
+
+def joined(
+    kept: Any,
+    news: NDArray[np.float64],
+    now: float,
+    visits: NDArray[np.float64] | None = None,
+) -> dict[str, Any]:
+    """What is kept of the hours of a collection, with the news of one of its observers: plain
+    values, for `Pace.restore`. `visits` is how that one spends a day, for people to see.
+
+    A collection forgets as `Pace.follow` does, with the first news of a day.
+    """
+    today, (day, counts) = int(now), _read(kept)
+    if day is not None and day < today and counts[1].sum() > _KEPT:
+        counts *= 0.5
+    found, expected = (counts + news).round(6).tolist()
+    spent = None if visits is None else visits.round(3).tolist()
+    return {"day": max(day or 0, today), "found": found, "expected": expected, "visits": spent}
+
+
+def visits_by_hour(kept: Any) -> list[float]:
+    """How a day is spent by what `joined` has made: 1 is as usual; empty where all are alike."""
+    try:
+        visits = np.array(kept["visits"], float)
+    except (TypeError, ValueError, KeyError, IndexError):
+        return []
+    sound = visits.shape == (HOURS,) and np.isfinite(visits).all() and (visits >= 0).all()
+    return [float(one) for one in visits] if sound else []
+
+
+def _read(kept: Any) -> tuple[int | None, NDArray[np.float64]]:
+    """The day of what was kept, and its counts; no day and no counts of what is nothing of ours."""
+    nothing = np.zeros((2, 2, HOURS))
+    try:
+        counts = np.array([kept["found"], kept["expected"]], float).reshape(nothing.shape)
+        day = int(kept["day"])
+    except (TypeError, ValueError, KeyError, IndexError, OverflowError):
+        return None, nothing
+    return (day, counts) if np.isfinite(counts).all() and (counts >= 0).all() else (None, nothing)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from observant.planning.schedule.admission import Penalty
+    from observant.planning.objectives.own import Penalty
 
 __all__ = ["Scheduler"]
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from observant.errors import InputError
+from observant.planning.objectives.own import PenaltyTable
 from observant.planning.schedule.groups import lengthen
 from observant.planning.schedule.quality import SignalledVisits
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from observant.planning.schedule.admission import Penalty
+    from observant.planning.objectives.own import Penalty
     from observant.planning.schedule.price import Price
     from observant.planning.schedule.quality import SignalQuality
     from observant.planning.schedule.state import State
@@ -227,9 +228,13 @@ class Signals:
 
         A read lets all changes be mended that were announced since the last one: it is worth as
         much as a visit to a source that counts as all of them and changes as often as one of them
-        has a change that is announced. A listing that is not believed counts nothing.
+        has a change that is announced. A listing that is not believed counts nothing. With an
+        objective of somebody's own it is read by its own changes.
         """
         from observant.planning.schedule import beliefs
+
+        if callable(self._objective):
+            return
 
         self.lists[listing] = self._state.places_of(members), self._channel(kind, group)
         sources, _, _, clock, known = self._state.all
@@ -494,8 +499,11 @@ def _tables(objective: str | Penalty) -> tuple[NDArray[np.float64], NDArray[np.f
     from observant.planning.schedule import heard
     from observant.planning.schedule.crossing import CODES
 
-    if callable(objective):
-        raise InputError("signals are used with the objectives that have a name")
     made: Any = heard.signal_tables
-    table, worths = made(CODES[objective])
+    if callable(objective):
+        places: Any = heard.slope_places
+        own = PenaltyTable.of(objective, places())
+        table, worths = made(CODES["harmonic"], own.slope)
+    else:
+        table, worths = made(CODES[objective], np.zeros(0))
     return table, worths

@@ -16,7 +16,7 @@ from observant.planning.schedule.groups import Groups, lengthen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from observant.planning.schedule.admission import Penalty
+    from observant.planning.objectives.own import Penalty
 
 __all__ = ["Glance", "Known", "State"]
 

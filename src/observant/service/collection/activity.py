@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from observant.errors import InputError
+from observant.observer.failures import remedy
 from observant.service.answers import Done, EventItem, EventPage, finite
 from observant.service.collection.context import some
 from observant.service.collection.entries import masked_url
@@ -53,7 +54,10 @@ class Activity:
             max_age=10.0,
             wait=10.0,
         )
-        return [HostItem.of(host, failed_in_row=host.in_row) for host in found.value or []]
+        return [
+            HostItem.of(host, failed_in_row=host.in_row, remedy=remedy(host.error, host.status))
+            for host in found.value or []
+        ]
 
     def observers(self, *, lively: bool = False) -> list[ObserverItem]:
         """Observers of this store; those seen lately, or all of the last day."""

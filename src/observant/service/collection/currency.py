@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.errors import ObservantError
+from observant.language import gettext as _
+from observant.language import localized
+from observant.observer.settings import HOURS_LEARNED
+from observant.planning.schedule.pace import visits_by_hour
 from observant.service.measured import measured
 from observant.service.studies import plan_study
 from observant.service.summaries import (
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from observant.service.collection.context import Context
     from observant.service.posteriors import ActiveSources
 
-__all__ = ["GRACES", "CollectionCurrency"]
+__all__ = ["GRACES", "CollectionCurrency", "hours_in_words"]
 
 GRACES = (0.0, *(float(x) for x in np.round(np.geomspace(1 / 96, 60.0, 28), 6)))
 """Days of grace of the performance curve: none, then from a quarter of an hour to two months."""
@@ -98,7 +102,12 @@ class CollectionCurrency:
             counts_cost=config.counts_cost,
             spot_checks_per_day=config.spot_checks_per_day,
             options=self._options(grace, patience) if options else [],
+            hours=self.hours(),
         )
+
+    def hours(self) -> list[float]:
+        """How observers spend the budget of a day; empty where they spend all hours alike."""
+        return visits_by_hour(self._in.store.settings.get(HOURS_LEARNED))
 
     def _options(self, grace: float | None, patience: float) -> list[BudgetOption]:
         """What half of the budget, the budget, and half as much again would buy."""
@@ -108,6 +117,25 @@ class CollectionCurrency:
             for point in (plan.curve if plan else ())
             if (factor := round(point["budget"] / self._in.config.budget_per_day, 6)) in _FACTORS
         ]
+
+
+def hours_in_words(visits: list[float]) -> str:
+    """At which hours most visits are made; empty where all are alike.
+
+    >>> hours_in_words([0.5] * 12 + [2.0] + [1.0] * 11)
+    'Visits follow the hours of change: most at 12:00 UTC, 2.0 times the mean; fewest at 00:00.'
+    """
+    if not visits:
+        return ""
+    most, least = (visits.index(edge(visits)) for edge in (max, min))
+    return _(
+        "Visits follow the hours of change: most at %(most)s UTC, %(times)s times the mean; fewest "
+        "at %(least)s."
+    ) % {
+        "most": f"{most:02}:00",
+        "times": localized(f"{visits[most]:.1f}"),
+        "least": f"{least:02}:00",
+    }
 
 
 def _near(grace: float | None) -> float | None:

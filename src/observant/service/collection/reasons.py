@@ -10,7 +10,7 @@ from observant.errors import InputError
 from observant.language import gettext as _
 from observant.language import ngettext
 from observant.observer.failures import failure
-from observant.observer.permission import Permission
+from observant.observer.permission import Permission, objective_of
 from observant.observer.watched import own_settings
 from observant.service.answers import CopyItem
 from observant.service.studies import chosen, plan_study
@@ -84,7 +84,7 @@ def _by_price(
     evidence = collection.store.sources.previous(source.name, text=False).posterior
     known = beliefs_of(collection.store, [source.name], [source.host], [evidence])
     grace = config.limits_of(settings)["grace"]
-    model = objective(config.objective, RateMixture(known.rates, known.weights), grace)
+    model = objective(objective_of(config), RateMixture(known.rates, known.weights), grace)
     waited = max(now - (source.good_at or now), 0.0) / DAY
     index = settings.importance * float(model.index(np.array([waited]))[0])
     index /= (source.cost or 1.0) if config.counts_cost else 1.0

@@ -70,7 +70,7 @@ def _images(collection: Collection, view: Overview) -> dict[int, list[str]]:
     newest = {
         event.source_id: event.number
         for event in reversed(view.latest)
-        if event.source_id and (event.reason or "").startswith("the image changed")
+        if event.source_id and event.payload.get("image")
     }
     return {
         number: [one.digest.hex() for one in reversed(collection.pictures.list(source, 2))]

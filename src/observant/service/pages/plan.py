@@ -15,6 +15,7 @@ from observant.observer.settings import SettingsChanges
 from observant.service import studies
 from observant.service.cache import Cached
 from observant.service.collection import Collection
+from observant.service.collection.currency import hours_in_words
 from observant.service.collection.entries import BulkChange
 from observant.service.forms import (
     Form,
@@ -100,7 +101,7 @@ def _page(
         problem=problem,
         sources=sources,
         settings=settings,
-        objectives=list(OBJECTIVES),
+        objectives=list(dict.fromkeys([*OBJECTIVES, settings.objective])),
         all_tags=collection.sources.tags(),
         asked={key: asked.get(key, "") for key in _ASKED},
         differs=differs,
@@ -108,6 +109,7 @@ def _page(
         now_plan=now,
         then_plan=then,
         rivals=rivals,
+        hours=hours_in_words(collection.currency.hours()),
     )
 
 

@@ -175,7 +175,7 @@ def _page(
         "settings.html",
         status=422 if problem else 200,
         view=collection.settings.get(),
-        objectives=list(OBJECTIVES),
+        objectives=list(dict.fromkeys([*OBJECTIVES, collection.given.objective])),
         tokens=[TokenItem.of(row) for row in access.tokens(who)],
         accounts=[AccountItem.of(account) for account in accounts],
         roles=ROLES,

@@ -435,6 +435,9 @@ WHERE visits > 0;
 -- name: count_active
 SELECT count(*) FROM sources WHERE state = 'active';
 
+-- name: count_in
+SELECT count(*) FROM sources WHERE state = 'active' AND shard IN :shards;
+
 -- name: count_unseen
 SELECT count(*) FROM sources WHERE state = 'active' AND visited_at IS NULL;
 
@@ -446,7 +449,8 @@ WHERE s.state = 'active' AND (s.id / :step) * :step = s.id ORDER BY s.id;
 
 -- name: failing_hosts
 SELECT host, count(*), sum(CASE WHEN failed_in_row > 0 THEN 1 ELSE 0 END), max(failed_in_row),
-    max(CASE WHEN failed_in_row > 0 THEN error END), max(good_at)
+    max(CASE WHEN failed_in_row > 0 THEN error END),
+    max(CASE WHEN failed_in_row > 0 AND error = 'http' THEN status END), max(good_at)
 FROM sources WHERE state = 'active' AND host <> ''
 GROUP BY host HAVING max(failed_in_row) > 0 ORDER BY 3 DESC, 4 DESC LIMIT :most;
 
