@@ -22,7 +22,7 @@ __all__ = ["OwnObjective", "Penalty", "PenaltyTable", "name_of"]
 Penalty: TypeAlias = Callable[[Array], ArrayLike]
 """What a copy costs when so many updates (λs) are expected since it was made."""
 
-_OCTAVES, _FINE = 44, 256
+_OCTAVES, _FINE = 44, 1024
 """The places of x in a table: from 2⁻⁴⁴ to 2⁴⁴, so many in an octave."""
 
 
@@ -93,7 +93,8 @@ class OwnObjective(Objective):
         return len(self.rates)
 
     def penalty(self, s: ArrayLike) -> Array:
-        return self._at(self._table.penalty, s)
+        x = np.clip(self._expected(s), self._table.x[0], self._table.x[-1])
+        return np.asarray(self.kind(x.ravel()), float).reshape(x.shape)
 
     def mean_penalty(self, period: ArrayLike) -> Array:
         table = self._table
@@ -113,6 +114,9 @@ class OwnObjective(Objective):
         return OwnObjective(self.kind, self.rates[which])
 
     def _at(self, column: Array, s: ArrayLike) -> Array:
+        return self._table.at(column, self._expected(s))
+
+    def _expected(self, s: ArrayLike) -> Array:
+        """x = λs."""
         with np.errstate(invalid="ignore"):
-            x = np.where(self.rates > 0, self.rates * np.asarray(s, float), 0.0)
-        return self._table.at(column, x)
+            return np.where(self.rates > 0, self.rates * np.asarray(s, float), 0.0)
