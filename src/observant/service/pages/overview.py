@@ -11,6 +11,7 @@ from typing import Any
 
 from litestar import Response, get, post
 
+from observant import __version__
 from observant.language import gettext as _
 from observant.language import localized
 from observant.names import TOPICS
@@ -166,7 +167,7 @@ def events(request: Asked, collection: GivenCollection) -> Response[str]:
 # -- Is everything all right? Observers, leases, the store, versions. (/health is for machines.) --
 
 
-_PARTS = ("observant", "numpy", "scipy", "pyarrow", "numba", "litestar", "altair")
+_PARTS = ("numpy", "scipy", "pyarrow", "numba", "litestar", "altair")
 
 
 @get("/status", **reading("status"))
@@ -204,7 +205,8 @@ def health(request: Asked, collection: GivenCollection) -> Response[str]:
 
 @cache
 def _versions() -> dict[str, str]:
-    return {"Python": platform.python_version()} | {name: version(name) for name in _PARTS}
+    own = {"Python": platform.python_version(), "observant": __version__}
+    return own | {name: version(name) for name in _PARTS}
 
 
 def _in_words(detail: Any) -> str:
