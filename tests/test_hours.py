@@ -251,12 +251,12 @@ def test_what_is_learned_while_it_is_kept_is_news():
 
 
 def test_a_collection_forgets_half_once_a_day():
-    counts = np.full((2, 2, 24), 1000.0)
+    counts = np.full((2, 2, 24), 10_000.0)
     kept = joined(None, counts, 8.0)
     for now in (8.5, 9.0, 9.1, 9.2):  # two observers, both after midnight
         kept = joined(kept, np.zeros((2, 2, 24)), now)
-    assert np.array(kept["found"]) == pytest.approx(500.0)
-    few = joined(joined(None, counts / 10, 8.0), np.zeros((2, 2, 24)), 9.0)
+    assert np.array(kept["found"]) == pytest.approx(5000.0)
+    few = joined(joined(None, counts / 100, 8.0), np.zeros((2, 2, 24)), 9.0)
     assert np.array(few["found"]) == pytest.approx(100.0)
 
 

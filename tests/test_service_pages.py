@@ -9,7 +9,11 @@ from pathlib import Path
 import lxml.html
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
 
+from observant.cli import cli
+from observant.planning.schedule.pace import joined
 from observant.service import pages, plan, studies
 from observant.service.cache import Cache
 from observant.service.charts import CHARTS, _plain
@@ -17,6 +21,8 @@ from observant.service.collection import NewSource
 from observant.service.collection.entries import BulkChange
 from observant.service.pages import assets
 from observant.service.pages.render import PLACES
+from observant.store import open_store
+from observant.store.visit import Visit
 
 from .patience import PATIENCE, until
 from .service_world import PASSWORD, ROLES, World
@@ -750,7 +756,7 @@ def test_beliefs_say_the_same_as_the_formula():
     from observant.observer.config import Config
     from observant.service.plan import what_if
     from observant.service.posteriors import read_beliefs
-    from observant.store import Posterior, Source, Visit, open_store
+    from observant.store import Posterior, Source
 
     with open_store(":memory:") as store:
         now = 1_700_000_000.0
@@ -811,7 +817,7 @@ def test_a_trace_of_the_history_puts_updates_where_they_were():
 
 
 def test_summaries_are_the_same_in_every_store(store):
-    from observant.store import Posterior, Source, Visit
+    from observant.store import Posterior, Source
 
     now = 1_700_000_000.0
     names = [f"https://h{i % 3}.example/{i}" for i in range(30)]
@@ -856,3 +862,55 @@ def test_summaries_are_the_same_in_every_store(store):
     assert store.visits.log_of([10**6]) is None
     first = store.sources.list(sort="period", limit=1)
     assert first.sources[0].name in names[:10]
+
+
+def test_hosts_in_trouble_are_told_with_what_helps():
+    world = World()
+    try:
+        now = world.collection.now()
+        for name, error, status in (("a", "http", 404), ("b", "robots", None), ("c", "dns", None)):
+            url = f"https://{name}.example/"
+            world.collection.sources.add(NewSource(url=url))
+            failed = Visit(source=url, started_at=now, ended_at=now, outcome="failed")
+            world.store.visits.record(replace(failed, error=error, status=status))
+        with world.browser("viewer") as client:
+            page = client.get("/").text.split("Hosts in trouble</h2>")[1]
+        rows = {row.split("</a>")[0]: row for row in page.split("host=")[1:]}
+        found = {"".join(name.split(">")[1:]): row for name, row in rows.items()}
+        assert "not found (404)" in found["a.example"]
+        assert "correct the address" in found["a.example"]
+        assert "--no-robots" in found["b.example"]
+        with world.client("read") as client:
+            told = {row["host"]: row for row in client.get("/api/v1/hosts").json()}
+        assert told["a.example"]["status"] == 404
+        assert told["c.example"]["remedy"] == "check the spelling of the address"
+    finally:
+        world.close()
+
+
+def test_how_a_day_is_spent_is_shown_where_hours_are_followed(tmp_path):
+    place, visits = str(tmp_path / "s.db"), [0.5] * 12 + [2.0] + [1.0] * 11
+    told = "most at 12:00 UTC, 2.0 times the mean; fewest at 00:00."
+    with open_store(place) as store:
+        world = World(store=store)
+        try:
+            world.collection.sources.add(NewSource(url="https://a.example/"))
+
+            def shown():
+                with world.browser("viewer") as client:
+                    page = client.get("/plan").text
+                    drawn = client.get("/charts/hours.json").json()
+                with world.client("read") as client:
+                    hours = client.get("/api/v1/overview").json()["budget"]["hours"]
+                answer = CliRunner().invoke(cli, ["settings", "--store", place])
+                return told in page, "missing" not in drawn, hours, told in answer.output
+
+            assert shown() == (False, False, [], False)
+            kept = joined(None, np.ones((2, 2, 24)), 1.0, np.array(visits))
+            store.settings.set("observer.hours", kept)
+            assert shown() == (True, True, visits, True)
+            with world.browser("viewer") as client:
+                page = client.get("/plan", headers={"Accept-Language": "de"}).text
+            assert "Stunden des Tages" in page
+        finally:
+            world.collection.cache.close()

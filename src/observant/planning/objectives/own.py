@@ -117,6 +117,6 @@ class OwnObjective(Objective):
         return self._table.at(column, self._expected(s))
 
     def _expected(self, s: ArrayLike) -> Array:
-        """X = λs."""
+        """The updates λs that are expected since a visit."""
         with np.errstate(invalid="ignore"):
             return np.where(self.rates > 0, self.rates * np.asarray(s, float), 0.0)
