@@ -10,7 +10,7 @@ from observant import estimate_rates, plan, read_visits
 from observant.cli import cli
 from observant.estimation.belief import Likelihoods
 from observant.estimation.evidence import Evidence
-from observant.estimation.pooling import DAYS, kept, persistence_scores
+from observant.estimation.persistence import DAYS, kept, persistence_scores
 from observant.estimation.priors import fit_collection
 
 SOURCES, GAP = 600, 30.0

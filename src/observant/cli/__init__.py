@@ -5,7 +5,6 @@ Only click is loaded to print help; a command's own module is imported when it r
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import Any
@@ -14,7 +13,8 @@ import click
 
 from observant import __version__
 from observant.cli.options import Group, Setting, shared_options
-from observant.cli.values import Choice
+from observant.cli.study import STUDIES
+from observant.plugins import load
 
 __all__ = ["main"]
 
@@ -58,17 +58,6 @@ SECTIONS = {
 
 COMMANDS = {name: answers for section in SECTIONS.values() for name, answers in section.items()}
 """All of them, and what each answers."""
-
-STUDIES = {
-    "intervals": "How long between updates? The whole distribution.",
-    "trend": "Is it changing more, or less, than it did?",
-    "population": "How are rates distributed, and how many links rot?",
-    "design": "How often must I look to know a rate?",
-    "audit": "How current is an index that somebody else keeps?",
-    "trace": "Real update times: from your visits, git, release lists.",
-    "reproduce": "Rebuild the tables and figures of the papers.",
-}
-"""The commands of `observant study`."""
 
 _HOMES = {
     "check": "run:check",
@@ -120,8 +109,10 @@ class _Commands(Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         del ctx
-        here = {"completion": completion, "study": study}
-        return here.get(name) or (_found(name) if name in COMMANDS else None)
+        if name not in COMMANDS and name != "completion":
+            return None
+        command: click.Command = load(f"observant.cli.{_HOMES.get(name, f'{name}:{name}')}")
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -139,29 +130,6 @@ class _Commands(Group):
         for section, commands in SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl([(f"{name:<{width}}", told) for name, told in commands.items()])
-
-
-class _Studies(Group):
-    """Lists commands without importing them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(STUDIES)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        del ctx
-        return _found(name) if name in STUDIES else None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list(STUDIES.items()))
-
-
-def _found(name: str) -> click.Command:
-    module, _, attribute = _HOMES.get(name, f"{name}:{name}").partition(":")
-    command: click.Command = getattr(importlib.import_module(f"observant.cli.{module}"), attribute)
-    return command
 
 
 @click.group(
@@ -196,38 +164,6 @@ def cli(ctx: click.Context, store: str | None, config: str | None, as_json: bool
             print_json({"next": told.splitlines()})
         else:
             click.echo(told)
-
-
-@click.group("study", cls=_Studies)
-def study() -> None:
-    """Studies that you make now and then: of intervals, trends, a collection, an index, the papers.
-
-    \b
-    Examples:
-      observant study intervals visits.csv --source https://example.org/
-      observant study trend visits.csv
-      observant study trace git ~/project -o updates.parquet
-    """
-
-
-@click.command("completion", short_help="Complete commands and options in your shell.")
-@click.argument("shell", type=Choice(("bash", "zsh", "fish")))
-def completion(shell: str) -> None:
-    """Print what makes a SHELL complete commands and options: bash, zsh or fish.
-
-    \b
-    Examples:
-      observant completion bash >> ~/.bashrc
-      observant completion zsh >> ~/.zshrc
-      observant completion fish > ~/.config/fish/completions/observant.fish
-    """
-    from click.shell_completion import get_completion_class
-
-    found = get_completion_class(shell)
-    if found is not None:
-        made = found(cli, {}, "observant", "_OBSERVANT_COMPLETE")
-        text = made.source_template % made.source_vars()  # `source` would ask which bash runs
-        click.echo(text.strip())
 
 
 def main() -> Any:

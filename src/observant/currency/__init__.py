@@ -28,13 +28,9 @@ from observant.currency.collection import (
     Bandwidth,
     bandwidth,
     collection_currency,
-    growing_period,
-    irregular_gaps,
-    over_gaps,
     performance_surface,
-    replica_currency,
-    replicas_needed,
 )
+from observant.currency.gaps import growing_period, irregular_gaps, over_gaps
 from observant.currency.measures import (
     changed_probability,
     currency,
@@ -46,6 +42,7 @@ from observant.currency.measures import (
     staleness,
 )
 from observant.currency.mixtures import GammaRates, RateMixture, WeibullPopulation
+from observant.currency.replicas import replica_currency, replicas_needed
 from observant.currency.required import (
     heuristic_time_to_live,
     required_grace,

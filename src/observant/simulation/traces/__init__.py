@@ -1,7 +1,8 @@
 """When every source was really updated: the ground truth that policies are tried on."""
 
 from observant.simulation.traces.files import example_trace, read_trace, write_trace
-from observant.simulation.traces.history import trace_of_git, trace_of_visits
+from observant.simulation.traces.git import trace_of_git
+from observant.simulation.traces.history import trace_of_visits
 from observant.simulation.traces.releases import read_releases
 from observant.simulation.traces.trace import Trace, group_of
 
