@@ -25,7 +25,10 @@ from observant.names import TOPICS
 from observant.observer.config import Config, Notify
 from observant.observer.metrics import Metrics, Status, Tally
 from observant.observer.transport import Limits
+from observant.service.access import Access
+from observant.service.access.rights import RULES
 from observant.service.api.metrics import _Numbers
+from observant.service.app import create_app
 from observant.service.collection import Collection
 from observant.store import STATES, open_store
 from observant.store.visit import OUTCOMES, Error
@@ -204,6 +207,30 @@ def topics():
         yield f"| `{topic}` | {text} |\n"
 
 
+# -- routes ---------------------------------------------------------------------------------------
+
+
+def routes():
+    """Every operation of the API, as the document of the service has it."""
+    with open_store(":memory:") as store:
+        collection = Collection(store, Config())
+        try:
+            paths = create_app(collection, access=Access(store)).openapi_schema.to_schema()["paths"]
+        finally:
+            collection.cache.close()
+    topics = {}
+    for path, methods in paths.items():
+        for method, found in methods.items():
+            if "operationId" in found:
+                row = f"| `{method.upper()} {path}` | {RULES.get(found['operationId'], 'read')} "
+                told = (found.get("description") or "").split("\n\n", maxsplit=1)[0]
+                row += f"| {cell(one_line(told))} |\n"
+                topics.setdefault((found.get("tags") or ["more"])[0], []).append(row)
+    for topic, rows in topics.items():
+        yield f"\n### {topic.capitalize()}\n\n| route | scope | what it does |\n|---|---|---|\n"
+        yield from rows
+
+
 # -- settings -------------------------------------------------------------------------------------
 
 
@@ -229,7 +256,7 @@ def _settings(struct, word):
 
 PARTS = {
     part.__name__: part
-    for part in (api, metrics, labels, tables, visits, imports, topics, limits, notify)
+    for part in (api, metrics, labels, tables, visits, imports, topics, routes, limits, notify)
 }
 
 

@@ -16,11 +16,12 @@ from observant.errors import InputError
 from observant.estimation.firth import Totals, bias_reduced_rates
 from observant.estimation.rates import METHODS
 from observant.observer import Config, Observer, ReadSource, add_kind, add_sources, describe
+from observant.observer.clock import SteadyClock
 from observant.observer.sources import KINDS, kinds
 from observant.processes import Constant, Poisson
 from observant.simulation import Estimating, compare_estimators, observe
 from observant.simulation.traces import Trace
-from observant.store import open_store
+from observant.store import Signal, open_store
 from observant.testing import synthetic_visits
 
 # -- estimators -----------------------------------------------------------------------------------
@@ -251,6 +252,45 @@ def test_kinds_that_are_built_in_stay():
 def test_the_host_of_a_source_can_be_told():
     assert describe("x", kind="callable").host == "callable"
     assert describe("x", kind="callable", host="replica-2").host == "replica-2"
+
+
+# -- signals --------------------------------------------------------------------------------------
+
+
+def test_a_signal_of_ones_own_is_heard_and_judged_by_what_visits_find():
+    """Its kind is a word that nobody has registered. Row 1 is signalled when it has changed, and
+    row 2 when it has not.
+    """
+    names, text, now = ["row 1", "row 2"], {"row 1": 0, "row 2": 0}, [1.7e9]
+
+    async def main():
+        with open_store(":memory:", clock=lambda: now[0]) as store:
+            plain = {"compare": {"learn_noise": False}}
+            rows = [describe(n, kind="callable", host=n, settings=plain) for n in names]
+            add_sources(store, Config(), rows)
+            read = {n: lambda _previous, n=n: f"version {text[n]}" for n in names}
+            clock = SteadyClock(wall=lambda: now[0], ticks=lambda: now[0])
+            observer = Observer(store, Config(), functions=read, clock=clock)
+            await observer._begin()
+            for _ in range(20):
+                await observer._hold_shards()
+                for name in names:
+                    await observer.visit_now(name)
+                now[0] += 43_200
+                text["row 1"] += 1
+                said = [Signal(source=name, kind="our-own-log") for name in names]
+                assert store.signals.add(said) == 2
+                await observer.listener.hear()
+                now[0] += 43_200
+            found = observer.schedule.signals.reliability()
+            await observer._finish()
+            return found
+
+    true, false = asyncio.run(main())
+    assert {true.kind, false.kind} == {"our-own-log"}
+    assert (true.group, false.group) == ("row 1", "row 2")
+    assert true.precision > 0.5
+    assert false.precision < 0.25
 
 
 # -- the names to import --------------------------------------------------------------------------

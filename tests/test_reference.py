@@ -42,6 +42,18 @@ def as_code(name, text):
 # -- made by the code -----------------------------------------------------------------------------
 
 
+def test_every_operation_of_the_api_says_what_it_does(reference):
+    rows = [row for part in reference.routes() for row in part.splitlines() if "`" in row]
+    assert len(rows) > 60
+    assert [row for row in rows if not re.search(r"\w`?[.:?] \|$", row)] == []
+
+
+def test_every_chart_is_named():
+    from observant.service.charts import CHARTS
+
+    assert [name for name in CHARTS if not as_code(name, page("dashboard.md"))] == []
+
+
 @pytest.mark.slow
 def test_what_the_code_makes_is_up_to_date(reference):
     stale = [page.name for page in reference.pages() if reference.renewed(page) != page.read_text()]

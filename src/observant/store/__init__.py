@@ -21,6 +21,7 @@ from observant.errors import (
 from observant.plugins import added, lazy, load
 from observant.store.deliveries import DELIVERY_STATES, Batch, Delivery
 from observant.store.members import Member, StoredMember
+from observant.store.signals import Signal
 from observant.store.subscriptions import Filter, StoredSubscription, Subscription
 from observant.store.types import (
     SHARDS,
@@ -57,7 +58,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from observant.store.groups import GroupCommit
-    from observant.store.store import Store
+    from observant.store.signals import Signal
+from observant.store.store import Store
 
 __all__ = [
     "DELIVERY_STATES",
@@ -85,6 +87,7 @@ __all__ = [
     "Previous",
     "Recorded",
     "Scheduled",
+    "Signal",
     "Source",
     "SourceQuery",
     "Store",
