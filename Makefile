@@ -19,9 +19,10 @@ help:  ## what can be made
 demo: .venv/watch  ## what planning is worth, on a real history and on a web that is watched live
 	$(BIN)/observant demo
 
-# The types are checked while the tests wait for what is compiled first.
-test: format lint layers  ## everything CI asks for: format, lint, types, layers, tests, documentation
-	@$(BIN)/mypy >.venv/types 2>&1 & types=$$!; $(MAKE) --no-print-directory tests; tests=$$?; \
+# Types and layers are checked beside the tests, in time that those leave: many of them wait.
+test: format lint  ## everything CI asks for: format, lint, types, layers, tests, documentation
+	@nice $(MAKE) --no-print-directory --keep-going types layers >.venv/types 2>&1 & types=$$!; \
+		$(MAKE) --no-print-directory tests; tests=$$?; \
 		wait $$types; types=$$?; cat .venv/types; exit $$(( tests | types ))
 
 check: format lint types layers
