@@ -181,6 +181,13 @@ def test_an_honest_server_is_audited_less_and_less():
     again = Audits(seed=1)
     again.restore(audits.state())
     assert again.state() == audits.state()
+    other = Audits()
+    other.restore(audits.state())
+    other.lied("b.example")
+    again.told_truth("a.example")
+    kept = again.joined(other.joined(audits.state()))  # each has found out something of its own
+    assert kept == again.state() | {"b.example": other.state()["b.example"]}
+    assert other.joined(kept) == kept
 
 
 def test_validators_belong_to_the_final_address(site, store, monkeypatch):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +42,7 @@ __all__ = [
     "TOPICS",
     "Role",
     "Scope",
+    "Sort",
     "usual_config",
     "usual_store",
 ]
@@ -153,7 +154,7 @@ KEYS: Final = ("url", "surt")
 STATES: Final = ("active", "paused", "gone")
 """What a source can be. A removed one is not listed, but its visits stay in the log."""
 
-SORTS: Final = (
+Sort = Literal[
     "name",
     "due_at",
     "visited_at",
@@ -166,7 +167,8 @@ SORTS: Final = (
     "doubt",
     "failed_in_row",
     "created_at",
-)
+]
+SORTS: Final[tuple[str, ...]] = get_args(Sort)
 """Orders of a list of sources."""
 
 CHANGES: Final = ("bytes", "text", "structure", "magnitude", "columns", "visual")

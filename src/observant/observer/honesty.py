@@ -38,6 +38,7 @@ class Audits:
     def __init__(self, seed: int = 0) -> None:
         self._chance = random.Random(seed)  # noqa: S311
         self._hosts: dict[str, Honesty] = {}
+        self._kept: dict[str, Any] = {}
 
     def wanted(self, host: str) -> bool:
         """Whether this visit is to be an audit."""
@@ -65,12 +66,22 @@ class Audits:
         """Everything, as JSON can hold it."""
         return {host: [h.truths, h.lies, h.quiet] for host, h in self._hosts.items()}
 
+    def joined(self, kept: Any) -> dict[str, Any]:
+        """What is kept of all hosts, with what was found out here since `restore`.
+
+        The hosts of other observers stay as they have left them.
+        """
+        own = self.state()
+        news = {host: row for host, row in own.items() if row != self._kept.get(host)}
+        return (kept if isinstance(kept, dict) else {}) | news
+
     def restore(self, state: Mapping[str, list[float]]) -> None:
         """Take up what `state` told; `quiet` is missing in what older versions kept."""
         self._hosts = {
             host: Honesty(truths=int(truths), lies=int(lies), quiet=sum(quiet))
             for host, (truths, lies, *quiet) in state.items()
         }
+        self._kept = self.state()
 
 
 class Dates(msgspec.Struct, array_like=True):

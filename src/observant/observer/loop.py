@@ -505,8 +505,7 @@ class Observer:
     async def _save(self) -> None:
         await self.patience.call(self.prior.save)
         await self.listener.save()
-        audits = self.audits.state()
-        await self.patience.call(self.store.settings.set, "observer.audits", audits)
+        await self.patience.call(self.store.settings.change, "observer.audits", self.audits.joined)
         costs = self.watchlist.costs.state()
         await self.patience.call(self.store.settings.set, "observer.costs", costs)
         await self.watchlist.share_hours()

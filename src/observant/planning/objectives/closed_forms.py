@@ -53,6 +53,10 @@ class _Poisson(Objective):
         )
         return chosen
 
+    @property
+    def limit(self) -> Array:
+        return np.where(self.rates > 0.0, np.inf, 0.0)
+
     def _updates(self, s: ArrayLike) -> Array:
         """λs, where a source that never changes has none in any time."""
         s = np.asarray(s, float)
@@ -173,10 +177,6 @@ class Harmonic(_Poisson):
         s = np.asarray(s, float)
         return _times(s, share_lost(self._updates(s)))
 
-    @property
-    def limit(self) -> Array:
-        return np.where(self.rates > 0.0, np.inf, 0.0)
-
     def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:  # noqa: ARG002
         price = np.asarray(price, float)
         # w(x) = x − 1 + e⁻ˣ lies between x²/2 − x³/6 and x²/2, and above x − 1.
@@ -208,10 +208,6 @@ class OldestMissed(_Poisson):
         x = self._updates(s)
         return _times(s, _times(s, share_lost(x) - share_lost_twice(x)))
 
-    @property
-    def limit(self) -> Array:
-        return np.where(self.rates > 0.0, np.inf, 0.0)
-
     def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:  # noqa: ARG002
         price = np.asarray(price, float)
         return newton_crossing(
@@ -237,10 +233,6 @@ class Delay(_Poisson):
 
     def index(self, s: ArrayLike) -> Array:
         return _times(np.asarray(s, float), self._updates(s) / 2.0)
-
-    @property
-    def limit(self) -> Array:
-        return np.where(self.rates > 0.0, np.inf, 0.0)
 
     def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:  # noqa: ARG002
         with np.errstate(divide="ignore", invalid="ignore"):

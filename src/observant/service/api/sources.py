@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from litestar import MediaType, Request, Response, delete, get, patch, post
 from litestar.params import Body, FromQuery, JSONBody, PathParameter, QueryParameter
 
+from observant.names import Sort
 from observant.observer.content.pictures import image_type
 from observant.service.access.check import identity_of
 from observant.service.answers import (
@@ -58,20 +59,6 @@ from observant.service.collection.entries import (
 from observant.service.forms import GivenCollection
 from observant.service.summaries import PagePictureAnswer, PictureDiff, StepShown, StepTrial
 
-Sort = Literal[
-    "name",
-    "due_at",
-    "visited_at",
-    "changed_at",
-    "importance",
-    "rate",
-    "visits",
-    "changes",
-    "failed_in_row",
-    "created_at",
-    "period",
-    "doubt",
-]
 Digest = Annotated[
     str, PathParameter(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of a version's content.")
 ]
