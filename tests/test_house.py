@@ -211,13 +211,13 @@ def test_what_nobody_names_is_found(tmp_path):
 def test_no_name_of_a_module_is_given_twice():
     """Two constants of one name, after two modules became one: the first of them is lost."""
     twice = []
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path, module in modules().items():
         seen = set()
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in module.tree.body:
             if isinstance(node, ast.Assign):
                 uses = {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}
                 named = [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
-                twice += [f"{path.name}: {name}" for name in named if name in seen - uses]
+                twice += [f"{path}: {name}" for name in named if name in seen - uses]
                 seen.update(named)
     assert twice == []
 

@@ -785,8 +785,8 @@ def test_a_running_observer_takes_up_new_settings(tmp_path):
             assert (await asyncio.to_thread(collection.status)).visits >= 2
             changes = SettingsChanges(budget="5/s", objective="currency", grace="1h")
             await asyncio.to_thread(collection.settings.change, changes)
-            await eventually(lambda: observer.config.objective == "currency")
-            assert observer.status().budget_per_day == pytest.approx(5 * 86_400)
+            await eventually(lambda: observer.status().budget_per_day == pytest.approx(5 * 86_400))
+            assert observer.config.objective == "currency"
             assert observer.schedule.budget == pytest.approx(5 * 86_400 * (1 - config.spot_checks))
             assert observer.config.grace_days == pytest.approx(1 / 24)
             assert str(page) in observer.schedule
