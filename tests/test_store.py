@@ -256,6 +256,13 @@ def test_due_sources_come_longest_due_first(store):
     rows = {one.source.name: one.posterior for one in store.sources.scheduled()}
     assert rows == {"s0": None, "s1": b"what is known", "s2": None, "s3": None}
     assert [r.source.name for r in store.sources.scheduled([shard_of("h0")])] == ["s0"]
+    store.sources.update("s1", state="paused", now=NOW + 3600)
+    both = {shard_of("h0"), shard_of("h1")}
+    edited = store.sources.scheduled(both, states=("active", "paused"), since=NOW + 1800)
+    assert [row.source.name for row in edited] == ["s1"]
+    assert store.sources.active(range(SHARDS)) == store.sources.active()
+    assert store.sources.active([shard_of("h1")]) == 0
+    assert store.sources.active([shard_of("h0")]) == 1
 
 
 # -- recording --------------------------------------------------------------------------------
