@@ -370,7 +370,7 @@ def _preview(
 
 
 def tell_edits(edited: Sequence[EditedSource], *, err: bool = False) -> None:
-    """Say what is another now of each source; of alike ones once."""
+    """Say what changed of each source; of alike ones once."""
     from observant.cli.console import wide_enough
 
     groups: dict[tuple[str, ...], list[str]] = {}
