@@ -841,7 +841,7 @@ def test_one_source_more_among_many_comes_at_the_price_of_now(store, monkeypatch
 
 
 def test_an_edit_makes_an_observer_read_what_was_edited(monkeypatch):
-    """At a million sources, a reading of all for one edit takes the better part of a minute."""
+    """A reading of all takes seconds at some hundred thousand sources, that of one edit 0.05 s."""
     now, config = [1.7e9], Config(host_delay=0)
     names = [f"http://h{k}.example/" for k in range(30)]
     read = []
