@@ -117,7 +117,9 @@ def test_the_hours_are_learned_from_visits(dated):
             if dated or now - since < 1:
                 chance = -np.expm1(-rate * (now - since))
                 hours.note_hours(daily[0], since, now, changed, chance, age)
-    found = hours.hour_shape(daily["found"][0].sum(axis=0), daily["expected"][0].sum(axis=0))
+    often = slice(1, None)  # of intervals below half a day: longer ones say next to nothing
+    counts = (daily[name][0, often].sum(axis=(0, 1)) for name in ("found", "expected"))
+    found = hours.hour_shape(*counts)
     inside = [hour for hour in range(24) if hour not in {7, 8, 17, 18}]  # neighbours are mixed
     if dated:
         assert np.abs(np.log(found / busy))[inside].max() < 0.25
@@ -125,6 +127,27 @@ def test_the_hours_are_learned_from_visits(dated):
         assert found[:7].max() < 0.75
         assert found[9:17].min() > 1.4
     assert np.corrcoef(found, busy)[0, 1] > 0.9
+
+
+def test_sources_teach_the_pace_at_which_they_are_visited_and_no_other():
+    """Fast ones that change in the morning have the hours of fast ones; slow ones their own."""
+    rng, scheduler = np.random.default_rng(4), make_scheduler(100.0)
+    scheduler.add([f"fast {k}" for k in range(10)], last=0.0, max_period=0.1, min_period=0.05)
+    scheduler.add([f"slow {k}" for k in range(90)], last=0.0, max_period=1.0, min_period=0.9)
+    daily = scheduler._state.daily[0]
+    for day in range(1, 60):
+        for _ in range(60):
+            fast, slow = day + rng.uniform(8, 10) / 24, day + rng.uniform(18, 20) / 24
+            hours.note_hours(daily, fast - 0.01, fast + 0.02, True, 0.3, 0.02)
+            hours.note_hours(daily, slow - 0.4, slow + 0.55, True, 0.3, 0.55)
+            quiet = day + rng.uniform()
+            hours.note_hours(daily, quiet - 0.03, quiet, False, 0.3, 0.03)
+            hours.note_hours(daily, quiet - 0.95, quiet, False, 0.3, 0.95)
+    scheduler.pace.follow(61.0)
+    busiest = [int(np.argmax(np.diff(through))) for through in daily["through"]]
+    assert 8 <= busiest[2] <= 11
+    assert 18 <= busiest[0] <= 21
+    assert np.ptp(np.diff(daily["through"][1])) < 1e-12  # nobody is visited at that pace
 
 
 def test_an_age_of_no_time_says_nothing_of_the_hours():
@@ -218,6 +241,9 @@ def test_what_was_learned_is_kept():
     assert np.abs(fresh.pace.hours.busy - scheduler.pace.hours.busy).max() < 0.01
 
 
+COUNTS = (2, len(hours.PACES), 2, 24)
+
+
 def kept_by(scheduler, kept=None, now=8.0):
     """What a store holds after a scheduler has shared what it learned; it goes on from there."""
     pace = scheduler.pace
@@ -244,19 +270,20 @@ def test_what_is_learned_while_it_is_kept_is_news():
     one = learned()
     sent = one.pace.news()
     kept = joined(None, sent, 8.0)
-    one._state.daily["found"][0, 0, 5] += 3.0  # meanwhile
+    one._state.daily["found"][0, 1, 0, 5] += 3.0  # meanwhile
     one.pace.restore(kept, one.pace.news() - sent)
     assert one.pace.news().sum() == pytest.approx(3.0)
-    assert joined(kept, one.pace.news(), 8.0)["found"][0][5] == pytest.approx(sent[0, 0, 5] + 3)
+    both = joined(kept, one.pace.news(), 8.0)["found"]
+    assert both[1][0][5] == pytest.approx(sent[0, 1, 0, 5] + 3)
 
 
 def test_a_collection_forgets_half_once_a_day():
-    counts = np.full((2, 2, 24), 10_000.0)
+    counts = np.full(COUNTS, 10_000.0)
     kept = joined(None, counts, 8.0)
     for now in (8.5, 9.0, 9.1, 9.2):  # two observers, both after midnight
-        kept = joined(kept, np.zeros((2, 2, 24)), now)
+        kept = joined(kept, np.zeros(COUNTS), now)
     assert np.array(kept["found"]) == pytest.approx(5000.0)
-    few = joined(joined(None, counts / 100, 8.0), np.zeros((2, 2, 24)), 9.0)
+    few = joined(joined(None, counts / 100, 8.0), np.zeros(COUNTS), 9.0)
     assert np.array(few["found"]) == pytest.approx(100.0)
 
 
@@ -275,22 +302,23 @@ def test_with_many_changes_a_day_the_morning_is_known_in_the_evening():
 
 
 def counts_of(**given):
-    return {"day": 1, "found": [[1.0] * 24] * 2, "expected": [[1.0] * 24] * 2, **given}
+    ones = np.ones(COUNTS[1:]).tolist()
+    return {"day": 1, "found": ones, "expected": ones, **given}
 
 
 @pytest.mark.parametrize(
     "kept",
     [
         *(None, [], {}, "hours", [[1, 2], [3, 4]]),
-        *(counts_of(day="x"), counts_of(found=[[-1.0] * 24] * 2), counts_of(found=[[1.0] * 23])),
-        counts_of(expected=[["nan"] * 24] * 2),
+        *(counts_of(day="x"), counts_of(found=[[[-1.0] * 24] * 2] * 3)),
+        *(counts_of(found=[[1.0] * 24] * 2), counts_of(expected=[[["nan"] * 24] * 2] * 3)),
     ],
 )
 def test_what_is_no_hours_is_left_aside(kept):
     scheduler = make_scheduler(1.0)
     scheduler.pace.restore(kept)
     assert (scheduler.pace.hours.busy == 1).all()
-    news = np.ones((2, 2, 24))
+    news = np.ones(COUNTS)
     assert joined(kept, news, 3.0) == joined(None, news, 3.0)
 
 
@@ -307,7 +335,7 @@ def test_two_observers_of_a_store_share_what_they_learn():
             for each in (one, other):
                 await each._restore()
                 pace = each.schedule.pace
-                pace.restore(pace.kept, np.full((2, 2, 24), 7.0))  # learned since then
+                pace.restore(pace.kept, np.full(COUNTS, 7.0))  # learned since then
             for each in (one, other, one):
                 await each._save()
             await again._restore()

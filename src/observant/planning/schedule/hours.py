@@ -58,8 +58,9 @@ _TOUCHED = 5 / 1440
 
 DAILY = np.dtype(
     [
-        ("found", "f8", (2, HOURS)),  # changes at each hour, on even and on odd days
-        ("expected", "f8", (2, HOURS)),  # if all hours were alike
+        # For each pace: changes at each hour, on even and on odd days, and if all were alike.
+        ("found", "f8", (len(PACES), 2, HOURS)),
+        ("expected", "f8", (len(PACES), 2, HOURS)),
         ("through", "f8", (len(PACES), HOURS + 1)),  # share of a day's visits, for each pace
         ("on", "i8"),  # whether the hours differ
         ("enough", "f8", (len(PACES),)),  # changes after which they are looked at again
@@ -177,12 +178,16 @@ def hour_shape(found, expected):
 def note_hours(daily, since, now, changed, chance, age):
     """Take in a comparison of two visits within a day, or one that tells an age.
 
+    Sources teach only the pace at which they are visited: those that change most often, and have
+    most to say, may have other hours than the rest.
+
     `chance` is what was expected of ordinary hours. An age says that nothing happened for so long,
     and when the last update was, unless it is that of the visit itself, as servers like to say.
     Without one, a change is shared among the hours between, more to those that were busy so far.
     """
     half = np.int64(math.floor(now)) & 1
-    found, expected = daily.found[half], daily.expected[half]
+    pace = pace_of(now - since)
+    found, expected = daily.found[pace, half], daily.expected[pace, half]
     if age >= 0 and (age > _TOUCHED or not changed):
         begin = max(now - age, since)
         per_day = -math.log1p(-min(chance, 0.999)) / (now - since)

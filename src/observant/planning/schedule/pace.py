@@ -65,7 +65,7 @@ class Pace:
     @property
     def hours(self) -> Hours:
         """When changes happen, and when visits are made."""
-        found, expected = self._counts().sum(axis=1)
+        found, expected = self._counts().sum(axis=(1, 2))
         visits = np.ones(HOURS) if self.visits is None else self.visits
         return Hours(self._hours.hour_shape(found, expected), visits)
 
@@ -82,38 +82,40 @@ class Pace:
         if daily["expected"].sum() > _KEPT:
             for counts in (daily["found"], daily["expected"], daily["enough"], self._shared):
                 counts[:] = counts / 2
-        found = daily["found"].sum(axis=1)
         if clock["budget"] < _OFTEN * len(state.slot):
             daily["on"] = clock["paced"] = False
             daily["enough"] = 0.0
             return
-        if (found < _ENOUGH).any():
+        found = daily["found"].sum(axis=(1, 2))
+        known = (daily["found"].sum(axis=2) >= _ENOUGH).all(axis=1)
+        if not known.any():
             return
         even = self._hours.through_at(np.full(HOURS, 1 / HOURS))
         spent, steps = self._spent(), np.array([daily["day"] % len(self._hours.PACES)])
         if not daily["enough"].any():
             daily["through"], steps = even, np.arange(len(spent))
-        steps = steps[(spent[steps] > 0) & (daily["enough"][steps] <= found.sum())]
+        steps = steps[known[steps] & (spent[steps] > 0) & (daily["enough"][steps] <= found[steps])]
         if not len(steps):
             return
-        daily["enough"][steps] = _MORE * found.sum()
+        daily["enough"][steps] = _MORE * found[steps]
         for step in steps:
-            daily["through"][step] = self._best(self._hours.PACES[step])
+            daily["through"][step] = self._best(step)
         daily["on"] = clock["paced"] = bool(np.abs(daily["through"] - even).max() > 1e-9)
         clock["through"] = spent @ daily["through"] / spent.sum()
         clock["through"][-1] = 1.0
 
-    def _best(self, n: float) -> NDArray[np.float64]:
-        """The share of a day's n visits that is made by each hour; all alike if nothing is won."""
-        daily, kernel = self._state.daily[0], self._hours
-        halves = [kernel.hour_shape(daily["found"][k], daily["expected"][k]) for k in range(2)]
+    def _best(self, step: int) -> NDArray[np.float64]:
+        """The share of a day's visits that is made by each hour; all alike if nothing is won."""
+        daily, kernel, n = self._state.daily[0], self._hours, self._hours.PACES[step]
+        found, expected = daily["found"][step], daily["expected"][step]
+        halves = [kernel.hour_shape(found[k], expected[k]) for k in range(2)]
         even = np.full(HOURS, 1 / HOURS)
         for k, busy in enumerate(halves):
             share, _ = kernel.best_hours(busy, n)
             other = halves[1 - k]
             if kernel.mean_wait(other, share, n) > (1 - _GAIN) * kernel.mean_wait(other, even, n):
                 return np.asarray(kernel.through_at(even))
-        share, _ = kernel.best_hours(self.hours.busy, n)
+        share, _ = kernel.best_hours(kernel.hour_shape(found.sum(0), expected.sum(0)), n)
         return np.asarray(kernel.through_at(share))
 
     def _spent(self) -> NDArray[np.float64]:
@@ -127,7 +129,7 @@ class Pace:
         return np.bincount(np.array(which, int), rows["cost"] / period, paces).astype(np.float64)
 
     def _counts(self) -> NDArray[np.float64]:
-        """Changes found and expected, on even days and on odd ones, at each hour."""
+        """Changes found and expected: of each pace, on even days and on odd ones, at each hour."""
         daily = self._state.daily[0]
         return np.stack([daily["found"], daily["expected"]])
 
@@ -140,10 +142,11 @@ class Pace:
 
         What cannot be read is left aside.
         """
-        day, counts = _read(kept)
+        here = self._counts()
+        day, counts = _read(kept, here.shape)
         if day is None:
             return
-        daily, before = self._state.daily[0], self._counts()[0].sum()
+        daily, before = self._state.daily[0], here[0].sum()
         daily["found"], daily["expected"] = counts + news
         if before > 0:  # others may have forgotten half
             daily["enough"] *= min(daily["found"].sum() / before, 1.0)
@@ -161,7 +164,7 @@ def joined(
 
     A collection forgets as `Pace.follow` does, with the first news of a day.
     """
-    today, (day, counts) = int(now), _read(kept)
+    today, (day, counts) = int(now), _read(kept, news.shape)
     if day is not None and day < today and counts[1].sum() > _KEPT:
         counts *= 0.5
     found, expected = (counts + news).round(6).tolist()
@@ -179,9 +182,9 @@ def visits_by_hour(kept: Any) -> list[float]:
     return [float(one) for one in visits] if sound else []
 
 
-def _read(kept: Any) -> tuple[int | None, NDArray[np.float64]]:
+def _read(kept: Any, shape: tuple[int, ...]) -> tuple[int | None, NDArray[np.float64]]:
     """The day of what was kept, and its counts; no day and no counts of what is nothing of ours."""
-    nothing = np.zeros((2, 2, HOURS))
+    nothing = np.zeros(shape)
     try:
         counts = np.array([kept["found"], kept["expected"]], float).reshape(nothing.shape)
         day = int(kept["day"])
