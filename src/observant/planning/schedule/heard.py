@@ -67,7 +67,7 @@ CHANNEL = np.dtype(
         ("lied", "f8"),  # those of them whose signal was false
         ("falses", "f8"),  # false signals, and in how many days of watching
         ("days", "f8"),
-        ("lately", "f8", (3,)),  # the last visits after a signal, changes found, and expected
+        ("doubt", "f8"),  # log odds, by the last visits after a signal, that it says nothing
         ("false", "f8"),  # φ of a usual source, as it is used
         ("expected", "f8"),  # changes in the days of watching, by what is believed of the rates
         ("before", "f8"),  # the last but one read of a list, and the last; and the mean
@@ -101,10 +101,11 @@ _KIND_STANDS_FOR = 10.0  # visits, or false signals, of a channel of its own
 _KIND_OF_LISTS = 0.5  # false signals of a list: liars and honest ones are of one kind
 _CHANNEL_STANDS_FOR = 1.0  # false signals of a source of its own
 _MEMORY = 1_000.0  # visits after which a channel's lesson has faded to 1/e
-_LATELY = 10.0  # visits after a signal that show what it is worth now
+_LATELY = 20.0  # visits after a signal that show what it is worth now
+_DOUBTED = 3.0  # log odds that they say nothing, and not the truth half of the time
+_FLOOD = 1.5  # times the signals that are expected
 RECENT = 3.0  # days whose signals say how many come now
 _BURST = 3.0  # signals that one change may bring
-_NEWS = 0.1  # of these, found beyond what is usual: below that it weighs nothing
 _LASTING = 200.0  # days after which a source's has
 _WORTHLESS = 0.1  # precision below which a channel weighs nothing
 _USUAL = 0.1  # changes a day of a source of which nothing is known
@@ -482,9 +483,10 @@ def judge_channel(known, i, heard, gap, first, span, share, changed):
         anyway = 0.0  # the chance of a change without any signal
         for k in range(POINTS):
             anyway -= known.weights[k] * math.expm1(-RATES[base + offsets[k]] * gap)
-        own.lately[0] = (1 - 1 / _LATELY) * own.lately[0] + 1
-        own.lately[1] = (1 - 1 / _LATELY) * own.lately[1] + changed
-        own.lately[2] = (1 - 1 / _LATELY) * own.lately[2] + anyway
+        anyway = min(max(anyway, 1e-3), 1 - 1e-3)
+        half = (1 + anyway) / 2  # the same where half of the signals are true
+        lesson = math.log(anyway / half if changed else (1 - anyway) / (1 - half))
+        own.doubt = max((1 - 1 / _LATELY) * own.doubt + lesson, -_DOUBTED)
     for channel in (own, kind):
         channel.falses = (1 - 1 / _MEMORY) * channel.falses + falses
         channel.lied = (1 - 1 / _MEMORY) * channel.lied + false
@@ -539,9 +541,9 @@ def review(channels, c):
     now = own.came[0] / (own.came[1] + own.members) if own.members > 0 else 0.0
     own.false = max(own.false, now / _BURST - 2 * (mean_rate(own) if own.compared > 0 else rate))
     true = mean * (mean_rate(own) if own.compared > 0 else rate)
-    # Who was honest for long and floods now is not believed for what was.
-    after, found, anyway = own.lately[0], own.lately[1], own.lately[2]
-    floods = after > _LATELY / 2 and found - anyway < _NEWS * (after - anyway)
+    # Who was honest for long and floods now is not believed for what was. Without more signals than
+    # expected it is no flood: changes come in bursts, and between these many signals are false.
+    floods = own.doubt > _DOUBTED and now > _FLOOD * (true + own.false)
     if floods or true < _WORTHLESS * (true + own.false):
         own.level = 0
 
