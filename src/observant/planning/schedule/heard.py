@@ -104,6 +104,7 @@ _MEMORY = 1_000.0  # visits after which a channel's lesson has faded to 1/e
 _LATELY = 20.0  # visits after a signal that show what it is worth now
 _DOUBTED = 3.0  # log odds that they say nothing, and not the truth half of the time
 _FLOOD = 1.5  # times the signals that are expected
+_UNPROVEN = 0.1  # probability that a channel announces nothing
 RECENT = 3.0  # days whose signals say how many come now
 _BURST = 3.0  # signals that one change may bring
 _LASTING = 200.0  # days after which a source's has
@@ -541,10 +542,11 @@ def review(channels, c):
     now = own.came[0] / (own.came[1] + own.members) if own.members > 0 else 0.0
     own.false = max(own.false, now / _BURST - 2 * (mean_rate(own) if own.compared > 0 else rate))
     true = mean * (mean_rate(own) if own.compared > 0 else rate)
-    # Who was honest for long and floods now is not believed for what was. Without more signals than
-    # expected it is no flood: changes come in bursts, and between these many signals are false.
-    floods = own.doubt > _DOUBTED and now > _FLOOD * (true + own.false)
-    if floods or true < _WORTHLESS * (true + own.false):
+    # Who was honest for long and floods now is not believed for what was. One that has proved itself
+    # and sends no more than expected does not flood: changes come in bursts, and between these many
+    # signals are false.
+    floods = now > _FLOOD * (true + own.false) or weights[0] > _UNPROVEN
+    if (own.doubt > _DOUBTED and floods) or true < _WORTHLESS * (true + own.false):
         own.level = 0
 
 
