@@ -161,14 +161,12 @@ def check(
             raise click.UsageError(f"no active source has the tag {tag!r}" if tag else "say which")
 
         async def look() -> list[Visit]:
-            visits = []
             telling = notifying(found, loaded) if everything or tag else nullcontext()
-            with progress_bar("visits", "made", len(names)) as advance:
+            each = [*dict.fromkeys(names)]
+            with progress_bar("visits", "made", len(each)) as advance:
                 async with telling:
-                    for name in dict.fromkeys(names):
-                        visits.append(await Observer(found, loaded).check(name))
-                        advance(1)
-            return visits
+                    observer = Observer(found, loaded)
+                    return await observer.check_all(each, lambda _visit: advance(1))
 
         visits = asyncio.run(look())
     if as_json:

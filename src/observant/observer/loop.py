@@ -34,7 +34,7 @@ from observant.observer.settings import HOURS_LEARNED
 from observant.observer.shards import Shards
 from observant.observer.signals import Listener
 from observant.observer.spot_checks import SpotChecks
-from observant.observer.visit_requests import OneAtATime, VisitDesk
+from observant.observer.visit_requests import Checks, OneAtATime, VisitDesk
 from observant.observer.visitor import LONGEST_VISIT, Visitor
 from observant.observer.watchlist import Watchlist, let_go
 from observant.observer.websub import HubSubscriber
@@ -43,7 +43,7 @@ from observant.store.patience import Patience
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from observant.estimation.belief import RateBelief
     from observant.observer.clock import Clock
@@ -210,22 +210,36 @@ class Observer:
 
     async def check(self, name: str) -> Visit:
         """Visit one source now, whether it is due or not, and record it."""
+        return (await self.check_all([name]))[0]
+
+    async def check_all(
+        self, names: Sequence[str], on_visit: Callable[[Visit], None] | None = None
+    ) -> list[Visit]:
+        """Visit these sources now, whether they are due or not, many at a time; hosts are asked as
+        politely as ever. All are tried before an error is raised.
+        """
         self.patience.give_up()  # somebody waits for the answer: none is one too
-        shard = (await self.patience.call(self.store.sources.get, name)).shard
-
-        async def visit(fence: int) -> Visit:
-            rows = [row for row in await self.watchlist.rows({shard}) if row.source.name == name]
-            if not rows:
-                raise InputError("this source is paused: observant resume", source=name)
-            await self._restore()
-            await self.watchlist.take_up(rows)
-            return await self.visitor.visit(self.watchlist[name], fence)
-
+        shards: dict[int, list[str]] = {}
+        for name in names:
+            row = await self.patience.call(self.store.sources.get, name)
+            shards.setdefault(row.shard, []).append(name)
+        checks = Checks(self._desk, self._take_up, self._visit_once, on_visit)
         try:
-            return await self._desk.ask(name, shard, visit)
+            await self._restore()
+            await asyncio.gather(*(checks.make(shard, some) for shard, some in shards.items()))
+            return checks.of(names)
         finally:
             await self.visitor.close()
             await self.connections.close()
+
+    async def _take_up(self, shard: int, names: Collection[str]) -> None:
+        rows = await self.watchlist.rows({shard})
+        await self.watchlist.take_up([row for row in rows if row.source.name in names])
+
+    async def _visit_once(self, name: str, fence: int) -> Visit:
+        if name not in self.watchlist:
+            raise InputError("this source is paused: observant resume", source=name)
+        return await self.visitor.visit(self.watchlist[name], fence)
 
     async def visit_now(self, name: str) -> Visit:
         """Visit a source of this running observer now, or get the visit that is under way."""

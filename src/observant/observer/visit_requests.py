@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
@@ -18,14 +19,14 @@ from observant.errors import BusyError, ObservantError
 from observant.store.visit import Comparison
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from observant.store import Store
     from observant.store.patience import Patience
     from observant.store.requests import VisitRequest
     from observant.store.visit import Visit
 
-__all__ = ["OneAtATime", "VisitDesk"]
+__all__ = ["Checks", "OneAtATime", "VisitDesk"]
 
 log = logging.getLogger("observant.observer")
 
@@ -33,6 +34,8 @@ T = TypeVar("T")
 
 _LEASE_SECONDS = 150.0
 """For one visit: longer than nearly all take. What is committed later is refused."""
+_TO_A_LEASE = 50
+"""Visits of one shard at most that are made under one lease: of one host that is about a minute."""
 _WAIT_SECONDS = 110.0
 """So long somebody waits for a visit of another observer."""
 _LOOK_SECONDS, _SERVE_SECONDS = 0.1, 0.5
@@ -162,3 +165,53 @@ class VisitDesk:
         last, detail = found[0], found[0].detail or {}
         said = Comparison(outcome=last.outcome, reason=str(detail.get("reason", "")))
         return msgspec.structs.replace(last, comparison=said)
+
+
+class Checks:
+    """Visits that somebody asks for now, of many sources: those of a shard that no observer holds
+    together, under one lease.
+
+    `take_up(shard, names)` makes ready for them, and `visit(name, fence)` makes one.
+    """
+
+    def __init__(
+        self,
+        desk: VisitDesk,
+        take_up: Callable[[int, Sequence[str]], Awaitable[None]],
+        visit: Callable[[str, int], Awaitable[Visit]],
+        on_visit: Callable[[Visit], None] | None = None,
+    ) -> None:
+        self._desk, self._take_up, self._visit, self._on_visit = desk, take_up, visit, on_visit
+        self._found: dict[str, Visit | ObservantError] = {}
+
+    async def make(self, shard: int, names: Sequence[str]) -> None:
+        """Visit these sources of one shard."""
+        for at, name in enumerate(names):
+            if name not in self._found:  # with those before it
+                some = names[at : at + _TO_A_LEASE]
+                await self._note(name, self._desk.ask(name, shard, partial(self._all, shard, some)))
+
+    def of(self, names: Sequence[str]) -> list[Visit]:
+        """The visits of these; the first error, if there was one."""
+        found = [self._found[name] for name in names]
+        for one in found:
+            if isinstance(one, ObservantError):
+                raise one
+        return [one for one in found if not isinstance(one, ObservantError)]
+
+    async def _all(self, shard: int, names: Sequence[str], fence: int) -> Visit:
+        await self._take_up(shard, names)
+        left = [name for name in names if name not in self._found]
+        await asyncio.gather(*(self._note(name, self._visit(name, fence)) for name in left))
+        return self.of(names[:1])[0]
+
+    async def _note(self, name: str, visit: Awaitable[Visit]) -> None:
+        found: Visit | ObservantError
+        try:
+            found = await visit
+        except ObservantError as problem:
+            found = problem
+        if name not in self._found:
+            self._found[name] = found
+            if self._on_visit is not None and not isinstance(found, ObservantError):
+                self._on_visit(found)

@@ -542,9 +542,9 @@ def review(channels, c):
     now = own.came[0] / (own.came[1] + own.members) if own.members > 0 else 0.0
     own.false = max(own.false, now / _BURST - 2 * (mean_rate(own) if own.compared > 0 else rate))
     true = mean * (mean_rate(own) if own.compared > 0 else rate)
-    # Who was honest for long and floods now is not believed for what was. One that has proved itself
-    # and sends no more than expected does not flood: changes come in bursts, and between these many
-    # signals are false.
+    # Who was honest for long and floods now is not believed for what was. One that has proved
+    # itself and sends no more than expected does not flood: changes come in bursts, and between
+    # these many signals are false.
     floods = now > _FLOOD * (true + own.false) or weights[0] > _UNPROVEN
     if (own.doubt > _DOUBTED and floods) or true < _WORTHLESS * (true + own.false):
         own.level = 0
