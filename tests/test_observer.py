@@ -1165,3 +1165,38 @@ def test_the_observer_in_the_demo_world(tmp_path):
     assert result.achieved > 0.88 * result.clairvoyant
     assert result.covered_poisson >= 0.87
     assert result.not_modified > 50
+
+
+def test_many_are_checked_at_the_same_time_also_of_one_shard_and_all_before_an_error(store):
+    """Each look waits until the others are under way: one after another they would never end."""
+    names = [f"row {k}" for k in range(6)]
+    hosts = ["one", "one", "one", "two", "three", "four"]
+    add_sources(
+        store,
+        Config(),
+        [describe(n, kind="callable", host=h) for n, h in zip(names, hosts, strict=True)],
+    )
+    begun, all_begun, told = [], asyncio.Event(), []
+
+    async def look(_previous):
+        begun.append(1)
+        if len(begun) >= len(names):
+            all_begun.set()
+        async with asyncio.timeout(60):
+            await all_begun.wait()
+        return "seen"
+
+    def observer():
+        return Observer(store, Config(host_delay=0), functions=dict.fromkeys(names, look))
+
+    async def main():
+        visits = await observer().check_all(names, told.append)
+        assert [visit.source for visit in visits] == names
+        assert {visit.outcome for visit in visits} == {"first"}
+        assert sorted(visit.source for visit in told) == names
+        store.sources.update(names[1], state="paused")
+        with pytest.raises(InputError, match="paused"):
+            await observer().check_all(names)
+
+    asyncio.run(main())
+    assert [store.sources.get(name).visits for name in names] == [2, 1, 2, 2, 2, 2]

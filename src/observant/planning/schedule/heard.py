@@ -67,7 +67,8 @@ CHANNEL = np.dtype(
         ("lied", "f8"),  # those of them whose signal was false
         ("falses", "f8"),  # false signals, and in how many days of watching
         ("days", "f8"),
-        ("doubt", "f8"),  # log odds, by the last visits after a signal, that it says nothing
+        ("doubt", "f8"),  # log odds, by the last visits after a signal, that it says nothing,
+        ("doubts", "f8"),  # and by all of them
         ("false", "f8"),  # φ of a usual source, as it is used
         ("expected", "f8"),  # changes in the days of watching, by what is believed of the rates
         ("before", "f8"),  # the last but one read of a list, and the last; and the mean
@@ -104,7 +105,7 @@ _MEMORY = 1_000.0  # visits after which a channel's lesson has faded to 1/e
 _LATELY = 20.0  # visits after a signal that show what it is worth now
 _DOUBTED = 3.0  # log odds that they say nothing, and not the truth half of the time
 _FLOOD = 1.5  # times the signals that are expected
-_UNPROVEN = 0.1  # probability that a channel announces nothing
+_REFUTED, _MOST = 2.0, 4.0  # the same by all visits, and so high at most: it may become honest
 RECENT = 3.0  # days whose signals say how many come now
 _BURST = 3.0  # signals that one change may bring
 _LASTING = 200.0  # days after which a source's has
@@ -488,6 +489,7 @@ def judge_channel(known, i, heard, gap, first, span, share, changed):
         half = (1 + anyway) / 2  # the same where half of the signals are true
         lesson = math.log(anyway / half if changed else (1 - anyway) / (1 - half))
         own.doubt = max((1 - 1 / _LATELY) * own.doubt + lesson, -_DOUBTED)
+        own.doubts = min((1 - 1 / _MEMORY) * own.doubts + lesson, _MOST)
     for channel in (own, kind):
         channel.falses = (1 - 1 / _MEMORY) * channel.falses + falses
         channel.lied = (1 - 1 / _MEMORY) * channel.lied + false
@@ -542,11 +544,10 @@ def review(channels, c):
     now = own.came[0] / (own.came[1] + own.members) if own.members > 0 else 0.0
     own.false = max(own.false, now / _BURST - 2 * (mean_rate(own) if own.compared > 0 else rate))
     true = mean * (mean_rate(own) if own.compared > 0 else rate)
-    # Who was honest for long and floods now is not believed for what was. One that has proved
-    # itself and sends no more than expected does not flood: changes come in bursts, and between
-    # these many signals are false.
-    floods = now > _FLOOD * (true + own.false) or weights[0] > _UNPROVEN
-    if (own.doubt > _DOUBTED and floods) or true < _WORTHLESS * (true + own.false):
+    # Who was honest for long and floods now is not believed for what was. Without more signals than
+    # expected it is no flood: changes come in bursts, and between these many signals are false.
+    floods = own.doubt > _DOUBTED and now > _FLOOD * (true + own.false)
+    if floods or own.doubts > _REFUTED or true < _WORTHLESS * (true + own.false):
         own.level = 0
 
 

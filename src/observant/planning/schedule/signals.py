@@ -37,11 +37,11 @@ _ENOUGH = 10.0
 """Visits after a signal before a channel is called honest, or a liar."""
 _LEARNED = (
     *("signals", "exposure", "logs", "visits", "announced", "told", "lied"),
-    *("falses", "days", "came", "doubt", "before"),
+    *("falses", "days", "came", "doubt", "doubts", "before"),
     *("expected", "odds", "read", "lag", "compared", "gaps", "delay", "delays"),
 )
 """What of a channel outlives a restart."""
-_LATEST = ("read", "lag", "before", "came", "doubt")
+_LATEST = ("read", "lag", "before", "came", "doubt", "doubts")
 """Of these, what is no sum."""
 Learned = dict[str, Any]
 _LIMITS = (0.025, 0.975)
