@@ -1,5 +1,5 @@
 # observant, with what watching and PostgreSQL need. With a browser for pages that need one:
-#   docker build --build-arg EXTRAS=watch,postgres,notify,browser --build-arg BROWSER=chromium .
+#   docker build --build-arg EXTRAS=watch,postgres,notify,browser --build-arg BROWSER=chromium-headless-shell .
 ARG PYTHON=3.13
 FROM python:${PYTHON}-slim AS build
 ARG EXTRAS=watch,postgres,notify

@@ -75,7 +75,8 @@ pictures: .venv/ready  ## every picture of the documentation anew (minutes; want
 system:
 	@missing=""; \
 	{ ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; } || missing="$$missing postgresql"; \
-	{ command -v chromium >/dev/null || command -v chromium-browser >/dev/null; } || missing="$$missing chromium"; \
+	{ command -v chromium-headless-shell || command -v chromium || command -v chromium-browser; } >/dev/null \
+		|| missing="$$missing chromium-headless-shell"; \
 	command -v java >/dev/null || missing="$$missing default-jre-headless"; \
 	test -z "$$missing" \
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \

@@ -370,8 +370,7 @@ def service(config, prepare=None):
         if prepare is not None:
             prepare(str(place / "o.db"))
         port = free_port()
-        start = "from observant.cli import main; main()"
-        command = [sys.executable, "-c", start, "serve", "--port", str(port)]
+        command = [sys.executable, "-m", "observant", "serve", "--port", str(port)]
         command += ["--store", str(place / "o.db"), "--config", str(place / "observant.toml")]
         with (place / "log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=place)  # noqa: S603

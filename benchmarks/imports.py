@@ -134,10 +134,9 @@ def plain_cdx(file, target):
 
 def command(*words):
     """Run a command; returns its seconds and the most memory that any command took, in GiB."""
-    program = "from observant.cli import main; main()"
     _, seconds = timed(
         lambda: subprocess.run(  # noqa: S603
-            [sys.executable, "-c", program, *map(str, words)],
+            [sys.executable, "-m", "observant", *map(str, words)],
             check=True,
             stdout=subprocess.DEVNULL,
             env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},

@@ -50,7 +50,7 @@ from observant.store import Source, open_store
 
 __all__ = ["main", "measure"]
 
-OBSERVANT = [sys.executable, "-c", "from observant.cli import main; main()"]
+OBSERVANT = [sys.executable, "-m", "observant"]
 EDITED = (7, 23, 41)
 EVERY = 10
 """Seconds between two looks at a page, for somebody new."""

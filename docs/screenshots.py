@@ -19,8 +19,10 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import sync_playwright
 
+from observant.observer.browser.settings import BrowserSettings
+
 IMAGES = Path(__file__).parent / "images"
-OBSERVANT = [sys.executable, "-c", "from observant.cli import main; main()"]
+OBSERVANT = [sys.executable, "-m", "observant"]
 PAGES = {
     "dashboard.png": ("/", 1280, 960),
     "dashboard-source.png": ("", 1280, 1120),
@@ -117,8 +119,8 @@ def show(place: str, pages: dict[str, tuple[str, int, int]], store: str = "shown
 def signed_in(address: str, password: str, **options):
     """A page of a browser whose owner has signed in."""
     with sync_playwright() as playwright:
-        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        program = BrowserSettings().program() or None
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(**options)
         page.set_default_timeout(180_000)
         page.goto(f"{address}/login")

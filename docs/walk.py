@@ -18,7 +18,7 @@ from screenshots import drawn, signed_in
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"
-OBSERVANT = [sys.executable, "-c", "from observant.cli import main; main()"]
+OBSERVANT = [sys.executable, "-m", "observant"]
 SIZES = {1440: 900, 390: 844}
 SCHEMES = ("light", "dark")
 NEWS = """<html><head><title>Harbour news</title><link rel="alternate" type="application/rss+xml"

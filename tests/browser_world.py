@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from collections import Counter
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from observant.observer.browser.settings import BrowserSettings
 from observant.observer.clock import AcceleratedClock
 from observant.times import DAY
 
@@ -23,7 +23,7 @@ SIZES = {"desktop": (1440, 900), "phone": (390, 844)}
 
 def chromium():
     """The browser of this machine, if there is one."""
-    return shutil.which("chromium") or shutil.which("chromium-browser")
+    return BrowserSettings().program() or None
 
 
 # -- the service ------------------------------------------------------------------------------
@@ -37,11 +37,10 @@ class Service:
         self.log = folder / f"serve-{len(list(folder.glob('serve-*')))}.log"
         settings = folder / "observant.toml"
         settings.write_text(config, "utf-8")
-        command = "from observant.cli import main; main()"
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603
                 [
-                    sys.executable, "-c", command, "serve", "--port", "0",
+                    sys.executable, "-m", "observant", "serve", "--port", "0",
                     "--store", str(folder / "watch.db"), "--config", str(settings), *options,
                 ],
                 stdout=log, stderr=log, cwd=folder,

@@ -722,9 +722,8 @@ def test_markup_of_strangers_is_shown_as_it_is():
 
 @pytest.mark.slow
 def test_a_reader_that_has_had_enough_is_no_error():
-    script = "from observant.cli import main; main()"
     for words in (("--help",), ("estimate", "visits.csv"), ("list",)):
-        command = shlex.join([sys.executable, "-c", script, *words])
+        command = shlex.join([sys.executable, "-m", "observant", *words])
         line = f"set -o pipefail; {command} | true"
         done = subprocess.run(["bash", "-c", line], capture_output=True, check=False)  # noqa: S603, S607
         assert (done.returncode, done.stderr) == (0, b""), words

@@ -20,7 +20,7 @@ from .service_world import World
 
 
 def command(*words):
-    return [sys.executable, "-c", "from observant.cli import main; main()", *map(str, words)]
+    return [sys.executable, "-m", "observant", *map(str, words)]
 
 
 def observant(*words, cwd, code=0, env=None, stdin=""):

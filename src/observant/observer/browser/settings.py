@@ -14,7 +14,11 @@ from observant.observer import bounds
 
 __all__ = ["BrowserSettings", "available", "missing", "unsandboxed"]
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
+_NAMES = (
+    # A browser without windows: half the processor time for the same pages.
+    *("chromium-headless-shell", "chrome-headless-shell"),
+    *("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome"),
+)
 
 
 class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,7 +74,10 @@ def missing(settings: BrowserSettings) -> str:
         return f"there is no browser at {settings.executable}"
     if settings.program() or _downloaded():
         return ""
-    return "there is no Chromium: apt-get install chromium, or playwright install chromium"
+    return (
+        "there is no Chromium: apt-get install chromium-headless-shell (or chromium),"
+        " or playwright install chromium"
+    )
 
 
 def available(settings: BrowserSettings) -> bool:
