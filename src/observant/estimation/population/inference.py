@@ -322,7 +322,7 @@ def _likelihood(
     )
     best: Array = answer.x
     scores = _slope(evidence.log_density, best)[rows]
-    return best, scores @ _inverse(_curvature(objective, best))
+    return best, scores @ _inverse(_curvature(objective, best), least=_ROUNDING)
 
 
 def _mean_shown(evidence: PopulationEvidence, parameters: Array, points: Array) -> Array:
@@ -387,10 +387,13 @@ def _slope(function: Callable[[Array], Array], at: Array) -> Array:
     return np.stack([(function(at + h) - function(at - h)) / (2 * _STEP) for h in steps], axis=1)
 
 
-def _inverse(curvature: Array) -> Array:
-    """Invert a curvature; of one that is flat or bent the wrong way, nothing can be said."""
+def _inverse(curvature: Array, least: float = 0.0) -> Array:
+    """Invert a curvature; of one that is flat or bent the wrong way, nothing can be said.
+
+    One below `least` cannot be told from a flat one.
+    """
     values = np.linalg.eigvalsh(curvature)
-    if values[0] <= _FLAT * max(values[-1], _FLAT):
+    if values[0] <= max(_FLAT * max(values[-1], _FLAT), least):
         return np.full(curvature.shape, np.nan)
     inverse: Array = np.linalg.inv(curvature).astype(np.float64)
     return inverse
@@ -420,3 +423,5 @@ _MOST_ROWS = 20_000
 """Influences are taken from a sample of sources no larger than this."""
 _DRAWS = 999
 _STEP, _CURVE_STEP = 1e-4, 1e-3
+_ROUNDING = 1e-8
+"""Less than this, a curvature from differences of such steps is rounding: some 1e-16 / step²."""
