@@ -6,14 +6,16 @@ import numba
 
 from observant.estimation import belief_loops
 
-_jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 _NAMES = (
     *("clear", "spread", "learn", "level_out", "follow", "move", "log_at", "slope_at"),
     *("weigh", "unchanged", "summarise"),
     *("learn_histories", "weigh_all", "summarise_all", "unchanged_all", "grid_rows"),
 )
+_MAKE_ARRAYS = {"move", "summarise", "learn_histories", "grid_rows"}
+"""The others borrow those that they are given (`planning.schedule.heaps`)."""
 _room = dict(vars(belief_loops))
 for _name in _NAMES:  # each calls the others as they are compiled
+    _jit = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=_name in _MAKE_ARRAYS)
     _plain = _room[_name]
     _copy = types.FunctionType(_plain.__code__, _room, _name, _plain.__defaults__)
     _copy.__module__, _copy.__qualname__ = __name__, _name

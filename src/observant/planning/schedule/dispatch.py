@@ -35,6 +35,7 @@ from observant.planning.schedule.heaps import (
     first,
     inner,
     jit,
+    making,
     pull,
     put,
 )
@@ -238,7 +239,7 @@ def visited(sources, heaps, hosts, clocks, known, i, time, outcome, age):
     return True
 
 
-@jit
+@making
 def hear(sources, heaps, hosts, clocks, known, which, when, about, place):
     """Take in signals, in the order of time; `about` is when each says that its source changed.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from observant.planning.schedule.beliefs import weigh_list
 from observant.planning.schedule.dispatch import due, hear, visited
-from observant.planning.schedule.heaps import inner, jit
+from observant.planning.schedule.heaps import making
 from observant.planning.schedule.heard import LEVELS, read_list, state_of_signals
 from observant.planning.schedule.hours import real_time
 from observant.planning.schedule.keys import chance
@@ -23,7 +23,7 @@ __all__ = ["drive", "retrace"]
 _FAILURE = 7  # a stream of chance of its own
 
 
-@jit
+@making
 def drive(
     sources,
     heaps,
@@ -104,7 +104,7 @@ def drive(
     return paid
 
 
-@inner
+@making
 def read(sources, heaps, hosts, clocks, known, lists, i, which, now) -> None:
     """Read a list: of every source that it names it shows the last date, and costs a visit.
 
@@ -130,7 +130,7 @@ def read(sources, heaps, hosts, clocks, known, lists, i, which, now) -> None:
     visited(sources, heaps, hosts, clocks, known, i, now, outcome, math.nan)
 
 
-@jit
+@making
 def retrace(sources, heaps, hosts, clocks, known, visits, signals, announced):
     """Take in visits and signals that were recorded, both in the order of time.
 

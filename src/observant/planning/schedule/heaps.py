@@ -22,17 +22,21 @@ __all__ = [
     "first",
     "inner",
     "jit",
+    "making",
     "pull",
     "put",
     "settle_at",
     "sink",
 ]
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
-inner = numba.njit(
-    cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
-)
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+jit = numba.njit(**_OPTIONS, _nrt=False)
+"""Functions borrow the arrays that they are given. Counting anew in every call who holds each of
+them took two thirds of the time. So they can neither make an array nor return one: see `making`."""
+inner = numba.njit(**_OPTIONS, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """For functions that only compiled ones call: a wrapper for Python takes long to compile."""
+making = numba.njit(**_OPTIONS, _nrt=True)
+"""For functions that make or return an array."""
 
 SOURCE = np.dtype(
     [

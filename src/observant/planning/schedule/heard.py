@@ -24,7 +24,7 @@ import numpy as np
 
 from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS, RATES
 from observant.planning.schedule.crossing import cycle, value
-from observant.planning.schedule.heaps import inner, jit
+from observant.planning.schedule.heaps import inner, jit, making
 
 __all__ = [
     "CHANNEL",
@@ -123,7 +123,7 @@ def slope_places():
     return 2.0 ** (np.arange((_X_HIGH - _SLOPE_LOW) * _SLOPE_STEP + 1) / _SLOPE_STEP + _SLOPE_LOW)
 
 
-@jit
+@making
 def signal_tables(code, slopes):
     """λᵐ·V over (recall, φ/λ, λs), and the worth λb of a signal over (recall, φ/λ).
 
@@ -237,13 +237,22 @@ def state_of_signals(known, i, own, plain, first):
     span = heard.span / scale
     if heard.next > 0:
         recall, phi, count, lag = combined(known, i)
-        level = np.argmin(np.abs(LEVELS - recall))
-        return level, phi * scale, count, first, lag / scale, span
+        return nearest_level(recall), phi * scale, count, first, lag / scale, span
     channel = known.channels[heard.channel - 1]
     phi, count = false_rate(known, i) * scale, np.int64(heard.count)
     if channel.level == 0:  # who is not believed says nothing: not even when it did
         count = np.int64(0)
     return np.int64(channel.level), phi, count, first, channel.lag / scale, span
+
+
+@jit
+def nearest_level(recall):
+    """Which of `LEVELS` is nearest."""
+    nearest = np.int64(0)
+    for level in range(1, len(LEVELS)):
+        if abs(LEVELS[level] - recall) < abs(LEVELS[nearest] - recall):
+            nearest = np.int64(level)
+    return nearest
 
 
 @inner
@@ -522,7 +531,7 @@ def judge_channel(known, i, heard, gap, first, span, share, changed):
     review(known.channels, heard.channel - 1)
 
 
-@jit
+@making
 def review(channels, c):
     """Find the recall and the false rate of a channel that are used from now on."""
     own, kind = channels[c], channels[channels[c].kind]
@@ -530,7 +539,7 @@ def review(channels, c):
     mean = 0.0
     for level in range(len(LEVELS)):
         mean += weights[level] * LEVELS[level]
-    own.level = np.argmin(np.abs(LEVELS - mean))
+    own.level = nearest_level(mean)
     # Before visits say more: a third of the signals is false, and all that are far too many.
     came = own.signals / max(own.exposure, 1e-9) if own.signals > 0 else 0.0
     rate = mean_rate(kind)
@@ -566,7 +575,7 @@ def mean_rate(channel):
     return -math.log(1 - share) * channel.compared / channel.gaps
 
 
-@jit
+@making
 def posterior(channels, c):
     """Probability of each recall; other channels of the kind stand for some visits."""
     own, kind = channels[c], channels[channels[c].kind]

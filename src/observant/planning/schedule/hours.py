@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from observant.planning.schedule.heaps import jit
+from observant.planning.schedule.heaps import jit, making
 from observant.times import HOURS
 
 __all__ = [
@@ -87,7 +87,7 @@ def real_time(through, visit):
     return day + (hour + (inside - through[hour]) / (through[hour + 1] - through[hour])) / HOURS
 
 
-@jit
+@making
 def through_at(share):
     """The share of a day's visits that are made by each hour."""
     through = np.zeros(HOURS + 1)
@@ -103,13 +103,13 @@ def pace_of(wait):
     return 0 if wait > _SELDOM else 1 if wait > _OFTEN else 2
 
 
-@jit
+@making
 def through_of(daily, wait):
     """The hours of a source that is visited after so many days."""
     return daily.through[pace_of(wait)]
 
 
-@jit
+@making
 def mean_wait(busy, share, n):
     """Days that an update waits on average, with about n visits a day in these shares of the hours.
 
@@ -129,7 +129,7 @@ def mean_wait(busy, share, n):
     return waits / total
 
 
-@jit
+@making
 def best_hours(busy, n):
     """The share of each hour in the visits of a day, and the wait: n visits a day.
 
@@ -161,7 +161,7 @@ def best_hours(busy, n):
 # -- what visits tell of the hours ----------------------------------------------------------------
 
 
-@jit
+@making
 def hour_shape(found, expected):
     """How much busier than usual each hour is, with mean 1; neighbours speak for each other."""
     busy = np.empty(HOURS)

@@ -109,7 +109,8 @@ def attribute(
     """
     if shared.dated == 0 and not math.isnan(at):
         shared.dated = 1
-        shared.score[SPREAD:BLEND] = shared.score[: BLEND - SPREAD]
+        for j in range(SPREAD, BLEND):
+            shared.score[j] = shared.score[j - SPREAD]
     first = max(math.floor(since / shared.width), shared.oldest)
     last = min(math.floor(now / shared.width), shared.bin)
     if last < first:
