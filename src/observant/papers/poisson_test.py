@@ -42,7 +42,6 @@ def poisson_of_traces(options: Options) -> Reproduction:
     rows += [poisson_row("all wikis", _together(wikis))] if wikis else []
     rows.append(poisson_row("all", _together(list(tests.values()))))
     return Reproduction(
-        name="li-poisson-test",
         title="The Poisson test on real traces",
         checks=_checks(rows[-2]) if wikis else [],
         table=rows,
@@ -132,7 +131,6 @@ def _known_sources(options: Options) -> Reproduction:
         options.done((k + 1) / len(kinds))
     fails = rows[0]["fail"]
     return Reproduction(
-        name="li-poisson-test",
         title="The Poisson test on sources whose truth is known",
         checks=[
             Check(

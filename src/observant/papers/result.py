@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -140,8 +141,9 @@ class Picture:
 class Reproduction:
     """A table or figure of a paper, rebuilt."""
 
-    name: str
-    title: str
+    name: str = ""
+    title: str = ""
+    """Those of the experiment, unless the function gives its own."""
     checks: Sequence[Check] = ()
     table: Sequence[dict[str, Any]] = ()
     """Rows in the form of the published table, published columns beside ours."""
@@ -203,8 +205,13 @@ class Experiment:
         def keep(
             run: Callable[[Options], Reproduction],
         ) -> Callable[[Options], Reproduction]:
-            EXPERIMENTS[name] = cls(name, title, run, seconds, uses_traces)
-            return run
+            @wraps(run)
+            def named(options: Options) -> Reproduction:
+                found = run(options)
+                return replace(found, name=name, title=found.title or title)
+
+            EXPERIMENTS[name] = cls(name, title, named, seconds, uses_traces)
+            return named
 
         return keep
 

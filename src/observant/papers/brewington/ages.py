@@ -35,8 +35,6 @@ def figure_3_6(options: Options) -> Reproduction:
     told = mixed.summary()
     error = 3 * np.sqrt(0.25 / len(mixed.change_ratios))
     return Reproduction(
-        "brewington-figure-3.6",
-        "Brewington, figure 3.6: change ratios",
         checks=[
             Check(
                 "pages that never changed",
@@ -80,8 +78,6 @@ def figure_3_7(options: Options) -> Reproduction:
     steps = np.arange(1, len(ages) + 1) / len(ages)
     far = float(np.abs(steps - age_cdf(ages, BY_AGES.shape, BY_AGES.scale, GROWTH)).max())
     return Reproduction(
-        "brewington-figure-3.7",
-        "Brewington, figure 3.7: density of page ages",
         checks=[
             Check(
                 "farthest that pages are from (3.8), mended",
@@ -124,8 +120,6 @@ def figure_3_8(options: Options) -> Reproduction:
     share = np.searchsorted(ages, t) / len(ages)
     young, old = float(np.mean(ages < 11)), float(np.mean(ages > 365))
     return Reproduction(
-        "brewington-figure-3.8",
-        "Brewington, figure 3.8: distribution of page ages",
         checks=[
             Check("share younger than 11 days", "0.20", young, error, POOR),
             Check("median age, days", "100", float(np.median(ages)), 6 * spread, POOR),
@@ -159,8 +153,6 @@ def figure_3_16(options: Options) -> Reproduction:
     options.done(0.7)
     doubling = float(np.log(2) / GROWTH)
     return Reproduction(
-        "brewington-figure-3.16",
-        "Brewington, figure 3.16: ages fitted",
         checks=[
             Check("growth ξ per day", f"{GROWTH}", fit.growth, reach(fit, "growth")),
             Check("shape σ", f"{BY_AGES.shape}", fit.shape, reach(fit, "shape")),

@@ -43,8 +43,6 @@ def figure_3_23(options: Options) -> Reproduction:
     periods = np.geomspace(1, 1000, 91)
     shares = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
     return Reproduction(
-        "brewington-figure-3.23",
-        "Brewington, figure 3.23: the performance surface",
         checks=[
             Check("α at T₀ = 10, β = 1 day", "0.94", float(currency(WEB, 10, 1))),
             Check("α at T₀ = 100, β = 1 day", "0.62", float(currency(WEB, 100, 1))),
@@ -89,8 +87,6 @@ def figure_3_24(options: Options) -> Reproduction:
     fifth = bandwidth(150e6, 18.0, 12_000)
     ends = "75 to 120 days are the asymptote β/0.95; the curve gives 103 and 140 (B-16)"
     return Reproduction(
-        "brewington-figure-3.24",
-        "Brewington, figure 3.24: the α = 0.95 level set",
         checks=[
             Check("T₀ for (0.95, 1 day), days", "8.5", day, why=DIGITS),
             Check("T₀ for (0.95, 1 week), days", "18", week, why=DIGITS),
@@ -181,8 +177,6 @@ def figure_3_26(options: Options) -> Reproduction:
         Check("T₀ where α(1 day) = 0.50, days", "150", rates[1], why=slow),
     ]
     return Reproduction(
-        "brewington-figure-3.26",
-        "Brewington, figure 3.26: engines audited",
         checks=checks,
         table=table,
         pictures=[Picture("grace β, days", "currency α", curves)],

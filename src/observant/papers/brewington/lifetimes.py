@@ -37,8 +37,6 @@ def figure_3_17(options: Options) -> Reproduction:
     share = float(changed_probability(rates[:, None], seen.spans[:2_000]).mean())
     found = len(np.unique(seen.lifetime_sources)) / len(seen.spans)
     return Reproduction(
-        "brewington-figure-3.17",
-        "Brewington, figure 3.17: spans and their bias",
         checks=[
             Check(
                 "mean time a page is watched, days", f"{SPAN:g}", float(seen.spans.mean()), error
@@ -82,8 +80,6 @@ def figure_3_18(options: Options) -> Reproduction:
     ours = first_lifetime_cdf(t, WEB.shape, WEB.scale, seen.dated_spans)
     error = 1.95 / np.sqrt(len(first))
     return Reproduction(
-        "brewington-figure-3.18",
-        "Brewington, figure 3.18: lifetimes seen",
         checks=[
             Check(
                 "farthest that first lifetimes are from (3.14), above 8 days",
@@ -141,8 +137,6 @@ def figure_3_19(options: Options) -> Reproduction:
     shapes, scales = [1.0, 1.2, 1.4, 1.6, 1.8], np.linspace(80, 260, 46)
     surface = fit.error_surface(shapes, scales)
     return Reproduction(
-        "brewington-figure-3.19",
-        "Brewington, figure 3.19: the error surface",
         checks=[
             Check("shape σ of least error", "1.4", fit.shape, reach(fit, "shape")),
             Check("scale δ of least error, days", "152.2", fit.scale, reach(fit, "scale")),
@@ -183,8 +177,6 @@ def figure_3_20(options: Options) -> Reproduction:
     fit = _as_printed(informant(options.seed, pages_of(options)))
     far = np.abs(fit.fitted - fit.observed)[fit.days > ALIASED].max()
     return Reproduction(
-        "brewington-figure-3.20",
-        "Brewington, figure 3.20: lifetimes fitted",
         checks=[
             Check(
                 "largest error above 8 days: 'nearly identical'",
@@ -221,8 +213,6 @@ def figure_3_21(options: Options) -> Reproduction:
     off = fit.fitted - fit.observed
     early, late = (float(np.abs(off[part]).max()) for part in (fit.days <= 8, fit.days > 8))
     return Reproduction(
-        "brewington-figure-3.21",
-        "Brewington, figure 3.21: error of the fit",
         checks=[
             Check("largest error up to 8 days, in those above", None, early / late),
             Check("largest error above 8 days", "< 0.02", late, _chance(fit), kind="words"),
@@ -249,8 +239,6 @@ def figure_3_22(options: Options) -> Reproduction:
     del options
     t, times = np.linspace(1, 600, 151), Weibull(WEB.shape, WEB.scale)
     return Reproduction(
-        "brewington-figure-3.22",
-        "Brewington, figure 3.22: mean lifetimes",
         checks=[
             Check("mean, days: 'around 138'", "138", WEB.mean, why=ROUNDED),
             Check("most likely value, days", "62", WEB.mode),

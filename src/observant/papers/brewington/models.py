@@ -38,8 +38,6 @@ def figure_2_2(options: Options) -> Reproduction:
     same = float(np.abs(exponential.interval_cdf(t) - exponential.age_cdf(t)).max())
     even = float(np.abs(periodic.age_cdf(t[t <= 1]) - t[t <= 1]).max())
     return Reproduction(
-        "brewington-figure-2.2",
-        "Brewington, figure 2.2: lifetimes and ages",
         checks=[
             *checks,
             Check("exponential: ages and lifetimes differ by", 0, same, 1e-12, kind="formula"),
@@ -75,8 +73,6 @@ def figure_2_4(options: Options) -> Reproduction:
     limits = {share: float(currency(1e6, 1.0, share)) for share in (0.25, 0.75)}
     soon, one = float(currency(1e-6, 1.0, 0.0)), float(currency(1.0, 1.0, 0.0))
     return Reproduction(
-        "brewington-figure-2.4",
-        "Brewington, figure 2.4: probability of β-currency",
         checks=[
             Check("ν = 0.25, z → ∞: tends to ν", 0.25, limits[0.25], 1e-5, kind="formula"),
             Check("ν = 0.75, z → ∞: tends to ν", 0.75, limits[0.75], 1e-5, kind="formula"),
@@ -105,8 +101,6 @@ def table_4_1(options: Options) -> Reproduction:
     ours = {name: strategy_value(costs, plan) for name, plan in plans.items()}
     best = assign(costs, visits=1)
     return Reproduction(
-        "brewington-table-4.1",
-        "Brewington, table 4.1: two objects, one check",
         checks=[
             *(Check(f"cost of {name}", f"{published[name]:.2f}", ours[name]) for name in plans),
             Check("cost of the plan the program picks (BA)", "0.90", best.cost),
@@ -129,8 +123,6 @@ def figure_4_13(options: Options) -> Reproduction:
         for n, law in averages.items()
     }
     return Reproduction(
-        "brewington-figure-4.13",
-        "Brewington, figure 4.13: averages of N lifetimes",
         checks=[
             Check(
                 f"σ of the average of {n}: τ₀/√N", 1 / np.sqrt(n), spreads[n], 1e-4, kind="formula"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,8 +82,6 @@ def figure_3_1(options: Options) -> Reproduction:
     week = hours.reshape(7, 24)
     office, rest = week[:5, 13:].mean(), np.append(week[:5, :13].ravel(), week[5:].ravel()).mean()
     return Reproduction(
-        "brewington-figure-3.1",
-        "Brewington, figure 3.1: hours of the week",
         checks=[
             Check(
                 "updates an hour in US working hours over other hours",
@@ -112,8 +111,6 @@ def figure_3_2(options: Options) -> Reproduction:
     rows = np.flatnonzero(log.succeeded & (log.last_modified > 0))[:4000]
     seen, date = log.time[rows] / 86.4e9, log.last_modified[rows] / 86.4e9
     return Reproduction(
-        "brewington-figure-3.2",
-        "Brewington, figure 3.2: dates and visits",
         checks=[Check.claim("no date lies after its visit", bool((date <= seen + 1).all()))],
         pictures=[
             Picture(
@@ -141,8 +138,6 @@ def figure_3_3(options: Options) -> Reproduction:
         for middle, h in parts
     ]
     return Reproduction(
-        "brewington-figure-3.3",
-        "Brewington, figure 3.3: ages over time",
         checks=[
             Check("share older than a year, first quarter", None, tails[0]),
             Check("the same, last quarter", None, tails[-1]),
@@ -164,8 +159,6 @@ def figure_3_4(options: Options) -> Reproduction:
     }
     ours = dict(zip(shares.attribute.tolist(), shares.share.tolist(), strict=True))
     return Reproduction(
-        "brewington-figure-3.4",
-        "Brewington, figure 3.4: what changes",
         checks=[
             Check(
                 f"{name}: share of changes (printed {value}, of other pages)",
@@ -193,8 +186,6 @@ def figure_3_5(options: Options) -> Reproduction:
     groups = [group for group, pages in style.pages.items() if pages]
     medians = {group: style.median("num_images", group) for group in groups}
     return Reproduction(
-        "brewington-figure-3.5",
-        "Brewington, figure 3.5: style and age",
         checks=[
             Check(f"images, median of pages {group}", None, value)
             for group, value in medians.items()
@@ -216,17 +207,7 @@ def figure_3_5(options: Options) -> Reproduction:
     )
 
 
-@Experiment.named("brewington-figure-3.9", "Brewington, figure 3.9: ages of static pages")
-def figure_3_9(options: Options) -> Reproduction:
-    return _ages(options, "brewington-figure-3.9", "ages of static pages", [1 / 900.0, 1 / 500.0])
-
-
-@Experiment.named("brewington-figure-3.10", "Brewington, figure 3.10: ages of changing pages")
-def figure_3_10(options: Options) -> Reproduction:
-    return _ages(options, "brewington-figure-3.10", "ages of changing pages", [1 / 4.0, 1 / 12.0])
-
-
-def _ages(options: Options, name: str, what: str, rates: list[float]) -> Reproduction:
+def _ages(options: Options, rates: list[float]) -> Reproduction:
     """Ages of single pages as nightly visits see them, and how they are distributed."""
     rng = options.rng(39)
     nights = np.arange(0.0, 330.0)
@@ -254,8 +235,6 @@ def _ages(options: Options, name: str, what: str, rates: list[float]) -> Reprodu
         else:
             checks.append(Check(f"changes in {nights[-1]:.0f} days, {label}", None, changes))
     return Reproduction(
-        name,
-        f"Brewington, {name.removeprefix('brewington-').replace('-', ' ')}: {what}",
         checks=checks,
         pictures=[
             Picture("days", "age, days", raw),
@@ -265,6 +244,16 @@ def _ages(options: Options, name: str, what: str, rates: list[float]) -> Reprodu
     )
 
 
+for _number, _what, _rates in (
+    ("3.9", "ages of static pages", [1 / 900.0, 1 / 500.0]),
+    ("3.10", "ages of changing pages", [1 / 4.0, 1 / 12.0]),
+):
+    _named = Experiment.named(
+        f"brewington-figure-{_number}", f"Brewington, figure {_number}: {_what}"
+    )
+    _named(partial(_ages, rates=_rates))
+
+
 @Experiment.named(
     "brewington-figure-3.11", "Brewington, figure 3.11: term vectors drift", seconds=4
 )
@@ -272,8 +261,6 @@ def figure_3_11(options: Options) -> Reproduction:
     found = content_of(options)
     drift = term_drift([texts for texts in found.versions if len(texts) > 1])
     return Reproduction(
-        "brewington-figure-3.11",
-        "Brewington, figure 3.11: term vectors drift",
         checks=[
             Check(
                 "mean distance of the last version from the first",
@@ -301,22 +288,17 @@ def figure_3_11(options: Options) -> Reproduction:
     )
 
 
-def _sizes(
-    options: Options, number: str, x: str, y: str, what: str, level: float, printed: str
-) -> Reproduction:
+def _sizes(options: Options, measure: str, what: str, level: float, printed: str) -> Reproduction:
     found = content_of(options)
     sizes = magnitudes(found.comparisons)
-    values = getattr(sizes, y)
+    values = getattr(sizes, measure)
     ordered = np.sort(values)
-    title = f"Brewington, figure {number}: {what}"
     below = float((values < level).mean()) if len(values) else float("nan")
     return Reproduction(
-        f"brewington-figure-{number}",
-        title,
         checks=[Check(f"share of changes with {what} below {level:g} ({printed})", None, below)],
         pictures=[
             Picture(
-                x,
+                "‖v₁‖, length of the old text",
                 what,
                 [Curve("a change", np.maximum(sizes.length, 1), values, points=True)],
                 log_x=True,
@@ -331,27 +313,18 @@ def _sizes(
     )
 
 
-_LENGTH = "‖v₁‖, length of the old text"
-
-
-@Experiment.named("brewington-figure-3.12", "Brewington, figure 3.12: 1 − cos θ", seconds=4)
-def figure_3_12(options: Options) -> Reproduction:
-    return _sizes(
-        options, "3.12", _LENGTH, "angle", "1 − cos θ", 0.05, "printed 0.90, of other pages"
+for _number, _measure, _what, _level, _printed in (
+    ("3.12", "angle", "1 − cos θ", 0.05, "printed 0.90, of other pages"),
+    ("3.13", "distance", "‖v₂ − v₁‖", 5.0, "none printed"),
+    (
+        *("3.14", "magnitude", "relative magnitude", 0.95),
+        "printed: not more than 5 % are wholesale",
+    ),
+):
+    _named = Experiment.named(
+        f"brewington-figure-{_number}", f"Brewington, figure {_number}: {_what}", seconds=4
     )
-
-
-@Experiment.named("brewington-figure-3.13", "Brewington, figure 3.13: ‖v₂ − v₁‖", seconds=4)
-def figure_3_13(options: Options) -> Reproduction:
-    return _sizes(options, "3.13", _LENGTH, "distance", "‖v₂ − v₁‖", 5.0, "none printed")
-
-
-@Experiment.named(
-    "brewington-figure-3.14", "Brewington, figure 3.14: relative magnitude", seconds=4
-)
-def figure_3_14(options: Options) -> Reproduction:
-    printed = "printed: not more than 5 % are wholesale"
-    return _sizes(options, "3.14", _LENGTH, "magnitude", "relative magnitude", 0.95, printed)
+    _named(partial(_sizes, measure=_measure, what=_what, level=_level, printed=_printed))
 
 
 @Experiment.named("brewington-figure-3.15", "Brewington, figure 3.15: words asked for", seconds=4)
@@ -373,8 +346,6 @@ def figure_3_15(options: Options) -> Reproduction:
             Check.claim("words of queries are not as words of documents", common > usual),
         ]
     return Reproduction(
-        "brewington-figure-3.15",
-        "Brewington, figure 3.15: words asked for",
         checks=checks,
         pictures=[Picture("occurrences", "density", curves, log_x=True, log_y=True)],
         notes=[found.note, "of a store: the terms of its standing queries"],
@@ -391,9 +362,7 @@ def _density(label: str, counts: Any) -> Curve:
     return Curve(label, edges[some], (count / width / len(values))[some])
 
 
-def _ranked(
-    options: Options, figure: int, what: str, slope: float | None, lists: str, *, density: bool
-) -> Reproduction:
+def _ranked(options: Options, slope: float | None, lists: str, density: bool) -> Reproduction:
     found = content_of(options)
     tables: dict[str, Counter[str]] = {
         "words": found.census.terms, "query terms": found.queries,
@@ -424,44 +393,22 @@ def _ranked(
         curves.append(_density("words", found.census.terms or {"-": 1}))
     x, y = ("occurrences", "density") if density else ("rank", "occurrences")
     return Reproduction(
-        f"brewington-appendix-{figure}",
-        f"Brewington, appendix, figure {figure}: {what}",
         checks=checks,
         pictures=[Picture(x, y, curves, log_x=True, log_y=True)],
         notes=[found.note, "drawn with the slopes that the thesis prints" if not found.own else ""],
     )
 
 
-@Experiment.named(
-    "brewington-appendix-1", "Brewington, appendix, figure 1: words by rank", seconds=4
-)
-def appendix_1(options: Options) -> Reproduction:
-    return _ranked(options, 1, "words by rank", WORD_SLOPE, "words, query terms", density=False)
-
-
-@Experiment.named(
-    "brewington-appendix-2", "Brewington, appendix, figure 2: hosts by rank", seconds=4
-)
-def appendix_2(options: Options) -> Reproduction:
-    return _ranked(options, 2, "hosts by rank", HOST_SLOPE, "hosts", density=False)
-
-
-@Experiment.named(
-    "brewington-appendix-3", "Brewington, appendix, figure 3: links by rank", seconds=4
-)
-def appendix_3(options: Options) -> Reproduction:
-    return _ranked(options, 3, "links by rank", LINK_SLOPE, "links", density=False)
-
-
-@Experiment.named(
-    "brewington-appendix-4", "Brewington, appendix, figure 4: counts of links", seconds=4
-)
-def appendix_4(options: Options) -> Reproduction:
-    return _ranked(options, 4, "counts of links", LINK_SLOPE, "links", density=True)
-
-
-@Experiment.named(
-    "brewington-appendix-5", "Brewington, appendix, figure 5: counts of hosts", seconds=4
-)
-def appendix_5(options: Options) -> Reproduction:
-    return _ranked(options, 5, "counts of hosts", HOST_SLOPE, "hosts", density=True)
+for _figure, _what, _slope, _lists in (
+    (1, "words by rank", WORD_SLOPE, "words, query terms"),
+    (2, "hosts by rank", HOST_SLOPE, "hosts"),
+    (3, "links by rank", LINK_SLOPE, "links"),
+    (4, "counts of links", LINK_SLOPE, "links"),
+    (5, "counts of hosts", HOST_SLOPE, "hosts"),
+):
+    _named = Experiment.named(
+        f"brewington-appendix-{_figure}",
+        f"Brewington, appendix, figure {_figure}: {_what}",
+        seconds=4,
+    )
+    _named(partial(_ranked, slope=_slope, lists=_lists, density=_figure > 3))

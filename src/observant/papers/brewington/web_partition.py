@@ -6,7 +6,7 @@ their 10 % quantile, one number fitted to the gains that its text states (errata
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,8 +48,6 @@ def figure_4_5(options: Options) -> Reproduction:
     demand = accesses / np.diff(web.access_edges)
     drawn = web.access_times < tau[-1]
     return Reproduction(
-        "brewington-figure-4.5",
-        "Brewington, figure 4.5: population and accesses",
         checks=[
             Check("mean change time of an access, days: that of a page", "138", mean, why=ROUNDED),
             Check(
@@ -94,9 +92,9 @@ STATED = {
 """T₀: the figure, and what the text says of it, as exactly as it does."""
 
 
-def partition_figure(period: int, options: Options) -> Reproduction:
+def partition_figure(options: Options, period: int) -> Reproduction:
     """One of the figures 4.7 to 4.11."""
-    number, stated = STATED[period]
+    _, stated = STATED[period]
     web = web_density()
     best, queue = six_by_six(period), single_queue(web, period, GRACE)
     ours = {"α₀": queue, "α": best.alpha}
@@ -112,8 +110,6 @@ def partition_figure(period: int, options: Options) -> Reproduction:
     checks += [Check("α of the partition", None, best.alpha)] if "α" not in stated else []
     checks.append(Check("α, every source its own period", None, optimum))
     return Reproduction(
-        f"brewington-figure-{number}",
-        _title(number, period, 6),
         checks=checks,
         table=_boxes(best),
         pictures=[_picture(best)],
@@ -131,29 +127,13 @@ def _title(number: str, period: int, grid: int) -> str:
     return f"Brewington, figure {number}: {grid}×{grid} classes, one visit in {period} days"
 
 
-@Experiment.named("brewington-figure-4.7", _title("4.7", 10, 6), seconds=3)
-def figure_4_7(options: Options) -> Reproduction:
-    return partition_figure(10, options)
-
-
-@Experiment.named("brewington-figure-4.8", _title("4.8", 30, 6), seconds=3)
-def figure_4_8(options: Options) -> Reproduction:
-    return partition_figure(30, options)
-
-
-@Experiment.named("brewington-figure-4.9", _title("4.9", 100, 6), seconds=8)
-def figure_4_9(options: Options) -> Reproduction:
-    return partition_figure(100, options)
-
-
-@Experiment.named("brewington-figure-4.10", _title("4.10", 200, 6), seconds=3)
-def figure_4_10(options: Options) -> Reproduction:
-    return partition_figure(200, options)
-
-
-@Experiment.named("brewington-figure-4.11", _title("4.11", 300, 6), seconds=3)
-def figure_4_11(options: Options) -> Reproduction:
-    return partition_figure(300, options)
+for _period, (_number, _) in STATED.items():
+    _named = Experiment.named(
+        f"brewington-figure-{_number}",
+        _title(_number, _period, 6),
+        seconds=8 if _period == 100 else 3,
+    )
+    _named(partial(partition_figure, period=_period))
 
 
 @Experiment.named("brewington-figure-4.12", _title("4.12", 200, 10), seconds=6)
@@ -163,8 +143,6 @@ def figure_4_12(options: Options) -> Reproduction:
     ten = refine(equiprobable(web_density(), 200, (10, 10), GRACE), iterations=ITERATIONS)
     optimum = exact_optimum(web_density(), 200, GRACE).alpha
     return Reproduction(
-        "brewington-figure-4.12",
-        _title("4.12", 200, 10),
         checks=[
             Check(
                 "10×10 over 6×6: 'a few tenths of a percent'",
@@ -203,8 +181,6 @@ def section_4_3(options: Options) -> Reproduction:
     at = {row["T₀, days"]: row for row in rows}
     wrong = "0.47 belongs to about 190 days; α₀(150) is 0.529, so the gain is 10.7 % (B-17)"
     return Reproduction(
-        "brewington-section-4.3",
-        "Brewington, section 4.3: what engines could gain",
         checks=[
             Check("gain at T₀ = 100", "0.04", at[100]["gain"], why=CUT_READ),
             Check("relative gain at T₀ = 100", "0.064", at[100]["relative gain"], why=CUT_READ),

@@ -92,8 +92,6 @@ def figure_1(options: Options) -> Reproduction:
         curves.append(Curve(name, np.arange(1, 81), share, points=True))
     line = 0.1 * 0.9 ** np.arange(80)
     return Reproduction(
-        "cho-figure-1",
-        "Cho, figure 1: intervals between changes",
         checks=checks,
         table=table,
         pictures=[
@@ -165,8 +163,6 @@ def figure_18(options: Options) -> Reproduction:
     error = 3 * float(np.sqrt(0.83 * 0.17 / len(changes)))
     spread = [3 * float(np.abs(ratio - 1).std()) / len(ratio) ** 0.5 for ratio in (naive, improved)]
     return Reproduction(
-        "cho-figure-18",
-        "Cho, figure 18: estimates beside projected rates",
         checks=[
             Check(
                 "pages where improved is closer", "0.83", some["improved is closer"], error, SLOW
@@ -280,8 +276,6 @@ def table_1(options: Options) -> Reproduction:
         if found["uniform"] >= FEWEST:
             table.append({"data": name, **_of_uniform(found)})
     return Reproduction(
-        "cho-table-1",
-        "Cho, table I: changes that a crawler finds",
         checks=[
             Check(
                 "uniform: visits that find a change",

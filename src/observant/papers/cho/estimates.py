@@ -41,8 +41,6 @@ def figure_3(options: Options) -> Reproduction:
     del options
     r = np.geomspace(0.01, 100, 121)
     return Reproduction(
-        "cho-figure-3",
-        "Cho, figure 3: bias of the naive estimator X/n",
         checks=[
             Check("r up to which the bias is under 10 %", "0.21", edge("naive", 10)),
             Check("E[r̂]/r at r = 2", "0.43", float(bias("naive", 10, 2.0))),
@@ -59,8 +57,6 @@ def figure_4(options: Options) -> Reproduction:
     few = [int(n[spread("naive", n, r) <= 0.5][0]) for r in (1.0, 0.3)]
     daily = 2 * float(spread("naive", 10, 1 / 7))
     return Reproduction(
-        "cho-figure-4",
-        "Cho, figure 4: spread of the naive estimator over n",
         checks=[
             Check("visits for σ/r = 0.5 at r = 1", 1, few[0]),
             Check("visits for σ/r = 0.5 at r = 0.3", 9, few[1]),
@@ -84,8 +80,6 @@ def figure_5(options: Options) -> Reproduction:
     worst = float(np.abs(bias("improved", np.arange(3, 101)[:, None], slow) - 1).max())
     fifty = float(np.abs(bias("improved", 50, 3 * slow) - 1).max())
     return Reproduction(
-        "cho-figure-5",
-        "Cho, figure 5: bias of the improved estimator",
         checks=[
             Check(
                 "largest bias for r < 1, n ≥ 3: 'practically unbiased'",
@@ -121,8 +115,6 @@ def figure_6(options: Options) -> Reproduction:
     del options
     n = np.unique(np.geomspace(1, 100, 60).astype(int))
     return Reproduction(
-        "cho-figure-6",
-        "Cho, figure 6: where the improved estimator is unbiased",
         checks=[
             Check("r up to which n = 20 is under 10 %", "3.5", edge("improved", 20)),
             Check("r up to which n = 80 is under 10 %", "5", edge("improved", 80)),
@@ -149,8 +141,6 @@ def figure_7(options: Options) -> Reproduction:
     close = float(probability_within("improved", 10, 1.5, 0.35))
     tenth = float(probability_within("improved", 10, 10 / 7, 0.35))
     return Reproduction(
-        "cho-figure-7",
-        "Cho, figure 7: spread of the improved estimator",
         checks=[
             Check("σ/r at r = 1.5, n = 10", "0.4", float(spread("improved", 10, 1.5))),
             Check("σ/r at r = 1.5, n = 40", "0.2", float(spread("improved", 40, 1.5))),
@@ -200,8 +190,6 @@ def figure_11(options: Options) -> Reproduction:
     del options
     r, ten = np.geomspace(0.01, 100, 61), 10 * np.log(10 / 9)
     return Reproduction(
-        "cho-figure-11",
-        "Cho, figure 11: bias of X/T with dates",
         checks=[
             Check("E[r̂]/r at n = 2, r = 5: '≈ 2'", "2", float(bias(RAW, 2, 5.0))),
             Check(
@@ -240,8 +228,6 @@ def figure_12(options: Options) -> Reproduction:
     without, dated = (float(bias(method, 5, 4.0)) for method in BOTH)
     month = float(bias("improved", 5, 30 / 7))
     return Reproduction(
-        "cho-figure-12",
-        "Cho, figure 12: bias of the estimator of figure 13",
         checks=[
             Check("largest bias at n = 2: 'less than 2 %'", "< 0.02", float(off.max())),
             Check("E[r̂]/r without dates, n = 5, r = 4 (example 6)", "0.57", without),
@@ -274,8 +260,6 @@ def figure_14(options: Options) -> Reproduction:
     del options
     r, sizes = np.geomspace(0.05, 100, 61), (3, 5, 10, 20, 40)
     return Reproduction(
-        "cho-figure-14",
-        "Cho, figure 14: spread of the estimator of figure 13",
         checks=[
             Check(
                 f"σ/r at n = {n}, r → ∞: 1/√(n−2)",
@@ -325,8 +309,6 @@ def figure_15(options: Options) -> Reproduction:
     fine = shapes == 1
     error = 3 * np.sqrt((np.e - 1) / visits / sources)
     return Reproduction(
-        "cho-figure-15",
-        "Cho, figure 15: bias for gamma intervals",
         checks=[
             Check("bias of naive at shape 1", "-0.37", float(naive[fine][0]), error),
             Check("bias of improved at shape 1", "0.00", float(improved[fine][0]), error),
@@ -370,8 +352,6 @@ def figure_16(options: Options) -> Reproduction:
     first = int(np.argmax(ahead > 0))
     crossing = float(np.interp(0, ahead[first - 1 : first + 1], r[first - 1 : first + 1]))
     return Reproduction(
-        "cho-figure-16",
-        "Cho, figure 16: with and without dates, n = 50",
         checks=[
             Check(
                 "largest bias with dates: 'no bias'",
@@ -412,8 +392,6 @@ def figure_17(options: Options) -> Reproduction:
     few_without, few_dated = (accuracy(method, fewer, r).relative_sd for method in BOTH)
     five, six = (abs(float(bias("improved", *at)) - 1) for at in ((160, 5.0), (500, 6.0)))
     return Reproduction(
-        "cho-figure-17",
-        "Cho, figure 17: with and without dates, equal bias",
         checks=[
             Check("bias at r = 5, n = 160: 'less than 5 %'", "< 0.05", five),
             Check("bias at r = 6, n = 500: 'less than 5 %'", "< 0.05", six),
@@ -471,8 +449,6 @@ def figure_19(options: Options) -> Reproduction:
     a = singularity_offset(n)
     solved = n * np.log((n + a) / (n - 1 + a))
     return Reproduction(
-        "cho-figure-19",
-        "Cho, figure 19: the constant a against n",
         checks=[
             Check("a for many visits: 'converges to 0.5'", "0.5", float(a[-1])),
             Check(

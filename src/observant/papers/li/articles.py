@@ -76,10 +76,8 @@ def table_3(options: Options) -> Reproduction:
             }
         )
     return Reproduction(
-        "li-table-3",
-        "Li, table III: the most edited articles",
-        checks,
-        rows,
+        checks=checks,
+        table=rows,
         notes=[f"{GONE}; what can be checked is that its columns agree with each other"],
     )
 
@@ -88,14 +86,14 @@ def table_3(options: Options) -> Reproduction:
     "li-figure-17", "Li, figure 17: intervals between edits", seconds=2, uses_traces=True
 )
 def figure_17(options: Options) -> Reproduction:
-    return _intervals(options, "li-figure-17", "Li, figure 17: intervals between edits", 0.0)
+    return _intervals(options, 0.0)
 
 
 @Experiment.named(
     "li-figure-19", "Li, figure 19: intervals known to the day", seconds=2, uses_traces=True
 )
 def figure_19(options: Options) -> Reproduction:
-    return _intervals(options, "li-figure-19", "Li, figure 19: intervals known to the day", 1.0)
+    return _intervals(options, 1.0)
 
 
 @Experiment.named(
@@ -114,9 +112,7 @@ def figure_18(options: Options) -> Reproduction:
     )
     simulated = options.traces is None
     return Reproduction(
-        "li-figure-18",
-        "Li, figure 18: exponential, and yet not Poisson",
-        [
+        checks=[
             Check("coefficient of variation: |v − 1|", "< 0.1", abs(float(test.cv[0]) - 1)),
             Check.claim(
                 "correlation beyond chance at one lag in four or more",
@@ -125,8 +121,8 @@ def figure_18(options: Options) -> Reproduction:
             ),
             Check("exponent of ρ(h); −0.25 on Li's page", None, slope),
         ],
-        [{"source": name, "updates": updates.size, "cv": float(test.cv[0])}],
-        [
+        table=[{"source": name, "updates": updates.size, "cv": float(test.cv[0])}],
+        pictures=[
             Picture(
                 "interval, hours",
                 "share of intervals that are longer",
@@ -148,7 +144,7 @@ def figure_18(options: Options) -> Reproduction:
                 log_y=True,
             ),
         ],
-        [
+        notes=[
             f"{GONE}. {name}"
             + (
                 ": exponential gaps whose order remembers (Gaussian with ρ = h^−0.25)"
@@ -163,17 +159,17 @@ def figure_18(options: Options) -> Reproduction:
     "li-figure-20", "Li, figure 20: M3 and M4 on the longest trace", seconds=2, uses_traces=True
 )
 def figure_20(options: Options) -> Reproduction:
-    return _m3_and_m4(options, "li-figure-20", "Li, figure 20: M3 and M4 on the longest trace", 0.0)
+    return _m3_and_m4(options, 0.0)
 
 
 @Experiment.named(
     "li-figure-21", "Li, figure 21: M3 and M4, daily visits", seconds=2, uses_traces=True
 )
 def figure_21(options: Options) -> Reproduction:
-    return _m3_and_m4(options, "li-figure-21", "Li, figure 21: M3 and M4, daily visits", 1.0)
+    return _m3_and_m4(options, 1.0)
 
 
-def _intervals(options: Options, name: str, title: str, unit: float) -> Reproduction:
+def _intervals(options: Options, unit: float) -> Reproduction:
     """Tails of all intervals and of the longest trace, with the laws that Li fits to his."""
     first, every = _long_and_all(options, unit)
     parts, checks = [], []
@@ -220,7 +216,7 @@ def _intervals(options: Options, name: str, title: str, unit: float) -> Reproduc
         )
     source = "drawn from Li's laws" if options.traces is None else "of the traces that are given"
     notes = [f"{GONE}; intervals {source}, the laws fitted by maximum likelihood"]
-    return Reproduction(name, title, checks, rows, parts, notes)
+    return Reproduction(checks=checks, table=rows, pictures=parts, notes=notes)
 
 
 def _fitted(u: Floats, family: str, unit: float) -> tuple[Weibull | Pareto, float, float]:
@@ -289,7 +285,7 @@ def _dependent(rng: np.random.Generator, updates: int = 4_000) -> Floats:
     return np.cumsum(-np.log(ndtr(-noise)))
 
 
-def _m3_and_m4(options: Options, name: str, title: str, gap: float) -> Reproduction:
+def _m3_and_m4(options: Options, gap: float) -> Reproduction:
     """The age distribution of the longest trace, and what visits at constant gaps make of it."""
     trace, _ = _long_and_all(options, gap)
     gap = max(gap, trace.gap if options.traces is not None else GAP)
@@ -303,15 +299,12 @@ def _m3_and_m4(options: Options, name: str, title: str, gap: float) -> Reproduct
     }
     errors = {method: 100 * ks(ours, truth) for method, ours in found.items()}
     return Reproduction(
-        name,
-        title,
-        [
+        checks=[
             Check.claim("M4 is nearer to the truth than M3", errors["M4"] < errors["M3"]),
             Check("κ of M3, %", None, errors["M3"]),
             Check("κ of M4, %", None, errors["M4"]),
         ],
-        (),
-        [
+        pictures=[
             Picture(
                 "age, hours",
                 "share of ages that are higher",
@@ -324,5 +317,5 @@ def _m3_and_m4(options: Options, name: str, title: str, gap: float) -> Reproduct
             )
             for method, ours in found.items()
         ],
-        [f"{trace.name}, a visit every {gap / HOUR:.3g} hours; {GONE}"],
+        notes=[f"{trace.name}, a visit every {gap / HOUR:.3g} hours; {GONE}"],
     )

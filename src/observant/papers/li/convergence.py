@@ -70,10 +70,9 @@ def table_1(options: Options) -> Reproduction:
 
     rows, checks = _convergence(options, TABLE_1, 1.0, errors)
     return Reproduction(
-        "li-table-1",
-        "Li, table I: M4 and M5 under Pareto updates, constant S (μ = 2, λ = 1), in percent",
-        checks,
-        rows,
+        title="Li, table I: M4 and M5 under Pareto updates, constant S (μ = 2, λ = 1), in percent",
+        checks=checks,
+        table=rows,
         notes=_READINGS,
     )
 
@@ -100,10 +99,10 @@ def table_2(options: Options) -> Reproduction:
     checks += _em_column(options, rows)
     em_runs = ", ".join(f"{runs} runs at T = {T:,}" for T, runs in _em_runs(options).items())
     return Reproduction(
-        "li-table-2",
-        "Li, table II: M2 and M6 under Pareto updates, exponential S (μ = 2, λ = 1), in percent",
-        checks,
-        rows,
+        title="Li, table II: M2 and M6 under Pareto updates, exponential S (μ = 2, λ = 1), "
+        "in percent",
+        checks=checks,
+        table=rows,
         notes=(
             *_READINGS,
             (

@@ -81,7 +81,9 @@ def figure_5(options: Options) -> Reproduction:
         for rate in rates
     )
     checks.append(Check.claim("constant S keeps more than exponential S, at every λ", more > 0))
-    return Reproduction("li-figure-5", "Li (9) under Pareto updates (μ = 2)", checks, (), pictures)
+    return Reproduction(
+        title="Li (9) under Pareto updates (μ = 2)", checks=checks, pictures=pictures
+    )
 
 
 @Experiment.named("li-figure-6", "Li, figure 6: what M1 measures, exponential S", seconds=3)
@@ -111,11 +113,9 @@ def figure_6(options: Options) -> Reproduction:
         for x, F, ours in zip(AT, Exponential(2.0).interval_sf(AT), poisson, strict=True)
     ]
     return Reproduction(
-        "li-figure-6",
-        "M1 under exponential S (λ = 1, μ = 2)",
-        checks,
-        (),
-        [picture for picture, _ in parts],
+        title="M1 under exponential S (λ = 1, μ = 2)",
+        checks=checks,
+        pictures=[picture for picture, _ in parts],
     )
 
 
@@ -136,7 +136,9 @@ def figure_7(options: Options) -> Reproduction:
         distances.append(float((tail - LI.interval_sf(X)).max()))
     checks.append(Check.claim("faster sampling moves M1 towards U", distances[1] < distances[0]))
     return Reproduction(
-        "li-figure-7", "M1 under Pareto updates and constant S (μ = 2)", checks, (), pictures
+        title="M1 under Pareto updates and constant S (μ = 2)",
+        checks=checks,
+        pictures=pictures,
     )
 
 
@@ -147,11 +149,9 @@ def figure_8(options: Options) -> Reproduction:
         for part, (name, gaps) in enumerate(_gap_kinds())
     ]
     return Reproduction(
-        "li-figure-8",
-        "M2 under Pareto updates (λ = 1, μ = 2)",
-        [check for _, found in parts for check in found],
-        (),
-        [picture for picture, _ in parts],
+        title="M2 under Pareto updates (λ = 1, μ = 2)",
+        checks=[check for _, found in parts for check in found],
+        pictures=[picture for picture, _ in parts],
     )
 
 
@@ -210,12 +210,12 @@ def figure_9(options: Options) -> Reproduction:
         ),
     ]
     return Reproduction(
-        "li-figure-9",
-        "M2 under Pareto updates and constant S (μ = 2, λ = 100)",
-        checks,
-        (),
-        pictures,
-        [f"the search took h = {chosen:.3g}; it stops at the data's resolution (errata L-12)"],
+        title="M2 under Pareto updates and constant S (μ = 2, λ = 100)",
+        checks=checks,
+        pictures=pictures,
+        notes=[
+            f"the search took h = {chosen:.3g}; it stops at the data's resolution (errata L-12)"
+        ],
     )
 
 
@@ -270,7 +270,7 @@ def figure_10(options: Options) -> Reproduction:
             "error is that of the updates, which no visit can mend"
         ),
     ]
-    return Reproduction("li-figure-10", "ε(T) of M2 (μ = 2)", checks, (), pictures, notes)
+    return Reproduction(title="ε(T) of M2 (μ = 2)", checks=checks, pictures=pictures, notes=notes)
 
 
 @Experiment.named("li-figure-13", "Li, figure 13: M5 from the samples of M3", seconds=4)
@@ -301,7 +301,10 @@ def figure_13(options: Options) -> Reproduction:
     spread = float((1 - np.append(0.0, simulated.values)).sum())
     notes = [f"our own simulated E[D₄] at T = 100,000 is {spread:.3f}; runs differ widely (L-4)"]
     return Reproduction(
-        "li-figure-13", "M5 under Pareto updates (μ = 2)", checks, (), pictures, notes
+        title="M5 under Pareto updates (μ = 2)",
+        checks=checks,
+        pictures=pictures,
+        notes=notes,
     )
 
 
@@ -329,12 +332,10 @@ def figure_15(options: Options) -> Reproduction:
     near = float(theory.g_m4_tail(LI, 1.0, 30.0) / LI.age_sf(30.0))
     checks.append(Check.claim("exponential S: near the tail of the age for x ≫ 0", near < 1.1))
     return Reproduction(
-        "li-figure-15",
-        "G-M4 under Pareto updates (μ = 2, λ = 1)",
-        checks,
-        (),
-        [exponential, pareto],
-        ["exponential S: the age plus an exponential gap, exactly (errata L-11)"],
+        title="G-M4 under Pareto updates (μ = 2, λ = 1)",
+        checks=checks,
+        pictures=[exponential, pareto],
+        notes=["exponential S: the age plus an exponential gap, exactly (errata L-11)"],
     )
 
 
@@ -350,11 +351,9 @@ def figure_16(options: Options) -> Reproduction:
         )
     ]
     return Reproduction(
-        "li-figure-16",
-        "M6 under Pareto updates (h = 0.05, μ = 2, λ = 1)",
-        [check for _, found in parts for check in found],
-        (),
-        [picture for picture, _ in parts],
+        title="M6 under Pareto updates (h = 0.05, μ = 2, λ = 1)",
+        checks=[check for _, found in parts for check in found],
+        pictures=[picture for picture, _ in parts],
     )
 
 

@@ -82,21 +82,21 @@ class LongTrace:
     "li-table-4", "Li, table IV: w of the unbiased methods on traces", seconds=40, uses_traces=True
 )
 def table_4(options: Options) -> Reproduction:
-    return _table(options, "li-table-4", "w", UNBIASED)
+    return _table(options, "w", UNBIASED)
 
 
 @Experiment.named(
     "li-table-5", "Li, table V: κ of the unbiased methods on traces", seconds=40, uses_traces=True
 )
 def table_5(options: Options) -> Reproduction:
-    return _table(options, "li-table-5", "κ", UNBIASED)
+    return _table(options, "κ", UNBIASED)
 
 
 @Experiment.named(
     "li-table-6", "Li, table VI: the biased methods on traces", seconds=40, uses_traces=True
 )
 def table_6(options: Options) -> Reproduction:
-    return _table(options, "li-table-6", "wκ", BIASED)
+    return _table(options, "wκ", BIASED)
 
 
 def long_traces(given: Path, slowest: float = 0.0) -> list[LongTrace]:
@@ -185,7 +185,7 @@ def _all_errors(folder: Path | None, seed: int) -> tuple[tuple[str, int, Any], .
     return tuple((trace.name, trace.updates.size, errors_on(trace, seed)) for trace in traces)
 
 
-def _table(options: Options, name: str, letters: str, methods: tuple[str, ...]) -> Reproduction:
+def _table(options: Options, letters: str, methods: tuple[str, ...]) -> Reproduction:
     found = _all_errors(options.traces, options.seed)
     options.done(1.0)
     rows: list[dict[str, Any]] = []
@@ -206,10 +206,9 @@ def _table(options: Options, name: str, letters: str, methods: tuple[str, ...]) 
                 row[column] = None if printed is None else printed[which]
         rows.append(row)
     return Reproduction(
-        name,
-        f"{' and '.join(letters)} on long traces (E exponential, C constant S), %",
-        _claims(found, methods),
-        rows,
+        title=f"{' and '.join(letters)} on long traces (E exponential, C constant S), %",
+        checks=_claims(found, methods),
+        table=rows,
         notes=_notes(options),
     )
 

@@ -93,7 +93,6 @@ def table_2(options: Options) -> Reproduction:
                 )
         options.done((done + 1) / len(data))
     return Reproduction(
-        name="singh-table-2",
         title="Average MSE over window types (threshold 3)",
         checks=checks,
         table=rows,
@@ -194,7 +193,6 @@ def table_3(options: Options) -> Reproduction:
         "show that a rate varies: it has one parameter more, and is scored on what it was fitted to"
     )
     return Reproduction(
-        name="singh-table-3",
         title="Share of windows in which an estimator outperforms others (threshold 3)",
         checks=checks,
         table=rows,
@@ -289,7 +287,6 @@ def figure_1(options: Options) -> Reproduction:
         )
         options.done((done + 1) / len(data))
     return Reproduction(
-        name="singh-figure-1",
         title="Error against window size",
         checks=checks,
         table=rows,

@@ -162,8 +162,6 @@ def table_1(options: Options) -> Reproduction:
     ]
     error = 3 * found["constant"]["standard deviation"] / np.sqrt(found["constant"]["pages"])
     return Reproduction(
-        "singh-table-1",
-        "Singh, table 1: the data",
         checks=[
             *checks,
             Check(

@@ -97,7 +97,6 @@ def table_4(options: Options) -> Reproduction:
         ]
         options.done((done + 1) / len(data))
     return Reproduction(
-        name="singh-table-4",
         title="Visits at predicted times: observed, premature, precision, visits",
         checks=checks,
         table=rows,
@@ -146,7 +145,6 @@ def next_update(options: Options) -> Reproduction:
             rows += [_scored(kind, reading, points, gap) for reading in readings]
         options.done((done + 1) / len(data))
     return Reproduction(
-        name="singh-next-update",
         title="The next update, foretold from the latest window",
         table=rows,
         notes=(
