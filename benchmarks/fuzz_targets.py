@@ -551,8 +551,8 @@ items = "li"
 
 
 def settings():
+    from observant.observer.active_hours import ActiveHours
     from observant.observer.config import load_config
-    from observant.observer.hours import ActiveHours
 
     def config(data):
         with tempfile.TemporaryDirectory(prefix="observant-fuzz-") as folder:

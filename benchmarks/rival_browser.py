@@ -44,7 +44,7 @@ from tests.observer_world import Site
 
 from benchmarks.rendering import SHELLS, words
 from observant.observer.browser import BrowserSettings
-from observant.observer.browser.processes import ProcessTree
+from observant.observer.browser.process_tree import ProcessTree
 from observant.observer.settings import touch
 from observant.store import Source, open_store
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from observant.errors import InputError
 from observant.estimation.belief import Likelihoods
 from observant.observer import loop
+from observant.observer.active_hours import ActiveHours
 from observant.observer.clock import AcceleratedClock, SteadyClock
 from observant.observer.config import load_config, who_else_can_write
-from observant.observer.hours import ActiveHours
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import Outage
 from observant.observer.schedule import Planned, Schedule

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from observant.cli.settings import settings as settings_command
 from observant.errors import InputError, ObservantError
+from observant.observer.active_hours import ActiveHours
 from observant.observer.config import Config, Retention, SourceSettings, load_config
-from observant.observer.hours import ActiveHours
 from observant.observer.loop import Observer
 from observant.observer.permission import objective_of
 from observant.observer.program import describe

@@ -18,8 +18,8 @@ from observant.planning.schedule.signals import pooled
 from observant.processes import Poisson
 from observant.simulation import replay, simulate, world_of
 from observant.simulation.policies import named
-from observant.simulation.signals import DrawnSignals
 from observant.simulation.traces import Trace
+from observant.simulation.world_signals import DrawnSignals
 from observant.store.signals import Signal
 from observant.times import DAY
 

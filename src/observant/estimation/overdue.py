@@ -18,7 +18,7 @@ import numpy as np
 
 from observant.errors import InputError
 from observant.estimation.belief import Likelihoods
-from observant.estimation.drift.following import Follower, SeasonLike, SeasonsLike, last_visits
+from observant.estimation.drift.follower import Follower, SeasonLike, SeasonsLike, last_visits
 from observant.estimation.drift.table import DriftTable
 from observant.estimation.evidence import CHANGED, Evidence
 from observant.estimation.pooling import learn_prior

@@ -15,7 +15,7 @@ from observant.names import TOPICS
 from observant.notifications.channels import check_channel, host_of_channel
 from observant.notifications.messages import check_template
 from observant.observer import bounds
-from observant.observer.hours import ActiveHours
+from observant.observer.active_hours import ActiveHours
 from observant.store import Filter, StoredSubscription, Subscription
 from observant.store.subscriptions import is_below
 from observant.times import DAY

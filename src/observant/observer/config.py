@@ -21,9 +21,9 @@ import msgspec
 from observant.errors import InputError
 from observant.names import OBJECTIVES, RENDER_MODES, SAMPLINGS, usual_config, usual_store
 from observant.observer import bounds
+from observant.observer.active_hours import ActiveHours
 from observant.observer.browser.settings import BrowserSettings
 from observant.observer.browser.steps import Secret, check_steps
-from observant.observer.hours import ActiveHours
 from observant.store.validation import checked_importance
 from observant.times import DAY
 from observant.units import counts_cost, parse_budget, parse_duration

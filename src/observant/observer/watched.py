@@ -13,8 +13,8 @@ from observant.store.visit import Previous
 
 if TYPE_CHECKING:
     from observant.errors import InputError
+    from observant.observer.active_hours import ActiveHours
     from observant.observer.config import SourceSettings
-    from observant.observer.hours import ActiveHours
     from observant.store import StoredSource
     from observant.store.visit import Visit
 

@@ -32,9 +32,9 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from observant.observer.active_hours import ActiveHours
     from observant.observer.clock import Clock
     from observant.observer.config import Config
-    from observant.observer.hours import ActiveHours
     from observant.observer.outage import Outage
     from observant.observer.permission import Permission
     from observant.observer.settings import InForce

@@ -392,7 +392,7 @@ def world_of(
         known=first_visit == "known",
     )
     if signals is not None:
-        from observant.simulation.signals import signals_from
+        from observant.simulation.world_signals import signals_from
 
         world = replace(world, signals=signals_from(signals, trace.sources, world))
     if world.slots < 1:

@@ -14,7 +14,7 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from observant.simulation.signals import WorldSignals
+    from observant.simulation.world_signals import WorldSignals
 
 __all__ = ["World", "WorldVisits"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         memory_store,
         synthetic_web,
     )
-    from observant.testing.synthetic import synthetic_visits
+    from observant.testing.synthetic_visits import synthetic_visits
 
 __all__ = [
     "ScriptedFetcher",
@@ -32,6 +32,6 @@ __all__ = [
 
 __getattr__, __dir__ = lazy(
     __name__,
-    {"synthetic_visits": "observant.testing.synthetic"}
+    {"synthetic_visits": "observant.testing.synthetic_visits"}
     | {name: "observant.testing.stand_ins" for name in __all__ if name != "synthetic_visits"},
 )

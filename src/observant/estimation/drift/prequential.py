@@ -9,7 +9,7 @@ import numpy as np
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.drift.experts import DISCOUNTS, HAZARDS, KEEP
-from observant.estimation.drift.following import Comparisons, Follower, SeasonLike, SeasonsLike
+from observant.estimation.drift.follower import Comparisons, Follower, SeasonLike, SeasonsLike
 from observant.estimation.drift.table import DriftTable
 from observant.estimation.evidence import CHANGED, Evidence
 from observant.tables import Table

@@ -14,7 +14,7 @@ from observant.estimation.drift.experts import (
     KEEP,
     METHODS,
 )
-from observant.estimation.drift.following import Comparisons, Follower, SeasonLike, SeasonsLike
+from observant.estimation.drift.follower import Comparisons, Follower, SeasonLike, SeasonsLike
 from observant.estimation.drift.moments import RateChanges, find_rate_changes, instants
 from observant.estimation.pooling import grid_quantiles
 from observant.tables import Table, first_rows

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import BrowserDied, InputError, Unreachable
-from observant.observer.browser.processes import Meter, ProcessTree
+from observant.observer.browser.process_tree import Meter, ProcessTree
 from observant.observer.browser.proxy import FilteringProxy
 from observant.observer.browser.settings import BrowserSettings, missing, unsandboxed
 from observant.observer.transport.transfer import Reply
