@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.options import Group
-from observant.cli.store_options import opened, picked, store_options
+from observant.cli.store_options import Common, picked, store_options
 from observant.cli.values import Choice, Number
 from observant.names import ROLES, SCOPES
 from observant.times import iso
@@ -27,7 +27,7 @@ __all__ = ["access"]
 )
 @store_options
 @click.pass_context
-def access(ctx: click.Context, store: str | None, config: str | None, as_json: bool) -> None:
+def access(ctx: click.Context, common: Common) -> None:
     """List the accounts of people; add and remove them, and the tokens of programs.
 
     Owners administer, editors change, viewers look. A program sends its token as `Authorization:
@@ -41,12 +41,12 @@ def access(ctx: click.Context, store: str | None, config: str | None, as_json: b
     """
     if ctx.invoked_subcommand is not None:
         return
-    with opened(store, config) as (found, _):
+    with common.opened() as (found, _):
         accounts = found.accounts.list()
     lines = [
         f"{a.role:>7}  {a.name}  signed in: {iso(a.signed_in_at) or 'never'}" for a in accounts
     ]
-    _tell(as_json, [picked(a, "name role created_at signed_in_at") for a in accounts], *lines)
+    common.tell([picked(a, "name role created_at signed_in_at") for a in accounts], *lines)
 
 
 @access.command("add")
@@ -59,7 +59,7 @@ def access(ctx: click.Context, store: str | None, config: str | None, as_json: b
     help="What the account may do.",
 )
 @store_options
-def user_add(name: str, role: str, store: str | None, config: str | None, as_json: bool) -> None:
+def user_add(name: str, role: str, common: Common) -> None:
     """Add an account.
 
     The password is asked for, or read as a line from standard input.
@@ -70,31 +70,31 @@ def user_add(name: str, role: str, store: str | None, config: str | None, as_jso
       observant access add robot < password.txt
     """
     password = _password()
-    with opened(store, config, create=True) as (found, _):
+    with common.opened(create=True) as (found, _):
         account = _access(found).add_account(name, role, password)
     given = {"name": account.name, "role": account.role}
-    _tell(as_json, given, f"{account.name} is {account.role} now.")
+    common.tell(given, f"{account.name} is {account.role} now.")
 
 
 @access.command("remove")
 @click.argument("name")
 @store_options
-def user_remove(name: str, store: str | None, config: str | None, as_json: bool) -> None:
+def user_remove(name: str, common: Common) -> None:
     """Remove an account, with its sessions and tokens.
 
     \b
     Examples:
       observant access remove mary
     """
-    with opened(store, config) as (found, _):
+    with common.opened() as (found, _):
         found.accounts.remove(name)
-    _tell(as_json, {"removed": name}, f"{name} is removed.")
+    common.tell({"removed": name}, f"{name} is removed.")
 
 
 @access.command("password")
 @click.argument("name")
 @store_options
-def user_password(name: str, store: str | None, config: str | None, as_json: bool) -> None:
+def user_password(name: str, common: Common) -> None:
     """Set a new password, and end all sessions of the account.
 
     The password is asked for, or read as a line from standard input.
@@ -104,10 +104,10 @@ def user_password(name: str, store: str | None, config: str | None, as_json: boo
       observant access password mary
     """
     password = _password()
-    with opened(store, config) as (found, _):
+    with common.opened() as (found, _):
         _access(found).change_account(name, password=password)
     ended = f"{name} has a new password; all its sessions have ended."
-    _tell(as_json, {"changed": name}, ended)
+    common.tell({"changed": name}, ended)
 
 
 @access.command("token", short_help="Make, list and revoke the tokens of programs.")
@@ -131,9 +131,7 @@ def token(
     days: float | None,
     list_: bool,
     revoke: bool,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
 ) -> None:
     """Make a token under a NAME, and print its secret, which cannot be read again.
 
@@ -147,7 +145,7 @@ def token(
 
     if not list_ and not name:
         raise click.UsageError("NAME is missing: of the new token, or its number with --revoke")
-    with opened(store, config, create=not (list_ or revoke)) as (found, _):
+    with common.opened(create=not (list_ or revoke)) as (found, _):
         if list_:
             rows = found.tokens.list()
             lines = [
@@ -155,25 +153,15 @@ def token(
                 for row in rows
             ]
             fields = "id name scope account created_at expires_at used_at"
-            _tell(as_json, [picked(row, fields) for row in rows], *lines)
+            common.tell([picked(row, fields) for row in rows], *lines)
         elif revoke:
             if not (name or "").isdecimal() or not found.tokens.revoke(int(name or "")):
                 raise InputError(f"there is no token {name}: observant access token --list")
-            _tell(as_json, {"revoked": int(name or "")}, f"Token {name} is revoked.")
+            common.tell({"revoked": int(name or "")}, f"Token {name} is revoked.")
         else:
             row, secret = _access(found).new_token(name, scope, days=days)
             expires = {"secret": secret, "expires_at": iso(row.expires_at)}
-            _tell(as_json, {"id": row.id, "scope": row.scope, **expires}, secret)
-
-
-def _tell(as_json: bool, answer: Any, *lines: str) -> None:
-    from observant.cli.console import print_json
-
-    if as_json:
-        print_json(answer)
-        return
-    for line in lines:
-        click.echo(line)
+            common.tell({"id": row.id, "scope": row.scope, **expires}, secret)
 
 
 def _access(store: Store) -> Any:

@@ -21,7 +21,7 @@ from observant.cli.options import (
     set_option,
     together,
 )
-from observant.cli.store_options import ago, chosen, collected, new_file, place, store_options
+from observant.cli.store_options import Common, ago, chosen, place, store_options
 from observant.cli.values import ZONE, Choice, Integer, Number
 from observant.errors import InputError
 from observant.names import CHANGES, RENDER_MODES
@@ -170,9 +170,7 @@ def add(
     allow: tuple[str, ...],
     update: bool,
     later: bool,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
     **options: Any,
 ) -> None:
     """Watch more sources: pages, lists of them, feeds, the pages of a sitemap.
@@ -199,23 +197,23 @@ def add(
         raise click.UsageError("--name goes with exactly one address")
     settings = _settings(options)
     if preview:
-        where = ":memory:" if new_file(store, config) else store
-        with collected(where, config, create=True, allow=allow or None) as collection:
-            _preview(collection, addresses, kind or "http", settings, as_json)
+        common = common._replace(store=":memory:") if common.new_file() else common
+        with common.collected(create=True, allow=allow or None) as collection:
+            _preview(collection, addresses, kind or "http", settings, common.as_json)
         return
-    common: dict[str, Any] = {"importance": settings.get("importance", 1.0), "settings": settings}
+    shared: dict[str, Any] = {"importance": settings.get("importance", 1.0), "settings": settings}
 
     def described(address: str, kind: str) -> Source:
-        return describe(address, kind=kind, name=name or "", title=title, tags=tags, **common)
+        return describe(address, kind=kind, name=name or "", title=title, tags=tags, **shared)
 
     sources = [described(address, kind or "http") for address in addresses]
     if list_:
-        sources += _listed(list_, kind or "http", tags, common)
+        sources += _listed(list_, kind or "http", tags, shared)
     if feed:
-        sources.append(describe(feed, kind="feed", title=title, tags=tags, **common))
+        sources.append(describe(feed, kind="feed", title=title, tags=tags, **shared))
     if not sources and not sitemap:
         raise click.UsageError("nothing to add: give addresses, --file, --sitemap or --feed")
-    with collected(store, config, create=True, allow=allow or None) as collection:
+    with common.collected(create=True, allow=allow or None) as collection:
         found, loaded = collection.store, collection.given
         known = {*found.sources.known(source.name for source in sources)}
         new = [a for a, source in zip(addresses, sources, strict=False) if source.name not in known]
@@ -228,7 +226,7 @@ def add(
         sources[: len(addresses)] = given
         if sitemap:
             pages = asyncio.run(_pages(loaded, sitemap))
-            sources += [describe(page, tags=tags, **common) for page in pages]
+            sources += [describe(page, tags=tags, **shared) for page in pages]
         sources = list({source.name: source for source in sources}.values())
         permission = Permission(loaded)
         for source in sources:
@@ -237,7 +235,7 @@ def add(
         done = collection.sources.add_described(sources, update=update, trusted=True)
         visits = [] if later or not done.added else look_at_new(found, loaded)
         pace = budget_in_words(found, loaded)
-    if as_json:
+    if common.as_json:
         edited = [to_builtins(one) for one in done.edited]
         told = {"added": done.added, "known": done.known, "changed": done.changed}
         seen_there = [to_builtins(item) for item in looked]
@@ -281,9 +279,7 @@ def edit(
     preview: bool,
     unset: tuple[str, ...],
     dry_run: bool,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
     **options: Any,
 ) -> None:
     """Change the settings of sources, and print what changed.
@@ -311,15 +307,15 @@ def edit(
     if paused is not None:
         given["state"] = "paused" if paused else "active"
     changes = SourceChanges(add_tags=add_tags, remove_tags=remove_tags, **given)
-    with collected(store, config) as collection:
+    with common.collected() as collection:
         if preview:
-            _preview(collection, sources, "http", given["patch"], as_json)
+            _preview(collection, sources, "http", given["patch"], common.as_json)
             return
         if changes == SourceChanges(patch={}):
             raise click.UsageError("say what to change, such as --css or --max-period")
         rows = chosen(collection.store, sources, tag)
         edited = collection.sources.edit(rows, changes, dry_run=dry_run, trusted=True)
-    if as_json:
+    if common.as_json:
         print_json({"sources": len(rows), "edited": [to_builtins(one) for one in edited]})
         return
     done = "would be changed" if dry_run else "changed"
@@ -450,7 +446,7 @@ def budget_in_words(store: Store, config: Config) -> str:
     )
 
 
-def _listed(file: str, kind: str, tags: tuple[str, ...], common: dict[str, Any]) -> list[Source]:
+def _listed(file: str, kind: str, tags: tuple[str, ...], shared: dict[str, Any]) -> list[Source]:
     """Sources of a list: an address a line, then tags; # begins a comment."""
     from observant.cli.console import text_of
     from observant.observer.program import describe
@@ -461,7 +457,7 @@ def _listed(file: str, kind: str, tags: tuple[str, ...], common: dict[str, Any])
         if not words or words[0].startswith("#"):
             continue
         try:
-            sources.append(describe(words[0], kind=kind, tags=(*tags, *words[1:]), **common))
+            sources.append(describe(words[0], kind=kind, tags=(*tags, *words[1:]), **shared))
         except InputError as error:
             raise InputError(str(error), file=file, row=row) from error
     return sources

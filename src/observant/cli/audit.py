@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import named_format, print_json, print_table
+from observant.cli.console import named_format, print_json, print_table, tell_notes
 from observant.cli.options import (
     allow_option,
     confidence_option,
@@ -17,7 +17,7 @@ from observant.cli.options import (
     time_unit_option,
     weibull_option,
 )
-from observant.cli.store_options import opened, store_options
+from observant.cli.store_options import Common, store_options
 from observant.cli.values import DURATION, DURATIONS, Integer, Number
 from observant.units import format_duration
 
@@ -98,14 +98,12 @@ def audit(
     terms: str | None,
     sample: int,
     allow: tuple[str, ...],
-    store: str | None,
-    config: str | None,
+    common: Common,
     grace: list[float],
     skew: float,
     weibull: tuple[float, float] | None,
     format_: str | None,
     time_unit: str,
-    as_json: bool,
     plot: str | None,
     **options: Any,
 ) -> None:
@@ -147,9 +145,9 @@ def audit(
     if (indexes is None) != (terms is None):
         raise click.UsageError("--indexes and --draw-from go together")
     if indexes is not None:
-        found = _asked(indexes, terms or "", sample, options["seed"], config, allow)
+        found = _asked(indexes, terms or "", sample, options["seed"], common.config, allow)
     else:
-        found = {name: _query_claims(name, store, config) for name in queries}
+        found = {name: _query_claims(name, common) for name in queries}
         found |= {name: _read_claims(name, format_, time_unit) for name in claims}
     answers = {
         name: audit_claims(one, grace, skew=skew, population=weibull, **options)
@@ -160,16 +158,15 @@ def audit(
 
         save(audit_figure(answers), plot)
     if len(answers) > 1:
-        _compare(answers, as_json)
+        _compare(answers, common.as_json)
         return
     (answer,) = answers.values()
-    if as_json:
+    if common.as_json:
         print_json(answer.to_dict())
         return
     click.echo(f"{answer.rows_used:,} entries, {answer.stale:,} of them stale\n")
     click.echo(str(answer))
-    for note in answer.notes:
-        click.echo(f"note: {note}")
+    tell_notes(answer.notes)
 
 
 def _compare(answers: dict[str, Audit], as_json: bool) -> None:
@@ -236,10 +233,10 @@ def _asked(
     return asyncio.run(ask())
 
 
-def _query_claims(name: str, store: str | None, config: str | None) -> Claims:
+def _query_claims(name: str, common: Common) -> Claims:
     from observant.observer.query_members import claims_of_query
 
-    with opened(store, config) as (found, _):
+    with common.opened() as (found, _):
         return claims_of_query(found, found.sources.find(name).name)
 
 

@@ -31,6 +31,8 @@ __all__ = [
     "print_table",
     "progress_bar",
     "read_log",
+    "tell_notes",
+    "tell_written",
     "terminal",
     "text_of",
     "when",
@@ -313,6 +315,18 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):  # of NumPy, which is not imported to look for it
         return _plain(value.tolist())
     return value
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    """What a reader should know of an answer."""
+    for note in notes:
+        click.echo(f"note: {note}")
+
+
+def tell_written(*files: str | None) -> None:
+    """The files that were written, of those that were asked for."""
+    for file in filter(None, files):
+        click.echo(f"written to {file}")
 
 
 def terminal(pipe_width: int = PIPE_WIDTH) -> Console:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import print_json
+from observant.cli.console import print_json, tell_written
 from observant.cli.options import (
     grace_option,
     json_option,
@@ -220,8 +220,7 @@ def _live(
     click.echo(
         f"may be served for  {middle} (a tenth of them {low} or less, a tenth {high} or more)"
     )
-    if output:
-        click.echo(f"written to {output}")
+    tell_written(output)
 
 
 def _replicas(

@@ -15,6 +15,8 @@ from observant.cli.console import (
     print_table,
     progress_bar,
     read_log,
+    tell_notes,
+    tell_written,
     terminal,
     wide_enough,
 )
@@ -278,8 +280,7 @@ def _classify(
     counts = Counter(found.best.tolist())
     told = ", ".join(f"{counts[name]:,} every {name}" for name in found.classes)
     click.echo(f"{len(log.sources):,} sources: {told}")
-    if output:
-        click.echo(f"written to {output}")
+    tell_written(output)
 
 
 def _show(
@@ -308,9 +309,7 @@ def _show(
     if not output:
         print_rows(table, sort, rows)
     print_summary(table)
-    for written in (output, plot):
-        if written:
-            click.echo(f"written to {written}")
+    tell_written(output, plot)
 
 
 def _on_disk(
@@ -462,5 +461,4 @@ def print_summary(table: RateTable) -> None:
         click.echo("\nsources by rate")
         for line in bars:
             click.echo(f"  {line}")
-    for note in table.notes:
-        click.echo(f"note: {note}")
+    tell_notes(table.notes)

@@ -206,7 +206,7 @@ def _watch(
     log: VisitLog | None,
 ) -> dict[str, Any]:
     """Watch the sources that the files describe or have visits to, and record the visits."""
-    from observant.cli.store_options import opened
+    from observant.cli.store_options import Common
     from observant.errors import InputError
     from observant.formats.imports import SourceDescription, describe_sources
     from observant.observer.imported import take_in
@@ -214,7 +214,7 @@ def _watch(
 
     found: dict[str, Source] = {}
     refused: dict[str, str] = {}
-    with opened(store, None, create=True) as (opened_store, config):
+    with Common(store, None).opened(create=True) as (opened_store, config):
 
         def take(told: SourceDescription) -> None:
             try:

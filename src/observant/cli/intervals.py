@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import print_json, print_table, wide_enough
+from observant.cli.console import print_json, print_table, tell_notes, tell_written, wide_enough
 from observant.cli.engine import engine_options, read_within
 from observant.cli.options import (
     confidence_option,
@@ -142,9 +142,7 @@ def intervals(
     elif answer.diagnostics is not None:
         _print_one(answer, answer.diagnostics)
     if not as_json:
-        for written in (output, plot):
-            if written:
-                click.echo(f"written to {written}")
+        tell_written(output, plot)
 
 
 def _test(log: VisitLog, output: str | None, as_json: bool) -> None:
@@ -184,8 +182,7 @@ def _test(log: VisitLog, output: str | None, as_json: bool) -> None:
         f"({found.level * told:.3g} would fail by chance); "
         f"{counts['too-few']:,} with too few changes"
     )
-    if output:
-        click.echo(f"written to {output}")
+    tell_written(output)
 
 
 def _print_one(answer: IntervalEstimate, found: Diagnostics) -> None:
@@ -212,8 +209,7 @@ def _print_one(answer: IntervalEstimate, found: Diagnostics) -> None:
         click.echo(_KINDS[kind])
     for error, visits in found.visits_for_error.items():
         click.echo(f"visits for an error of G below {error:g}: about {visits:,}")
-    for note in answer.notes:
-        click.echo(f"note: {note}")
+    tell_notes(answer.notes)
 
 
 def _print_curves(answer: IntervalEstimate) -> None:
@@ -255,5 +251,4 @@ def _print_pooled(answer: PooledIntervals) -> None:
         words={"kind"},
     )
     click.echo()
-    for note in answer.notes:
-        click.echo(f"note: {note}")
+    tell_notes(answer.notes)

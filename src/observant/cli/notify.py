@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import print_json, print_table, wide_enough
+from observant.cli.console import print_json, print_table, text_of, wide_enough
 from observant.cli.options import Group, allow_option, limit_option, together
-from observant.cli.store_options import ago, collected, opened, picked, store_options
+from observant.cli.store_options import Common, ago, picked, store_options
 from observant.cli.values import DURATION, ZONE, Choice, Number
 from observant.names import DELIVERY_STATES, TOPICS
 from observant.times import iso
@@ -94,9 +94,7 @@ _what = together(
 @_owner_option
 @store_options
 @click.pass_context
-def notify(
-    ctx: click.Context, owner: str | None, store: str | None, config: str | None, as_json: bool
-) -> None:
+def notify(ctx: click.Context, owner: str | None, common: Common) -> None:
     """List who is notified of changes, by webhook, e-mail or Apprise, and what was delivered.
 
     \b
@@ -110,11 +108,11 @@ def notify(
         return
     from observant.notifications import shown
 
-    with opened(store, config) as (found, _):
+    with common.opened() as (found, _):
         every = found.subscriptions.list()
         rows = [shown(one) for one in every if owner is None or one.owner == owner]
         counts = found.deliveries.count()
-    if as_json:
+    if common.as_json:
         print_json([_subscription_json(row) | {"deliveries": counts[row.name]} for row in rows])
         return
     table = [
@@ -138,9 +136,7 @@ def notify(
 def subscribe(
     name: str,
     channel: str,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
     **asked: Any,
 ) -> None:
     """Notify a CHANNEL of events, under a NAME of your choice.
@@ -164,9 +160,9 @@ def subscribe(
     if channel == "-":
         channel = sys.stdin.readline().strip()
     entry = checked(Subscription(name=name, channel=channel, filter=Filter(**wanted), **given))
-    with collected(store, config, create=True) as collection:
+    with common.collected(create=True) as collection:
         kept = collection.store.subscriptions.add(collection.subscriptions.watching(entry))
-    _tell(kept, "" if kept.secret == given.get("secret", "") else kept.secret, as_json)
+    _tell(kept, "" if kept.secret == given.get("secret", "") else kept.secret, common.as_json)
 
 
 @notify.command("change")
@@ -181,9 +177,7 @@ def change(
     name: str,
     channel: str | None,
     paused: bool | None,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
     **asked: Any,
 ) -> None:
     """Change a subscription: what is given replaces what was there.
@@ -202,7 +196,7 @@ def change(
         given["channel"] = channel
     if paused is not None:
         given["enabled"] = not paused
-    with collected(store, config) as collection:
+    with common.collected() as collection:
         before = collection.store.subscriptions.get(name)
         if wanted:
             after = msgspec.structs.replace(before.filter, **wanted)
@@ -210,13 +204,13 @@ def change(
             given["filter"] = collection.subscriptions.watching(listed).filter
         kept = collection.store.subscriptions.update(name, **updated(before, **given))
     known = {before.secret, given.get("secret", "")}
-    _tell(kept, "" if kept.secret in known else kept.secret, as_json)
+    _tell(kept, "" if kept.secret in known else kept.secret, common.as_json)
 
 
 @notify.command("remove")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @store_options
-def remove(names: tuple[str, ...], store: str | None, config: str | None, as_json: bool) -> None:
+def remove(names: tuple[str, ...], common: Common) -> None:
     """Remove these subscriptions. What waits for delivery is dropped.
 
     \b
@@ -225,23 +219,18 @@ def remove(names: tuple[str, ...], store: str | None, config: str | None, as_jso
     """
     from observant.errors import InputError
 
-    with opened(store, config) as (found, _):
+    with common.opened() as (found, _):
         for name in names:
             if not found.subscriptions.remove(name):
                 raise InputError(f"there is no subscription {name!r}")
-    if as_json:
-        print_json({"removed": names})
-    else:
-        click.echo(f"removed: {', '.join(names)}")
+    common.tell({"removed": names}, f"removed: {', '.join(names)}")
 
 
 @notify.command("test")
 @click.argument("name")
 @allow_option
 @store_options
-def try_out(
-    name: str, allow: tuple[str, ...], store: str | None, config: str | None, as_json: bool
-) -> None:
+def try_out(name: str, allow: tuple[str, ...], common: Common) -> None:
     """Send one test message now, and say what became of it.
 
     Exits with 1 if it was not accepted.
@@ -252,7 +241,7 @@ def try_out(
     """
     from observant.notifications import Deliverer
 
-    with opened(store, config, allow=allow or None) as (found, loaded):
+    with common.opened(allow=allow or None) as (found, loaded):
         subscriber = found.subscriptions.get(name)
 
         async def send() -> tuple[bool, str]:
@@ -264,10 +253,10 @@ def try_out(
             return answer.ok, answer.error
 
         ok, error = asyncio.run(send())
-    if as_json:
-        print_json({"ok": ok, "error": error or None})
-    else:
-        click.echo(f"{name}: {'taken' if ok else 'not taken'}{f': {error}' if error else ''}")
+    common.tell(
+        {"ok": ok, "error": error or None},
+        f"{name}: {'taken' if ok else 'not taken'}{f': {error}' if error else ''}",
+    )
     if not ok:
         sys.exit(1)
 
@@ -287,9 +276,7 @@ def log(
     retry: bool,
     all_: bool,
     limit: int,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
 ) -> None:
     """Show the delivery log, newest first, or have dead letters tried again.
 
@@ -305,25 +292,24 @@ def log(
         raise click.UsageError("say which to retry: ids, --subscription NAME, or --all")
     if not retry and (ids or all_):
         raise click.UsageError("ids and --all go with --retry")
-    with opened(store, config) as (found, _):
+    with common.opened() as (found, _):
         if subscription:
             found.subscriptions.get(subscription)  # complains if there is none
         if not retry:
             rows = found.deliveries.list(subscription=subscription, state=state, limit=limit)
-            _show(rows, as_json)
+            _show(rows, common.as_json)
             return
         number = found.deliveries.retry(ids or None, subscription=subscription)
-    if as_json:
-        print_json({"queued": number})
-    else:
-        click.echo(f"{counted(number, 'delivery', 'deliveries')} queued again.")
+    common.tell({"queued": number}, f"{counted(number, 'delivery', 'deliveries')} queued again.")
 
 
 def _asked(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What was given: for the filter, and for the subscription itself."""
     given = {key: value for key, value in options.items() if value not in (None, ())}
     if "template" in given:
-        given["template"] = _read(given["template"])
+        text = given["template"]
+        is_file = text.startswith("@")
+        given["template"] = text_of(text[1:]) if is_file else text.replace("\\n", "\n")
     filters = ("topics", "tags", "hosts", "sources", "terms", "magnitude")
     wanted = {key: given.pop(key) for key in filters if key in given}
     return wanted, given
@@ -401,20 +387,6 @@ def _standing(row: StoredSubscription) -> str:
     if not row.enabled:
         return "paused"
     return f"{row.error} ×{row.failures}" if row.failures else "well"
-
-
-def _read(template: str) -> str:
-    if not template.startswith("@"):
-        return template.replace("\\n", "\n")
-    from pathlib import Path
-
-    from observant.errors import InputError
-
-    try:
-        return Path(template[1:]).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        told = error.strerror if isinstance(error, OSError) else "this is not text in UTF-8"
-        raise InputError(f"cannot be read: {told}", file=template[1:]) from error
 
 
 def _print_rows(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

@@ -13,6 +13,7 @@ from observant.cli.console import (
     print_json,
     print_table,
     read_log,
+    tell_notes,
     terminal,
     wide_enough,
 )
@@ -582,5 +583,4 @@ def _print_summary(answer: Plan) -> None:
         click.echo(f"host {host} is at its cap; one more visit there would gain {price:.4g}")
     if len(answer.saturated_hosts) > 5:
         click.echo(f"… and {len(answer.saturated_hosts) - 5:,} more hosts at their cap")
-    for note in answer.notes:
-        click.echo(f"note: {note}")
+    tell_notes(answer.notes)

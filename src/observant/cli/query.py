@@ -10,13 +10,7 @@ import msgspec
 
 from observant.cli.console import print_json, print_table, wide_enough
 from observant.cli.options import max_period_option, robots_option
-from observant.cli.store_options import (
-    ago,
-    collected,
-    due,
-    opened,
-    store_options,
-)
+from observant.cli.store_options import Common, ago, due, store_options
 from observant.cli.values import Choice, Integer, Number
 from observant.names import RESULT_FORMS
 from observant.observer.failures import failure
@@ -84,9 +78,7 @@ def query(
     tags: tuple[str, ...],
     max_period: str | None,
     no_robots: bool,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
     **rules: Any,
 ) -> None:
     """Track the results of the list at URL under a NAME of your choice; alone, list all queries.
@@ -102,7 +94,7 @@ def query(
       observant query api https://example.org/api --items 'results[*]' --link url --date date
     """
     if not name:
-        _list(store, config, as_json)
+        _list(common)
         return
     if not url:
         raise click.UsageError("URL is missing: of the list whose results are tracked")
@@ -117,24 +109,24 @@ def query(
     if no_robots:
         settings["robots"] = False
     source = describe(url, kind="query", name=name, tags=tags, settings=settings)
-    with opened(store, config, create=True) as (found, loaded):
+    with common.opened(create=True) as (found, loaded):
         if not add_sources(found, loaded, [source]):
             raise InputError("there is a source of this name already", source=name)
-    if as_json:
+    if common.as_json:
         print_json({"added": name})
         return
     click.echo(f"The results of {name} will be tracked.")
     click.echo(f"Next: observant check {name}, then observant show {name}")
 
 
-def _list(store: str | None, config: str | None, as_json: bool) -> None:
+def _list(common: Common) -> None:
     """The standing queries, and how many results each has."""
     from observant.store import SourceQuery
 
-    with collected(store, config) as collection:
+    with common.collected() as collection:
         rows = collection.sources.first(_MOST, SourceQuery(kind="query")).sources
         members = {row.name: collection.sources.members(row.name) for row in rows}
-    if as_json:
+    if common.as_json:
         print_json([msgspec.to_builtins(row) | {"results": len(members[row.name])} for row in rows])
         return
     now = time.time()

@@ -22,7 +22,7 @@ from observant.cli.options import (
     sampling_option,
     verbose_option,
 )
-from observant.cli.store_options import due, opened, place, store_options
+from observant.cli.store_options import Common, due, place, store_options
 from observant.cli.values import DURATION, Integer
 from observant.times import DAY, iso
 from observant.units import counted, format_share
@@ -58,9 +58,7 @@ def run(
     for_: float | None,
     visits: int | None,
     verbose: bool,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
     **flags: Any,
 ) -> None:
     """Watch all sources of the store within a budget, until Ctrl-C.
@@ -87,8 +85,8 @@ def run(
     flags["allow"] = flags["allow"] or None
     seconds = None if for_ is None else for_ * DAY
     # A configuration may name sources; without any, an empty store would help nobody.
-    named = bool(load_config(config).sources)
-    with opened(store, config, create=named, **flags) as (found, loaded):
+    named = bool(load_config(common.config).sources)
+    with common.opened(create=named, **flags) as (found, loaded):
         set_up_logging(loaded.log, logging.DEBUG if verbose else logging.INFO)
         take_up_config(found, loaded)
         give_way(found, flags)
@@ -109,7 +107,7 @@ def run(
         status = asyncio.run(observe())
         rows = found.sources.each(state="active", sort="failed_in_row", descending=True)
         failing = [*takewhile(lambda row: row.failed_in_row, islice(rows, 1000))]
-    if as_json:
+    if common.as_json:
         print_json({**status.as_dict(), "at": iso(status.at)})
         return
     click.echo(line_of(status, time.time()))
@@ -133,9 +131,7 @@ def check(
     tag: str | None,
     allow: tuple[str, ...],
     exit_code: bool,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
 ) -> None:
     """Visit sources now, due or not, and say what was found.
 
@@ -153,7 +149,7 @@ def check(
     from observant.observer.failures import remedy
     from observant.observer.loop import Observer
 
-    with opened(store, config, allow=allow or None) as (found, loaded):
+    with common.opened(allow=allow or None) as (found, loaded):
         names = [found.sources.find(source).name for source in sources]
         if everything or tag:
             names += [row.name for row in found.sources.each(state="active", tag=tag)]
@@ -169,7 +165,7 @@ def check(
                     return await observer.check_all(each, lambda _visit: advance(1))
 
         visits = asyncio.run(look())
-    if as_json:
+    if common.as_json:
         print_json([visit_json(visit) for visit in visits])
     else:
         for visit in visits:

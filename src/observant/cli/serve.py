@@ -19,7 +19,7 @@ from observant.cli.options import (
     sampling_option,
     verbose_option,
 )
-from observant.cli.store_options import opened, store_options
+from observant.cli.store_options import Common, store_options
 from observant.cli.values import Integer
 
 __all__ = ["serve"]
@@ -64,9 +64,7 @@ def serve(
     proxy_headers: tuple[str, ...],
     no_observer: bool,
     verbose: bool,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
     **flags: Any,
 ) -> None:
     """Watch all sources and serve dashboard, API and feeds, until Ctrl-C.
@@ -93,7 +91,7 @@ def serve(
     serving = Serving(host=host, port=port, prefix=prefix, proxies=proxy_headers)
 
     def told(address: str, credentials: tuple[str, str] | None) -> None:
-        if as_json:
+        if common.as_json:
             from observant.cli.console import print_json
 
             name, password = credentials or (None, None)
@@ -114,7 +112,7 @@ def serve(
                 err=True,
             )
 
-    with opened(store, config, create=True, **flags) as (found, loaded):
+    with common.opened(create=True, **flags) as (found, loaded):
         set_up_logging(loaded.log, logging.DEBUG if verbose else logging.INFO)
         take_up_config(found, loaded)
         give_way(found, flags)

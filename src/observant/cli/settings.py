@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from observant.cli.options import Group, budget_option, grace_option, objective_option, rows_option
-from observant.cli.store_options import collected, store_options, tell_disabled
+from observant.cli.store_options import Common, store_options, tell_disabled
 from observant.cli.values import DURATION
 from observant.times import DAY
 
@@ -30,7 +30,7 @@ __all__ = ["settings"]
 )
 @store_options
 @click.pass_context
-def settings(ctx: click.Context, store: str | None, config: str | None, as_json: bool) -> None:
+def settings(ctx: click.Context, common: Common) -> None:
     """Show the settings in force, change them, and export or import everything entered.
 
     Those marked as kept were changed while it ran, and are in the store.
@@ -49,9 +49,9 @@ def settings(ctx: click.Context, store: str | None, config: str | None, as_json:
     from observant.cli.console import print_json
     from observant.service.collection.currency import hours_in_words
 
-    with collected(store, config) as collection:
+    with common.collected() as collection:
         view, hours = collection.settings.get(), collection.currency.hours()
-    if as_json:
+    if common.as_json:
         print_json(msgspec.to_builtins(view) | {"hours": hours})
         return
     for name in ("budget", "objective", "grace", "retention", "host_delay", "downloaders"):
@@ -74,9 +74,7 @@ def change(
     objective: str | None,
     grace: str | None,
     forget: bool,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
 ) -> None:
     """Change settings; running observers take them up within seconds.
 
@@ -88,7 +86,6 @@ def change(
     """
     import msgspec
 
-    from observant.cli.console import print_json
     from observant.observer.settings import SettingsChanges
 
     given = {"budget": budget, "objective": objective, "grace": grace}
@@ -96,12 +93,12 @@ def change(
         raise click.UsageError("give --budget, --objective, --grace or --forget")
     told: dict[str, str | None] = dict.fromkeys((*given, "retention")) if forget else {}
     told |= {name: value for name, value in given.items() if value is not None}
-    with collected(store, config) as collection:
+    with common.collected() as collection:
         view = collection.settings.change(msgspec.convert(told, SettingsChanges))
-    if as_json:
-        print_json(msgspec.to_builtins(view))
-    else:
-        click.echo(f"budget {view.budget}, objective {view.objective}, grace {view.grace}")
+    common.tell(
+        msgspec.to_builtins(view),
+        f"budget {view.budget}, objective {view.objective}, grace {view.grace}",
+    )
 
 
 @settings.command("importance", short_help="Weigh sources by how often people ask for them.")
@@ -135,9 +132,7 @@ def importance(
     half_life: float,
     dry_run: bool,
     rows: int,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
 ) -> None:
     """Weigh the watched sources by how often people ask for them, according to access LOGs.
 
@@ -153,7 +148,7 @@ def importance(
     """
     from observant.cli.console import print_json, print_table
 
-    with collected(store, config) as collection:
+    with common.collected() as collection:
         accesses = collection.sources.accesses(site, robots=robots)
         if follow:
             _follow(collection, accesses, files, refresh, half_life)
@@ -171,7 +166,7 @@ def importance(
         "days": accesses.days,
     }
     most = sorted(weights.items(), key=lambda item: -item[1])
-    if as_json:
+    if common.as_json:
         print_json({**told, "sources": [{"source": n, "importance": w} for n, w in most]})
         return
     shown = [(n, f"{counted_.get(n, 0.0):,.0f}", f"{w:.4g}") for n, w in most[:rows]]
@@ -209,7 +204,7 @@ def _follow(
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--mask", is_flag=True, help="Leave out passwords, headers and channels.")
 @store_options
-def export(file: str, mask: bool, store: str | None, config: str | None, as_json: bool) -> None:
+def export(file: str, mask: bool, common: Common) -> None:
     """Write everything that was entered to one JSON FILE; - is standard output.
 
     That is the sources with their settings, the subscriptions and the settings. The file may hold
@@ -222,11 +217,10 @@ def export(file: str, mask: bool, store: str | None, config: str | None, as_json
     """
     import msgspec
 
-    from observant.cli.console import print_json
     from observant.errors import InputError
     from observant.units import counted
 
-    with collected(store, config) as collection:
+    with common.collected() as collection:
         document = collection.document.export(secrets=not mask)
     text = msgspec.json.format(msgspec.json.encode(document), indent=2)
     if file == "-":
@@ -240,16 +234,16 @@ def export(file: str, mask: bool, store: str | None, config: str | None, as_json
         raise InputError(f"cannot be written: {error.strerror}", file=file) from error
     with os.fdopen(handle, "wb") as opened_file:
         opened_file.write(text + b"\n")
-    if as_json:
-        print_json({"file": file, "sources": len(document.sources)})
-    else:
-        click.echo(f"{counted(len(document.sources), 'source')} written to {file}")
+    common.tell(
+        {"file": file, "sources": len(document.sources)},
+        f"{counted(len(document.sources), 'source')} written to {file}",
+    )
 
 
 @settings.command("import")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
 @store_options
-def import_(file: str, store: str | None, config: str | None, as_json: bool) -> None:
+def import_(file: str, common: Common) -> None:
     """Take in a FILE that was exported, or - for standard input.
 
     New sources are added, known ones described anew. Doing it twice is the same as doing it once.
@@ -272,10 +266,10 @@ def import_(file: str, store: str | None, config: str | None, as_json: bool) -> 
         raise InputError(f"cannot be read: {error.strerror}", file=file) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"this is not an export of observant: {error}", file=file) from error
-    with collected(store, config, create=True) as collection:
+    with common.collected(create=True) as collection:
         told = collection.document.import_(document, trusted=True)
         disabled = tell_disabled(collection.store, collection.given)
-    if as_json:
+    if common.as_json:
         print_json({**msgspec.to_builtins(told), "disabled": disabled})
         return
     click.echo(f"{told.added} added, {told.changed} changed, {told.known} as they were")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from observant.cli.store_options import collected, store_options
+from observant.cli.store_options import Common, store_options
 
 __all__ = ["signal"]
 
@@ -32,9 +30,7 @@ def signal(
     addresses: tuple[str, ...],
     file: str | None,
     kind: str,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
 ) -> None:
     """Say that sources may have changed. A running observer hears it within seconds.
 
@@ -50,37 +46,22 @@ def signal(
     """
     import msgspec
 
-    from observant.cli.console import print_json
+    from observant.cli.console import text_of
     from observant.errors import InputError
     from observant.service.collection.entries import NewSignal
     from observant.units import counted
 
     named = list(addresses)
     if file:
-        named += _lines(file)
+        named += filter(None, map(str.strip, text_of(file).splitlines()))
     if not named:
         raise click.UsageError("give an ADDRESS, or a list of them: --file FILE (- for stdin)")
     try:
         given = msgspec.convert([{"url": one, "kind": kind} for one in named], list[NewSignal])
     except msgspec.ValidationError as error:
         raise InputError(f"this is no signal: {error}") from error
-    with collected(store, config) as collection:
+    with common.collected() as collection:
         answer = collection.signals.add(given)
-    if as_json:
-        print_json(msgspec.to_builtins(answer))
-        return
     unknown = answer.signals - answer.watched
     left = f"; {unknown:,} not watched" if unknown else ""
-    click.echo(f"{counted(answer.watched, 'signal')} taken in{left}")
-
-
-def _lines(file: str) -> list[str]:
-    from pathlib import Path
-
-    from observant.errors import InputError
-
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", file=file) from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    common.tell(answer, f"{counted(answer.watched, 'signal')} taken in{left}")

@@ -13,6 +13,8 @@ from observant.cli.console import (
     print_json,
     print_table,
     progress_bar,
+    tell_notes,
+    tell_written,
     wide_enough,
 )
 from observant.cli.options import (
@@ -212,9 +214,7 @@ def simulate(
     if by_group:
         _print_groups(answer)
     _print_summary(answer, updates)
-    for written in (output, plot):
-        if written:
-            click.echo(f"written to {written}")
+    tell_written(output, plot)
 
 
 def _read(file: str, group: str, format_: str | None, time_unit: str) -> Trace:
@@ -399,5 +399,4 @@ def _print_summary(answer: PolicyComparison, trace: Trace) -> None:
             click.echo(
                 f"{result.policy}: {reads:,.0f} visits were spent on reading lists of signals"
             )
-    for note in (*trace.notes, *answer.notes[len(answer.doubts) :]):
-        click.echo(f"note: {note}")
+    tell_notes((*trace.notes, *answer.notes[len(answer.doubts) :]))

@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.options import limit_option
-from observant.cli.store_options import (
-    ago,
-    chosen,
-    collected,
-    due,
-    opened,
-    seconds,
-    store_options,
-)
+from observant.cli.store_options import Common, ago, chosen, due, seconds, store_options
 from observant.cli.values import Choice, Integer
 from observant.names import DIFFS, SORTS, STATES
 from observant.times import iso
@@ -52,9 +44,7 @@ def list_(
     sort: str,
     descending: bool,
     limit: int,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
 ) -> None:
     """List sources: how often they change, how often they were visited, when they are due.
 
@@ -71,11 +61,11 @@ def list_(
 
     only: dict[str, Any] = {"search": search, "tag": tag, "host": host, "state": state}
     order: dict[str, Any] = {"sort": sort, "descending": descending, "limit": min(limit, 1000)}
-    if as_json:
-        with collected(store, config) as collection:
+    if common.as_json:
+        with common.collected() as collection:
             print_json(collection.sources.first(limit, SourceQuery(**only, **order)))
         return
-    with opened(store, config) as (found, _):
+    with common.opened() as (found, _):
         rows = list(islice(found.sources.each(**only, **order), limit))
         total = found.sources.count(**only)
     if not rows:
@@ -102,9 +92,7 @@ def list_(
 )
 @click.option("--dropped", is_flag=True, help="Of a query: those that were results once, too.")
 @store_options
-def show(
-    source: str, number: int, dropped: bool, store: str | None, config: str | None, as_json: bool
-) -> None:
+def show(source: str, number: int, dropped: bool, common: Common) -> None:
     """Show a source with its rate, its next visit and the reason for it, and its last visits.
 
     SOURCE is its name, or a part of the name that only it has. Of a standing query the results are
@@ -121,14 +109,14 @@ def show(
     from observant.observer.failures import remedy
     from observant.units import format_rate
 
-    with collected(store, config) as collection:
+    with common.collected() as collection:
         name = collection.store.sources.find(source).name
         detail = collection.sources.get(name)
         visits = collection.sources.visits(name, limit=number).visits if number else []
         is_query = detail.source.kind == "query"
         members = collection.sources.members(name, left=dropped) if is_query else []
     row = detail.source
-    if as_json:
+    if common.as_json:
         answer = msgspec.to_builtins(detail) | ({"results": members} if is_query else {})
         print_json(answer.pop("source") | answer | {"last_visits": msgspec.to_builtins(visits)})
         return
@@ -201,9 +189,7 @@ def diff(
     back: int,
     to: int,
     by: str,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
 ) -> None:
     """Show what changed between two kept versions of a source, by default the last two.
 
@@ -218,7 +204,7 @@ def diff(
     from observant.errors import InputError
     from observant.units import counted
 
-    with collected(store, config) as collection:
+    with common.collected() as collection:
         name = collection.store.sources.find(source).name
         needed = max(back, to) + 1
         versions = collection.store.snapshots.versions(name, limit=needed)
@@ -230,7 +216,7 @@ def diff(
         answer = collection.sources.diff(
             name, versions[back].digest.hex(), versions[to].digest.hex(), by=by
         )
-    if as_json:
+    if common.as_json:
         print_json(answer)
         return
     click.echo(f"--- {name} {iso(answer.old.at)}\n+++ {name} {iso(answer.new.at)}")
@@ -246,9 +232,7 @@ def remove(
     sources: tuple[str, ...],
     tag: str | None,
     forget: bool,
-    store: str | None,
-    config: str | None,
-    as_json: bool,
+    common: Common,
 ) -> None:
     """Stop watching sources. Their visits stay in the log, unless --forget.
 
@@ -263,14 +247,14 @@ def remove(
     from observant.service.collection import BulkChange
     from observant.units import counted
 
-    with collected(store, config) as collection:
+    with common.collected() as collection:
         rows = chosen(collection.store, sources, tag)
         queries = [row.id for row in rows if row.kind == "query"]
         retired = sum(collection.sources.remove(id_, forget=forget) for id_ in queries)
         gone = tuple(row.id for row in rows if row.kind != "query")
         if gone:
             collection.sources.bulk(BulkChange(action="remove", ids=gone), forget=forget)
-    if as_json:
+    if common.as_json:
         print_json({"removed": [row.name for row in rows], "retired": retired})
     else:
         watched = f", with {counted(retired, 'watched result')}" if retired else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from observant.cli.options import Group, since_option
-from observant.cli.store_options import new_file, opened, place, store_options, tell_disabled
+from observant.cli.store_options import Common, place, store_options, tell_disabled
 
 if TYPE_CHECKING:
     from observant.observer.config import Config
@@ -33,9 +33,7 @@ def store_group() -> None:
 @click.argument("file", type=click.Path(dir_okay=False))
 @since_option
 @store_options
-def export(
-    file: str, since: str | None, store: str | None, config: str | None, as_json: bool
-) -> None:
+def export(file: str, since: str | None, common: Common) -> None:
     """Write the visit log to FILE: Parquet, CSV, JSON Lines or CDXJ by its ending.
 
     An ending of .atom writes the newest changes as a feed, .opml the sources as a list for feed
@@ -58,7 +56,7 @@ def export(
 
     begin = None if since is None else when("--since", since).timestamp()
     ending = Path(file).suffix.lower()
-    with opened(store, config) as (found, _), progress_bar("writing", "visits") as advance:
+    with common.opened() as (found, _), progress_bar("writing", "visits") as advance:
         if ending == ".opml":
             what, rows = "source", found.sources.count()
             write_lines(opml_lines(found.sources.each()), file)
@@ -68,7 +66,7 @@ def export(
             write_lines(atom_lines(log), file)
         else:
             what, rows = "visit", found.visits.export(file, since=begin, progress=advance)
-    if as_json:
+    if common.as_json:
         print_json({"file": file, f"{what}s": rows})
     elif ending == ".atom":
         click.echo(f"The changes of {counted(rows, what)} written to {file}.")
@@ -79,7 +77,7 @@ def export(
 @store_group.command("backup", short_help="Write the whole store to one file.")
 @click.argument("file", type=click.Path(dir_okay=False))
 @store_options
-def backup(file: str, store: str | None, config: str | None, as_json: bool) -> None:
+def backup(file: str, common: Common) -> None:
     """Write the whole store to a new FILE, while visits go on. A backup is a store itself.
 
     \b
@@ -87,21 +85,16 @@ def backup(file: str, store: str | None, config: str | None, as_json: bool) -> N
       observant store backup copy.db
       observant list --store copy.db
     """
-    from observant.cli.console import print_json
-
-    with opened(store, config) as (found, _):
+    with common.opened() as (found, _):
         size = found.backup(file)
-    if as_json:
-        print_json({"file": file, "bytes": size})
-    else:
-        click.echo(f"{size:,} bytes written to {file}.")
+    common.tell({"file": file, "bytes": size}, f"{size:,} bytes written to {file}.")
 
 
 @store_group.command("restore", short_help="Fill a store from a backup.")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--replace", is_flag=True, help="Replace what is in a store that is not empty.")
 @store_options
-def restore(file: str, replace: bool, store: str | None, config: str | None, as_json: bool) -> None:
+def restore(file: str, replace: bool, common: Common) -> None:
     """Fill the store from FILE, a backup of either engine. A bad file changes nothing.
 
     Sources in it that would run commands or read files are listed: they are not visited until
@@ -112,12 +105,11 @@ def restore(file: str, replace: bool, store: str | None, config: str | None, as_
       observant store restore copy.db --store new.db
       observant store restore copy.db --replace
     """
-    from observant.cli.console import print_json
     from observant.units import counted
 
-    made = new_file(store, config)
+    made = common.new_file()
     try:
-        with opened(store, config, create=True) as (found, loaded):
+        with common.opened(create=True) as (found, loaded):
             visits = found.restore(file, replace=replace)
             disabled = tell_disabled(found, loaded)
     except BaseException:
@@ -125,16 +117,16 @@ def restore(file: str, replace: bool, store: str | None, config: str | None, as_
             for ending in ("", "-wal", "-shm"):
                 Path(f"{made}{ending}").unlink(missing_ok=True)
         raise
-    if as_json:
-        print_json({"store": place(loaded.store), "visits": visits, "disabled": disabled})
-    else:
-        click.echo(f"{place(loaded.store)} now holds {counted(visits, 'visit')}.")
+    common.tell(
+        {"store": place(loaded.store), "visits": visits, "disabled": disabled},
+        f"{place(loaded.store)} now holds {counted(visits, 'visit')}.",
+    )
 
 
 @store_group.command("doctor", short_help="Is the store sound?")
 @click.option("--repair", is_flag=True, help="Repair what can be repaired.")
 @store_options
-def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -> None:
+def doctor(repair: bool, common: Common) -> None:
     """Look for trouble in a store: damage, missing or orphaned snapshots, clock jumps.
 
     Prints what was found, whether there is a browser for pages that need one, and how many of the
@@ -151,10 +143,10 @@ def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -
     from observant.cli.console import print_json
     from observant.units import counted
 
-    with opened(store, config) as (found, loaded):
+    with common.opened() as (found, loaded):
         findings = found.doctor(repair=repair)
         hubs = [one for one in found.websub.list() if one.wanted]
-    if as_json:
+    if common.as_json:
         print_json([msgspec.to_builtins(finding) for finding in findings])
     elif not findings:
         click.echo(f"{place(loaded.store)} is sound.")
@@ -164,7 +156,7 @@ def doctor(repair: bool, store: str | None, config: str | None, as_json: bool) -
             click.echo(f"{finding.severity}: {finding.check}: {finding.message}{mended}")
             for example in finding.examples[:3]:
                 click.echo(f"    {example}")
-    if not as_json:
+    if not common.as_json:
         click.echo(f"Browser: {_browser(loaded)}.")
         if hubs:
             active = sum(one.state == "active" for one in hubs)

@@ -5,30 +5,30 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from observant.cli.options import store_options
+from observant.cli import options
+from observant.cli.console import print_json
 from observant.names import usual_store
 from observant.times import DAY, iso
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from observant.observer.config import Config
     from observant.service.collection import Collection
     from observant.store import Store, StoredSource
 
 __all__ = [
+    "Common",
     "ago",
     "chosen",
-    "collected",
     "due",
-    "new_file",
-    "opened",
     "picked",
     "place",
     "seconds",
@@ -37,27 +37,61 @@ __all__ = [
 ]
 
 
-@contextmanager
-def opened(
-    store: str | None, config: str | None, *, create: bool = False, **flags: Any
-) -> Iterator[tuple[Store, Config]]:
-    """The store and the configuration that these options name."""
-    from observant.observer.config import load_config
-    from observant.store import open_store
+class Common(NamedTuple):
+    """What every command about a store is given: --store, --config, --json."""
 
-    loaded = load_config(config, {"store": store, **flags})
-    if create and loaded.store == usual_store(os.environ):
-        Path(loaded.store).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open_store(loaded.store, create=create) as found:
-        yield found, loaded
+    store: str | None
+    config: str | None
+    as_json: bool = False
+
+    @contextmanager
+    def opened(self, *, create: bool = False, **flags: Any) -> Iterator[tuple[Store, Config]]:
+        """The store and the configuration that these options name."""
+        from observant.observer.config import load_config
+        from observant.store import open_store
+
+        loaded = load_config(self.config, {"store": self.store, **flags})
+        if create and loaded.store == usual_store(os.environ):
+            Path(loaded.store).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open_store(loaded.store, create=create) as found:
+            yield found, loaded
+
+    @contextmanager
+    def collected(self, *, create: bool = False, **flags: Any) -> Iterator[Collection]:
+        """The collection, for commands that change it as pages and API do."""
+        from observant.service.collection import Collection
+
+        with self.opened(create=create, **flags) as (found, loaded):
+            collection = Collection(found, loaded)
+            try:
+                yield collection
+            finally:
+                collection.cache.close()
+
+    def new_file(self) -> Path | None:
+        """The file that opening the store would make; None if there is one, or if it is none."""
+        from observant.observer.config import load_config
+
+        place = load_config(self.config, {"store": self.store}).store
+        return Path(place) if "://" not in place and not Path(place).exists() else None
+
+    def tell(self, answer: Any, *lines: str) -> None:
+        """Print the answer as JSON where that was asked for, else these lines."""
+        if self.as_json:
+            print_json(answer)
+            return
+        for line in lines:
+            click.echo(line)
 
 
-def new_file(store: str | None, config: str | None) -> Path | None:
-    """The file that opening the store would make; None if there is one, or if it is none."""
-    from observant.observer.config import load_config
+def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --store, --config and --json to a command, which is given them as `common`."""
 
-    place = load_config(config, {"store": store}).store
-    return Path(place) if "://" not in place and not Path(place).exists() else None
+    @wraps(command)
+    def run(*args: Any, store: str | None, config: str | None, as_json: bool, **given: Any) -> Any:
+        return command(*args, common=Common(store, config, as_json), **given)
+
+    return options.store_options(run)
 
 
 def tell_disabled(store: Store, config: Config) -> list[dict[str, str]]:
@@ -71,21 +105,6 @@ def tell_disabled(store: Store, config: Config) -> list[dict[str, str]]:
     for one in found:
         click.echo(f"not visited: {one['source']}: {one['reason']}", err=True)
     return found
-
-
-@contextmanager
-def collected(
-    store: str | None, config: str | None, *, create: bool = False, **flags: Any
-) -> Iterator[Collection]:
-    """The collection that these options name, for commands that change it as pages and API do."""
-    from observant.service.collection import Collection
-
-    with opened(store, config, create=create, **flags) as (found, loaded):
-        collection = Collection(found, loaded)
-        try:
-            yield collection
-        finally:
-            collection.cache.close()
 
 
 def chosen(store: Store, sources: tuple[str, ...], tag: str | None) -> list[StoredSource]:

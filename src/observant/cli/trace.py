@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import print_json, progress_bar
+from observant.cli.console import print_json, progress_bar, tell_notes, tell_written
 from observant.cli.engine import engine_options, read_within
 from observant.cli.options import (
     Group,
@@ -303,7 +303,5 @@ def _print(made: Trace, *, as_json: bool, output: str | None = None) -> None:
     click.echo(f"updates of a source: {middle:g} (half of them {low:g} to {high:g})")
     if summary["without_updates"]:
         click.echo(f"without any update: {counted(summary['without_updates'], 'source')}")
-    for note in made.notes:
-        click.echo(f"note: {note}")
-    if output:
-        click.echo(f"written to {output}")
+    tell_notes(made.notes)
+    tell_written(output)

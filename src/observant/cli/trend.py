@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import moment, named_format, print_json, progress_bar
+from observant.cli.console import (
+    moment,
+    named_format,
+    print_json,
+    progress_bar,
+    tell_notes,
+    tell_written,
+)
 from observant.cli.options import (
     confidence_option,
     end_option,
@@ -207,9 +214,7 @@ def trend(
     else:
         print_sources(answer, due, rows)
     print_summary(answer, due, seen)
-    for written in (output, plot):
-        if written:
-            click.echo(f"written to {written}")
+    tell_written(output, plot)
 
 
 def _from_visits(
@@ -356,11 +361,8 @@ def _calendar(
         )
         return
     print_calendar(answer, rows)
-    for note in answer.notes:
-        click.echo(f"note: {note}")
-    for written in (output, plot):
-        if written:
-            click.echo(f"written to {written}")
+    tell_notes(answer.notes)
+    tell_written(output, plot)
 
 
 def _forecast(
@@ -402,7 +404,5 @@ def _forecast(
         ("source", "month", "rate", f"{100 * confidence:g} % interval", "last year", "×", "years"),
         told,
     )
-    for note in answer.notes:
-        click.echo(f"note: {note}")
-    if output:
-        click.echo(f"written to {output}")
+    tell_notes(answer.notes)
+    tell_written(output)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import print_table, terminal, wide_enough
+from observant.cli.console import print_table, tell_notes, terminal, wide_enough
 
 if TYPE_CHECKING:
     from observant.estimation.drift import DriftTable
@@ -188,8 +188,7 @@ def print_summary(answer: LocalRates, due: Predictions, seen: FromVisits) -> Non
     else:
         click.echo("no updates were seen")
     _print_seen(seen, single=single)
-    for note in dict.fromkeys([*answer.notes, *seen.notes]):
-        click.echo(f"note: {note}")
+    tell_notes(dict.fromkeys([*answer.notes, *seen.notes]))
 
 
 def _print_seen(seen: FromVisits, *, single: bool) -> None:
