@@ -11,9 +11,8 @@ FOLDER and the window are those of `benchmarks.policies`. Signals are drawn from
 with a given recall and precision (`observant.simulation.world_signals`); how good they are is
 learned from what visits find. Compared are our policy, the same without signals, and the same with
 blind trust, all with the same visits. Staleness is relative to uniform visits; ± is its standard
-error
-over the seeds. The last column is ours less the better of the other two, seed by seed: where it
-is above zero by more than its error, ours is worse. `--sources` takes so many sources of each
+error over the seeds. The last column is ours less the better of the other two, seed by seed: where
+it is above zero by more than its error, ours is worse. `--sources` takes so many sources of each
 collection, evenly. With `--lists` the signals stand in a sitemap for each host (or top group), and
 say nothing until a policy spends a visit on reading it.
 
