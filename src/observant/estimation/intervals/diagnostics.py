@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.evidence import Evidence
-from observant.estimation.firth import bias_reduced_rates
+from observant.estimation.firth import bias_reduced_rates, mle_rates
 from observant.estimation.intervals.concave import checked_visits
 from observant.estimation.intervals.observations import Observations
 from observant.estimation.intervals.poisson_tests import (
@@ -144,7 +144,9 @@ def poisson_test_of_visits(log: VisitLog | Observations, *, level: float = 0.05)
 
     comparisons = np.bincount(owner, minlength=count)
     changes = np.bincount(owner, x, count).astype(np.int64)
-    rate = _null_rate(owner, gap, x, count)
+    ends = np.append(0, np.cumsum(comparisons))
+    rate = mle_rates(Evidence.from_gaps(gap, x, offsets=ends))
+    rate[(changes == 0) | (changes == comparisons)] = np.nan  # no likeliest rate
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         y = rate[owner] * gap
         score = np.where(x, y / np.expm1(y), -y)
@@ -177,23 +179,6 @@ def _last_update(seen: Observations, gap: Floats) -> Floats:
     place = np.where(np.isnan(known), -1, np.arange(len(known)))
     latest = np.maximum.accumulate(place)
     return np.where(latest >= 0, known[latest], np.nan)
-
-
-def _null_rate(owner: NDArray[np.int64], gap: Floats, x: NDArray[np.bool_], count: int) -> Floats:
-    """Maximum likelihood of one rate per source, by Newton in log λ; NaN where it has none."""
-    changes, exposure = np.bincount(owner, x, count), np.bincount(owner, gap, count)
-    total = np.bincount(owner, minlength=count)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        share = np.clip(changes / total, 0.02, 0.98)
-        log_rate = np.log(-np.log1p(-share) * total / exposure)
-        for _ in range(30):
-            y = np.exp(log_rate)[owner] * gap
-            score = np.bincount(owner, np.where(x, y / np.expm1(y), -y), count)
-            step = score / np.bincount(owner, np.where(y > 0, y * y / np.expm1(y), 0.0), count)
-            log_rate = log_rate + np.clip(np.nan_to_num(step), -1.0, 1.0)
-            if np.max(np.abs(step[(changes > 0) & (changes < total)]), initial=0.0) < 1e-9:
-                break
-        return np.where((changes > 0) & (changes < total), np.exp(log_rate), np.nan)
 
 
 # -- How sure is an estimate from dependent visits? Resample whole stretches of the log -----------
