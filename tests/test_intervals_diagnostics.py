@@ -11,14 +11,13 @@ from observant.errors import InputError
 from observant.estimation.intervals import chosen_model
 from observant.estimation.intervals.diagnostics import (
     ageing,
-    cv_range_if_poisson,
     lattice_of,
-    poisson_test,
     poisson_test_of_visits,
     sampling_check,
     visits_needed,
 )
 from observant.estimation.intervals.observations import Observations, find_source
+from observant.estimation.intervals.poisson_tests import cv_range_if_poisson, poisson_test
 from observant.processes import Constant, Exponential, Gamma, Pareto, Weibull
 
 

@@ -12,41 +12,6 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "BINS",
-    "CHANGES",
-    "DELIVERY_STATES",
-    "DIFFS",
-    "DUPLICATES",
-    "ESTIMATORS",
-    "EVIDENCE_KINDS",
-    "FIRST_VISITS",
-    "INTERVAL_METHODS",
-    "KEYS",
-    "MEASURES",
-    "OBJECTIVES",
-    "PLACES",
-    "PROCESSES",
-    "QUEUES",
-    "RATE_METHODS",
-    "RENDER_MODES",
-    "RESULT_FORMS",
-    "ROLES",
-    "SAMPLINGS",
-    "SCOPES",
-    "SEED_FORMATS",
-    "SORTS",
-    "STATES",
-    "TABLE_FORMATS",
-    "TIME_UNITS",
-    "TOPICS",
-    "Role",
-    "Scope",
-    "Sort",
-    "usual_config",
-    "usual_store",
-]
-
 # -- estimation ----------------------------------------------------------------------------------
 
 RATE_METHODS: Final = {

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-__all__ = ["EXTRAS", "GROUPS", "MovedModules", "added", "lazy", "load", "load_own", "needed"]
-
 EXTRAS = {
     "altair": "plot",
     "apprise": "watch",

@@ -22,32 +22,6 @@ from typing import Any, overload
 
 from observant.errors import InputError
 
-__all__ = [
-    "COMPACT",
-    "DAY",
-    "HOURS",
-    "LATEST",
-    "MICROSECONDS",
-    "MICROSECONDS_PER_DAY",
-    "SECOND",
-    "checked",
-    "from_any",
-    "from_datetime",
-    "from_digits",
-    "from_iso",
-    "from_java",
-    "from_mail",
-    "from_seconds",
-    "http_date",
-    "is_date_only",
-    "iso",
-    "micros",
-    "parse_datetime",
-    "seconds",
-    "utc",
-    "zone_of",
-]
-
 DAY = 86_400.0
 """Seconds in a day."""
 HOURS = 24

@@ -21,8 +21,6 @@ from observant.errors import InputError, ObservantError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Folder", "fingerprint", "open_folder"]
-
 _VERSION = 1
 _MANIFEST, _LOCK = "manifest.json", "lock"
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from observant.errors import InputError, UnitError
 
-__all__ = ["available_memory", "choose_engine", "expected_memory", "format_size", "parse_size"]
-
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "t": 1_000_000_000_000}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 

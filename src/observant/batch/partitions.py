@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from observant.batch.folder import Folder
 
-__all__ = ["GroupedLogs", "Spill", "spill_visits"]
-
 
 # -------------------------------------------------------------------------------------------------
 # Visits that outgrow memory, on disk: partitioned by a hash of their source, in the order given

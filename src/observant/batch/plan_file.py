@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from observant.batch.sketch import Priced
     from observant.planning.problem import Problem, Solution
 
-__all__ = ["NUMBERS", "PlanFile", "PlanTotals", "checked_rates", "plan", "planned", "totals_of"]
-
 
 # -- What a plan achieves whose sources are not held: totals, in the words of `planning.Plan` -----
 

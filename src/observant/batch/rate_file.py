@@ -32,15 +32,6 @@ if TYPE_CHECKING:
     from observant.estimation.priors import Prior
     from observant.visits import VisitLog
 
-__all__ = [
-    "RateFile",
-    "estimate_rates",
-    "evidence_codes",
-    "known_means",
-    "rate_table_of",
-    "read_rates",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class RateFile:

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = [
-    "EVIDENCE_COLUMNS",
-    "RowReader",
-    "hashes_of",
-    "merge_sorted",
-    "name_of",
-    "read_stream",
-    "write_stream",
-]
-
 
 EVIDENCE_COLUMNS = tuple(name for name in COLUMNS if name not in {"magnitude", "bytes"})
 """Columns of the visit log that some estimator looks at."""

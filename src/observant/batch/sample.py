@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["joined", "load_prior", "sample_visits", "save_prior"]
-
 
 # -- The prior of a collection that is in parts: the histories it is learnt from, and its file ----
 #

@@ -27,8 +27,6 @@ from observant.planning.problem import Doubt, Problem, Solution, filled
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["CELLS_PER_OCTAVE", "Cells", "PlanOptions", "Priced", "Sums", "solve_price"]
-
 Array: TypeAlias = NDArray[np.float64]
 
 CELLS_PER_OCTAVE = 32

@@ -16,8 +16,6 @@ from observant.times import iso
 if TYPE_CHECKING:
     from observant.store import Store
 
-__all__ = ["access"]
-
 
 @click.group(
     "access",

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from observant.store import Source, Store
     from observant.store.visit import Visit
 
-__all__ = ["add", "budget_in_words", "edit"]
-
 setting = partial(click.option, cls=Setting)
 rare = partial(setting, hidden=True)
 

@@ -24,8 +24,6 @@ from observant.units import format_duration
 if TYPE_CHECKING:
     from observant.currency.audit import Audit, Claims
 
-__all__ = ["audit"]
-
 
 @click.command("audit", short_help="How current is an index that somebody else keeps?")
 @click.argument("claims", metavar="[CLAIMS]...", nargs=-1)

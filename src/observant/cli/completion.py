@@ -6,8 +6,6 @@ import click
 
 from observant.cli.values import Choice
 
-__all__ = ["completion"]
-
 
 @click.command("completion", short_help="Complete commands and options in your shell.")
 @click.argument("shell", type=Choice(("bash", "zsh", "fish")))

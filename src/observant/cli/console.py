@@ -20,26 +20,6 @@ if TYPE_CHECKING:
 
     from observant.visits import VisitLog
 
-__all__ = [
-    "Inert",
-    "beneath",
-    "histogram",
-    "inert",
-    "moment",
-    "named_format",
-    "print_json",
-    "print_table",
-    "progress_bar",
-    "read_log",
-    "tell_notes",
-    "tell_written",
-    "terminal",
-    "text_of",
-    "when",
-    "wide_enough",
-    "working",
-]
-
 _QUIET_SECONDS = 1.0
 """A bar that would vanish at once is not shown."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from observant.currency import AgeModel
 
-__all__ = ["currency"]
-
 _YEAR = 365.25
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from observant.observer.synthetic.trial import Judgement
     from observant.simulation import PolicyComparison
 
-__all__ = ["demo"]
-
 _NAMES = {
     "uniform": "all alike",
     "nutch": "as Apache Nutch does",

@@ -14,8 +14,6 @@ from observant.units import format_duration
 if TYPE_CHECKING:
     from observant.estimation.exact import Method
 
-__all__ = ["design"]
-
 
 @click.command("design")
 @click.option(

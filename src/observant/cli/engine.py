@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from observant.visits import VisitLog
 
-__all__ = ["engine_options", "progress_bars", "read_within"]
-
 
 def engine_options(
     *engines: str, spill: bool = False

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from observant.planning.signals import SignalTable
     from observant.visits import VisitLog
 
-__all__ = ["estimate", "judge_signals", "print_rows", "print_signals", "print_summary"]
-
 _ORDERS = ("source", "rate", "visits", "changes")
 
 

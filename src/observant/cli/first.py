@@ -16,8 +16,6 @@ from observant.names import usual_config, usual_store
 from observant.times import DAY, seconds
 from observant.units import counted, format_duration
 
-__all__ = ["what_next"]
-
 _FIRST = {
     "observant demo": "see what planning is worth",
     "observant add https://example.org/": "watch a page ...",

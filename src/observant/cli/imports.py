@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from observant.store import Source
     from observant.visits import VisitLog
 
-__all__ = ["import_"]
-
 _SAMPLES = 5
 """Refusals that are told."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from observant.estimation.intervals import Diagnostics, IntervalEstimate, PooledIntervals
     from observant.visits import VisitLog
 
-__all__ = ["intervals"]
-
 _SHOWN = 10
 """Sources that are told of a test."""
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)

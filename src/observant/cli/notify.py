@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from observant.store import Delivery, StoredSubscription
 
-__all__ = ["notify"]
-
 _owner_option = click.option("--owner", metavar="NAME", help="Whose subscription it is.")
 _what = together(
     click.option(

@@ -25,48 +25,6 @@ if TYPE_CHECKING:
 
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-__all__ = [
-    "ORDER",
-    "Group",
-    "Inherited",
-    "Setting",
-    "SettingCommand",
-    "allow_option",
-    "budget_option",
-    "confidence_option",
-    "contact_option",
-    "end_option",
-    "format_option",
-    "grace_option",
-    "group_option",
-    "json_option",
-    "limit_option",
-    "list_option",
-    "log_option",
-    "max_period_option",
-    "min_period_option",
-    "objective_option",
-    "output_option",
-    "plot_option",
-    "reading_options",
-    "robots_option",
-    "rows_option",
-    "sampling_option",
-    "seed_option",
-    "set_option",
-    "shared_options",
-    "signals_option",
-    "since_option",
-    "start_option",
-    "store_options",
-    "time_unit_option",
-    "together",
-    "until_option",
-    "verbose_option",
-    "visits_argument",
-    "weibull_option",
-]
-
 
 # -------------------------------------------------------------------------------------------------
 # Commands that hold commands. They are listed in the order in which they were written; without

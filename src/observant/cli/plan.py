@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from observant.planning import Plan
     from observant.visits import VisitLog
 
-__all__ = ["plan"]
-
 _AHEAD = 500
 """Sources that a plan for single units is worked out for, at least."""
 _SEEN = "planned on all that the visits tell of each rate, not on one number"

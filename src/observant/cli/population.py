@@ -16,8 +16,6 @@ from observant.cli.options import (
     visits_argument,
 )
 
-__all__ = ["population"]
-
 
 @click.command("population", short_help="How are rates distributed, and how many links rot?")
 @visits_argument

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from observant.service.answers import MemberItem
 
-__all__ = ["print_results", "query"]
-
 _MOST = 100_000
 """Queries to list."""
 

@@ -9,8 +9,6 @@ from observant.cli.console import named_format
 from observant.errors import InputError
 from observant.units import parse_duration
 
-__all__ = ["read_rates"]
-
 _NUMBERS = ("rate_per_day", "importance", "cost")
 _EVIDENCE = ("rate_ahead", "rate_mean", "visits", "changes", "exposure_days", "method", "evidence")
 """What the tables of `observant estimate -o` tell of how well each rate is known."""

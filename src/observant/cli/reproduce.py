@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from observant.papers import Check, Experiment, Reproduction
 
-__all__ = ["MARKS", "compared_with", "number", "reproduce", "score"]
-
 
 @click.command("reproduce", short_help="Rebuild the tables and figures of the papers.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")

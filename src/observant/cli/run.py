@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from observant.observer.metrics import Status
     from observant.store.visit import Visit
 
-__all__ = ["check", "live", "run"]
-
 FOUND_CHANGES = 10
 """Exit code of --exit-code when something changed."""
 FAILED = 11

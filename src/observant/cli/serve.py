@@ -22,8 +22,6 @@ from observant.cli.options import (
 from observant.cli.store_options import Common, store_options
 from observant.cli.values import Integer
 
-__all__ = ["serve"]
-
 
 @click.command("serve", short_help="Watch the sources, and show them in a browser.")
 @click.option(

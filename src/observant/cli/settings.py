@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from observant.formats.accesses import Accesses
     from observant.service.collection import Collection
 
-__all__ = ["settings"]
-
 
 @click.group(
     "settings",

@@ -6,8 +6,6 @@ import click
 
 from observant.cli.store_options import Common, store_options
 
-__all__ = ["signal"]
-
 
 @click.command("signal", short_help="Say that sources may have changed.")
 @click.argument("addresses", nargs=-1, metavar="[ADDRESS]...")

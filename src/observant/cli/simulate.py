@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from observant.simulation import PolicyComparison
     from observant.simulation.traces import Trace
 
-__all__ = ["simulate"]
-
 _SEEDS = 3
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from observant.service.answers import SourceRow
     from observant.store import StoredSource
 
-__all__ = ["diff", "list_", "remove", "show"]
-
 _tag_option = click.option("--tag", metavar="TAG", help="Only sources with this tag.")
 
 

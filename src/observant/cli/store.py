@@ -14,8 +14,6 @@ from observant.cli.store_options import Common, place, store_options, tell_disab
 if TYPE_CHECKING:
     from observant.observer.config import Config
 
-__all__ = ["store_group"]
-
 
 @click.group("store", cls=Group, short_help="Export, back up, restore and check the store.")
 def store_group() -> None:

@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from observant.service.collection import Collection
     from observant.store import Store, StoredSource
 
-__all__ = [
-    "Common",
-    "ago",
-    "chosen",
-    "due",
-    "picked",
-    "place",
-    "seconds",
-    "store_options",
-    "tell_disabled",
-]
-
 
 class Common(NamedTuple):
     """What every command about a store is given: --store, --config, --json."""

@@ -7,8 +7,6 @@ import click
 from observant.cli.options import Group
 from observant.plugins import load
 
-__all__ = ["STUDIES", "study"]
-
 STUDIES = {
     "intervals": "How long between updates? The whole distribution.",
     "trend": "Is it changing more, or less, than it did?",

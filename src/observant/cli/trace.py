@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from observant.simulation.traces import Trace
     from observant.visits import VisitLog
 
-__all__ = ["trace"]
-
 
 @click.group(
     "trace",

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from observant.estimation.windows import UpdatePoints
     from observant.visits import VisitLog
 
-__all__ = ["trend"]
-
 
 @click.command("trend", short_help="Is it changing more, or less, than it did?")
 @visits_argument

@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from observant.estimation.season import Seasons
     from observant.estimation.windows import CalendarRates, LocalRates, Predictions
 
-__all__ = [
-    "FromVisits",
-    "as_plain",
-    "iso",
-    "print_calendar",
-    "print_sources",
-    "print_summary",
-    "print_windows",
-]
-
 
 @dataclass(frozen=True)
 class FromVisits:

@@ -13,22 +13,6 @@ from observant.units import parse_budget, parse_duration, parse_rate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "BUDGET",
-    "DURATION",
-    "DURATIONS",
-    "NETWORK",
-    "RATE",
-    "RATES",
-    "SHARE",
-    "SIZE",
-    "ZONE",
-    "Choice",
-    "Integer",
-    "Number",
-    "Quantity",
-]
-
 
 class Choice(click.Choice):  # type: ignore[type-arg]  # generic since click 8.4
     """One of several names; a misspelt one is told the nearest."""

@@ -21,17 +21,6 @@ from observant.units import in_days, per_day
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "NODES",
-    "WEIGHTS",
-    "AgeModel",
-    "AgeProcess",
-    "AgeTable",
-    "PoissonRates",
-    "Source",
-    "as_model",
-]
-
 Array: TypeAlias = NDArray[np.float64]
 
 

@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 
     from observant.currency.age_models import Source
 
-__all__ = [
-    "Bandwidth",
-    "bandwidth",
-    "collection_currency",
-    "performance_surface",
-]
-
 
 def collection_currency(
     source: Source,

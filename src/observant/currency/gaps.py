@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = ["growing_period", "irregular_gaps", "over_gaps"]
-
 _POINTS = 4000
 
 

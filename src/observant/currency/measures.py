@@ -22,20 +22,6 @@ if TYPE_CHECKING:
 
     from observant.estimation.belief import Beliefs
 
-__all__ = [
-    "ExpectedCurrency",
-    "changed_probability",
-    "currency",
-    "expected_currency",
-    "hidden_share",
-    "mean_missed_updates",
-    "mean_staleness",
-    "missed_updates",
-    "promised_currency",
-    "stale_probability",
-    "staleness",
-]
-
 
 def currency(source: Source, period: ArrayLike, grace: ArrayLike = 0.0) -> Array:
     """Probability α that the copy is β-current at a random moment: Brewington (2.40).

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = ["GammaRates", "RateMixture", "WeibullPopulation"]
-
 
 @dataclass(frozen=True, eq=False)
 class GammaRates(AgeModel):

@@ -18,8 +18,6 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from observant.currency.age_models import Source
 
-__all__ = ["replica_currency", "replicas_needed"]
-
 _POINTS = 20_000
 MOST = 1_000_000
 

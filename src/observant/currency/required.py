@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from observant.currency.age_models import AgeModel
 
-__all__ = ["heuristic_time_to_live", "required_grace", "required_period", "time_to_live"]
-
 
 def required_period(source: Source, target: ArrayLike, grace: ArrayLike = 0.0) -> Array:
     """Longest period, in days, that keeps the currency at or above `target`.

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["below_one", "share_lost", "share_lost_twice"]
-
 Array: TypeAlias = NDArray[np.float64]
 
 

@@ -24,19 +24,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
-__all__ = [
-    "Estimator",
-    "EstimatorOptions",
-    "Method",
-    "between_0_and_1",
-    "choose_estimator",
-    "moments",
-    "positive",
-    "turning_point",
-    "visits_and_ratios",
-    "within",
-]
-
 Method = Literal["naive", "improved", "bayes-beta", "last-modified", "last-modified-raw"]
 
 FEW = 13  # ages in a sum whose law is summed term by term

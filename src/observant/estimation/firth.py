@@ -64,14 +64,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "WEIGHT_OF_TIES",
-    "Totals",
-    "bias_reduced_rates",
-    "confidence_bounds",
-    "mle_rates",
-]
-
 WEIGHT_OF_TIES = 0.73
 """ω: how much of the probability of the very outcome seen counts as a tail."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["kept", "persistence_scores"]
-
 DAYS = 2.0 ** np.arange(4.0, 18.0, 0.5)
 """How long rates may last: from a fortnight to centuries."""
 TIMES, VISITS = 2.0, 20.0

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from observant.currency.audit import Audit
     from observant.planning import Plan
 
-__all__ = ["audit_figure", "budget_figure", "currency_figure"]
-
 
 def currency_figure(source: Any, period: float, grace: float) -> alt.LayerChart:
     """Currency as a function of the time between visits, for several graces (figure 3.24 read

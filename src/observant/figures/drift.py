@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from observant.estimation.drift import Prequential, RatePath
 
-__all__ = ["rate_path_figure", "reliability_figure"]
-
 
 def rate_path_figure(path: RatePath) -> alt.VConcatChart:
     """The rate of one source as it was known after each visit, with its band; below, what the

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from observant.estimation.intervals import IntervalEstimate
 
-__all__ = ["interval_figure"]
-
 _F = "time between updates (F)"
 _G = "age at a random moment (G)"
 _POISSON = "both, if it were Poisson"

@@ -10,8 +10,6 @@ from observant.units import format_share
 if TYPE_CHECKING:
     from observant.observer.synthetic.trial import Judgement
 
-__all__ = ["observer_figure"]
-
 _PAINT = {
     "achieved (the truth)": "#2a78b8",
     "predicted by the observer": "#d8943c",

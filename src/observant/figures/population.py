@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from observant.estimation.population import Population, Turnover
 
-__all__ = ["population_figure"]
-
 
 def population_figure(population: Population, rot: Turnover | None = None) -> alt.VConcatChart:
     """Mean times between updates, fitted and without a form; ages and lifetimes; links; week."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from observant.estimation.rates import RateTable
 
-__all__ = ["rate_figure"]
-
 _MOST_INTERVALS = 300
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from observant.estimation.season import Season
     from observant.planning.phases import VisitTimes
 
-__all__ = ["season_figure", "visit_times_figure"]
-
 _DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from observant.simulation import PolicyComparison
 
-__all__ = ["simulation_figure", "worth_figure"]
-
 _TITLES = {
     "freshness": "share of time the copy is fresh",
     "currency": "share of time the copy is current",

@@ -9,8 +9,6 @@ import numpy as np
 
 from observant.errors import InputError
 
-__all__ = ["COLOURS", "SERIES", "data", "decades", "log_bins", "log_scale", "save", "styled"]
-
 COLOURS = {
     "ok": "#2a78b8",
     "never-changed": "#8a8f98",

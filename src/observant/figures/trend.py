@@ -21,8 +21,6 @@ if TYPE_CHECKING:
         UpdatePoints,
     )
 
-__all__ = ["calendar_figure", "duane_figure", "trend_figure"]
-
 STATE_COLOURS = {"increasing": "#c2492f", "constant": "#8a8f98", "decreasing": "#2a78b8"}
 _MOST_SOURCES = 4
 _MOST_POINTS = 2_000

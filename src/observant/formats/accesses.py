@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Accesses", "LogEnd"]
-
 _LINE = (
     r"^(?:(?P<host>\S+?)(?::\d+)? )?\S+ \S+ \S+ \[(?P<time>[^\]]*)\] "
     r'"(?P<method>[A-Z]+) (?P<target>\S+)[^"]*" (?P<status>\d{3}) \S+'

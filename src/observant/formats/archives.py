@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Archive", "cdxj_lines", "surt_key"]
-
 _SCHEMES = {20: "sha1", 32: "sha256", 64: "sha512", 16: "md5"}
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["as_text", "digest_text", "read", "write"]
-
 _BYTES_PER_BLOCK = 1 << 23
 _LONGEST_HEADER = 1 << 20
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)

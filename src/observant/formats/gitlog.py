@@ -16,8 +16,6 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["changes", "find_revision"]
-
 
 def find_revision(place: str, branch: str) -> str:
     """The commit that a branch stands at; an `InputError` that says what is wrong if there is

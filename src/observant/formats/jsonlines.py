@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["read", "write"]
-
 _BYTES_PER_BLOCK = 1 << 23
 _DEEPEST = 500  # levels of nesting; Arrow's parser takes some ten thousand to overrun its stack
 # A string, were it never closed: then it runs to the end, and is looked at once.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["read", "write"]
-
 _ROWS_PER_BATCH = 1 << 18
 
 

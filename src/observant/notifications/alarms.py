@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from observant.observer.metrics import Status
     from observant.store import Store, StoredSource
 
-__all__ = ["Alarms", "silences"]
-
 _KEPT = "notify.episodes"
 _CLEAR = 0.5
 """The lateness alarm goes off when half of its level is reached."""

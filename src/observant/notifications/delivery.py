@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from observant.observer.loop import Observer
     from observant.store import Batch, Delivery, Store, StoredEvent, StoredSubscription
 
-__all__ = ["Deliverer", "notifying"]
-
 
 log = logging.getLogger("observant.notifications")
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from observant.store import StoredEvent, Subscription
 
-__all__ = ["LARGEST", "TOKENS", "Message", "check_template", "compose", "render", "values_of"]
-
 
 # -------------------------------------------------------------------------------------------------
 # Templates without logic: ``{{name}}`` stands for a value, and nothing else stands for anything

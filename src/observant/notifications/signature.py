@@ -10,8 +10,6 @@ import hashlib
 import hmac
 import re
 
-__all__ = ["sign", "verify"]
-
 _SIGNATURE = re.compile(r"v1=([0-9a-f]{64})")
 
 

@@ -9,8 +9,6 @@ from datetime import datetime, timedelta, tzinfo
 from observant.errors import InputError
 from observant.times import zone_of
 
-__all__ = ["ActiveHours"]
-
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _WINDOW = re.compile(
     r"(?:(?P<days>[a-z,\s-]+?)\s+)?(?P<from>\d{1,2}:\d{2})\s*-\s*(?P<to>\d{1,2}:\d{2})|(?P<only>[a-z,\s-]+)"

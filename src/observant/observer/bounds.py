@@ -11,8 +11,6 @@ from observant.errors import InputError, UnitError
 from observant.times import DAY
 from observant.units import format_duration, parse_budget, parse_duration
 
-__all__ = ["LARGEST", "LONGEST", "SECOND", "budget", "duration", "number"]
-
 LONGEST = 365_250.0
 """Days: a thousand years. More would leave what databases and calendars can count."""
 LARGEST = 2**31 - 1

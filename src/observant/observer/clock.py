@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["AcceleratedClock", "Clock", "SteadyClock"]
-
 _LEAP = 30.0
 """Seconds by which wall and monotonic clock may differ before we speak of a leap."""
 _CATCHING_UP = 0.5

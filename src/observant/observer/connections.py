@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from observant.observer.watched import Watched
     from observant.store import StoredSource
 
-__all__ = ["Connections", "make_transport"]
-
 _WITHOUT_NETWORK = frozenset({"file", "command", "callable"})
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from observant.store.visit import Visit
 
-__all__ = ["Spent", "VisitCosts", "cost_of", "is_rendered", "spend"]
-
 T = TypeVar("T")
 
 _CPU, _BYTES = 0.005, 50_000.0

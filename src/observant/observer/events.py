@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from observant.store import Member, Store, StoredEvent, StoredMember, StoredSource
     from observant.store.visit import Visit
 
-__all__ = [
-    "QUERY_TAG",
-    "Standing",
-    "event_id",
-    "events_of",
-    "known_to_fail",
-    "look_up_events",
-    "subject_of",
-]
-
 _PAIR = ("failing", "recovered")
 QUERY_TAG = "query:"
 """How the tags of sources begin that are watched for a standing query."""

@@ -7,8 +7,6 @@ from observant.language import gettext as _
 from observant.times import DAY
 from observant.units import duration_in_words
 
-__all__ = ["failure", "remedy", "state_in_words"]
-
 _STATUSES = {
     401: N_("asks for a password"),
     403: N_("refuses us"),

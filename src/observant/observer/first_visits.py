@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FirstVisits"]
-
 
 class FirstVisits:
     """Who was never visited: those that wait for it, and those that are being visited.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from observant.observer.spot_checks import SpotChecks
     from observant.observer.watchlist import Watchlist
 
-__all__ = ["BudgetShare", "Offer", "Share", "divide"]
-
 _STEP = math.log(2.0)
 """What an observer spends at most doubles, or halves, from one exchange to the next."""
 _LEAST = 1e-6

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
     from observant.store.visit import Comparison, Previous
 
-__all__ = ["Audits", "Dates"]
-
 
 class Audits:
     """The honesty of every host.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from observant.store import Store
     from observant.visits import VisitLog
 
-__all__ = ["take_in"]
-
 _AT_ONCE = 2_000
 
 

@@ -13,8 +13,6 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Metrics", "Status", "Tally"]
-
 
 @dataclass
 class Tally:

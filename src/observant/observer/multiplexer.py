@@ -21,8 +21,6 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["Multiplexer"]
-
 log = logging.getLogger("observant.observer")
 
 Item = TypeVar("Item")

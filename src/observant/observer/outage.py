@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 
-__all__ = ["NETWORK_ERRORS", "Outage"]
-
 NETWORK_ERRORS = frozenset({"dns", "connect", "timeout"})
 """Errors that an outage of ours looks like."""
 

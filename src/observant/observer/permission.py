@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from observant.planning.objectives.own import Penalty
     from observant.store import Source, Store
 
-__all__ = ["Permission", "not_allowed", "objective_of"]
-
 _FILE = "a configuration file that nobody else can write"
 
 

@@ -32,8 +32,6 @@ from observant.observer.worker import WorkerReply, WorkerRequest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Pool", "aside", "pool"]
-
 T = TypeVar("T")
 SMALL = 512 << 10
 """Bytes of a request up to which it is small."""

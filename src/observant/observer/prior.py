@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from observant.observer.shards import Shards
     from observant.observer.watchlist import Watchlist
 
-__all__ = ["SharedPrior"]
-
 log = logging.getLogger("observant.observer")
 
 _SETTING = "observer.prior"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from observant.observer.config import Config, SourceSettings
     from observant.store import Store, StoredMember, StoredSource
 
-__all__ = ["claims_of_query", "follow_members", "query_tag", "retire_members", "retire_orphans"]
-
 
 def query_tag(query: str) -> str:
     """The tag of sources that are watched for a standing query.

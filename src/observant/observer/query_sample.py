@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
     from observant.observer.transport import Transport
 
-__all__ = ["AskedIndex", "ask_indexes", "read_indexes"]
-
 _AT_ONCE = 16
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from observant.planning.schedule.signals import Signals
     from observant.store.signals import Signal
 
-__all__ = ["Expectation", "Planned", "Schedule", "warm_up"]
-
 _AT_ONCE = 1.0
 """Seconds of the machine that a busy loop may be away; visits that fell due then are made up."""
 

@@ -18,21 +18,6 @@ if TYPE_CHECKING:
 
     from observant.store import Store
 
-__all__ = [
-    "CHANGED_BY_HAND",
-    "HOURS_LEARNED",
-    "KEPT",
-    "InForce",
-    "SettingsChanges",
-    "give_way",
-    "in_force",
-    "is_usual_budget",
-    "keep",
-    "kept_settings",
-    "settings_of",
-    "touch",
-]
-
 KEPT = "observer.settings"
 CHANGED_BY_HAND = "sources.changed"
 HOURS_LEARNED = "observer.hours"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from observant.store import Store
     from observant.store.patience import Patience
 
-__all__ = ["Shards"]
-
 
 class Shards:
     """The shards held, each with the fence that shows the store that they still are."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from observant.observer.watchlist import Watchlist
     from observant.store.visit import Visit
 
-__all__ = ["LISTING", "RELIABILITY", "Listener", "announced", "members_of"]
-
 RELIABILITY = "observer.reliability"
 """The setting that says how far each channel is believed, for the service."""
 _SETTING = "observer.signals"

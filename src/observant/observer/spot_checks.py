@@ -19,8 +19,6 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["SpotChecks"]
-
 _TRIES = 1000
 
 

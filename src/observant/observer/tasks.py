@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from observant.observer.sources.results import ResultRules
     from observant.observer.sources.sitemap import Sitemap
 
-__all__ = ["AT_ONCE", "BodyTask", "PackedPart", "Read", "Shown", "Task", "read", "run", "show"]
-
 AT_ONCE = 16 << 10
 """A body and a text before it of so many bytes together are read at once: the worst that can be
 made of them takes less than 0.1 s (benchmarks/attack.py)."""

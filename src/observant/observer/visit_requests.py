@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from observant.store.requests import VisitRequest
     from observant.store.visit import Visit
 
-__all__ = ["Checks", "OneAtATime", "VisitDesk"]
-
 log = logging.getLogger("observant.observer")
 
 T = TypeVar("T")

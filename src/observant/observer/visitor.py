@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from observant.observer.websub import HubSubscriber
     from observant.store import Event
 
-__all__ = ["LONGEST_VISIT", "Visitor"]
-
 log = logging.getLogger("observant.observer")
 
 LONGEST_VISIT = 600.0

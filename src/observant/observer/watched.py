@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from observant.store import StoredSource
     from observant.store.visit import Visit
 
-__all__ = ["Watched", "own_settings"]
-
 
 class Watched(msgspec.Struct, eq=False, gc=False):
     """A source that this observer visits. A million of them must be small, and are part of no

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from observant.store.patience import Patience
     from observant.store.visit import Visit
 
-__all__ = ["Watchlist", "let_go"]
-
 
 log = logging.getLogger("observant.observer")
 T = TypeVar("T")

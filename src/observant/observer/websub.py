@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from observant.store.visit import Visit
     from observant.store.websub import HubSubscription
 
-__all__ = ["HubSubscriber", "hub_of"]
-
 log = logging.getLogger("observant.observer")
 
 _HEAD = 64 << 10

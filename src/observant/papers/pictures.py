@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from observant.papers import Curve, Picture, Reproduction
 
-__all__ = ["reproduction_figure"]
-
 COLOURS = [*SERIES, "#9a6bab", "#7a7f88", "#1b9aaa", "#b5a642", "#e07a9b"]
 MOST_POINTS, MOST_OF_A_LINE = 41, 161
 """So many of its values are drawn of a curve; more would only hide others and fill the file."""

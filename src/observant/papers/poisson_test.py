@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from observant.estimation.intervals.diagnostics import PoissonTest, poisson_test
+from observant.estimation.intervals.poisson_tests import PoissonTest, poisson_test
 from observant.papers.result import Check, Experiment, Options, Reproduction, real_traces
 from observant.processes import Bursts, Exponential, Pareto, Weibull
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = ["poisson_of_traces", "poisson_row"]
 
 _LIS_FEWEST = 100
 _LIS_TENTH = 0.1

@@ -17,20 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = [
-    "EXPERIMENTS",
-    "MARKS",
-    "Check",
-    "Curve",
-    "Experiment",
-    "Kind",
-    "Options",
-    "Picture",
-    "Reproduction",
-    "count_marks",
-    "real_traces",
-]
-
 
 MARKS = ("agrees", "near", "differs")
 NEAR = 1.25

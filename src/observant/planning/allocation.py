@@ -29,8 +29,6 @@ from observant.units import format_duration, format_rate, in_days, parse_budget,
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["BudgetCurve", "Plan", "plan"]
-
 Array: TypeAlias = NDArray[np.float64]
 _Objective: TypeAlias = Objective
 

@@ -20,8 +20,6 @@ from observant.tables import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["AccessTable", "access_importance", "count_accesses"]
-
 Array: TypeAlias = NDArray[np.float64]
 
 

@@ -17,8 +17,6 @@ from observant.planning.problem import Problem
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["FROM_COUNTS", "known_rates", "posterior_of", "read_problem"]
-
 
 # -------------------------------------------------------------------------------------------------
 # What a table of rates tells of each rate, so that a plan need not take one number for the truth

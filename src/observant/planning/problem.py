@@ -21,8 +21,6 @@ from observant.planning.objectives import OBJECTIVES, Objective
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Doubt", "Problem", "Solution", "filled"]
-
 Array: TypeAlias = NDArray[np.float64]
 
 

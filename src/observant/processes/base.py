@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from observant.processes.updates import Seed, Updates
 
-__all__ = ["Floats", "Process"]
-
 Floats = NDArray[np.float64]
 # A number in, a number out; an array in, an array out.
 Times = TypeVar("Times", float, Floats)

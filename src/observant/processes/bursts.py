@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from observant.processes.base import Floats
     from observant.processes.updates import Integers, Seed
 
-__all__ = ["Bursts"]
-
 
 @dataclass(frozen=True)
 class Bursts(Process):

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from observant.processes.base import Floats
     from observant.processes.updates import Seed
 
-__all__ = ["Constant"]
-
 
 @dataclass(frozen=True)
 class Constant(Renewal):

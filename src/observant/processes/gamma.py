@@ -14,8 +14,6 @@ from observant.processes.renewal import Renewal
 if TYPE_CHECKING:
     from observant.processes.base import Floats
 
-__all__ = ["Gamma"]
-
 
 @dataclass(frozen=True)
 class Gamma(Renewal):

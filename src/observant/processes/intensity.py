@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from observant.processes.base import Floats
     from observant.processes.updates import Seed
 
-__all__ = ["Intensity", "NonStationary"]
-
 
 class Intensity(Process):
     """A Poisson process with intensity λ(t), in updates per day at time t."""

@@ -14,8 +14,6 @@ from observant.processes.renewal import Renewal
 if TYPE_CHECKING:
     from observant.processes.base import Floats
 
-__all__ = ["Pareto"]
-
 
 @dataclass(frozen=True)
 class Pareto(Renewal):

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from observant.processes.base import Floats
 
-__all__ = ["Piecewise"]
-
 
 @dataclass(frozen=True)
 class Piecewise(NonStationary):

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from observant.processes.base import Floats
     from observant.processes.updates import Seed
 
-__all__ = ["Exponential", "Poisson", "sample_poisson"]
-
 
 @dataclass(frozen=True)
 class Poisson(Process):

@@ -13,8 +13,6 @@ from observant.processes.intensity import NonStationary
 if TYPE_CHECKING:
     from observant.processes.base import Floats
 
-__all__ = ["PowerLaw"]
-
 
 @dataclass(frozen=True)
 class PowerLaw(NonStationary):

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from observant.processes.base import Process
     from observant.processes.intensity import NonStationary
 
-__all__ = ["NON_STATIONARY", "STATIONARY", "examples"]
-
 STATIONARY: dict[str, type[Process]] = {
     "poisson": Poisson,
     "weibull": Weibull,

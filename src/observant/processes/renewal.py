@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from observant.processes.base import Floats
     from observant.processes.updates import Integers, Seed
 
-__all__ = ["Renewal"]
-
 # Intervals held in one block of the sampler: enough for speed, little enough for the cache.
 BLOCK = 1 << 20
 

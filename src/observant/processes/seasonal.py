@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from observant.processes.base import Floats
     from observant.processes.updates import Integers, Seed
 
-__all__ = ["Seasonal"]
-
 NODES = 16
 Mean: TypeAlias = "Callable[[Floats, Floats], Floats]"
 

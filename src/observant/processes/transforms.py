@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from observant.processes.base import Floats
 
-__all__ = ["age_cdf_from", "age_cdf_on_grid", "interval_cdf_from", "interval_cdf_on_grid"]
-
 
 def age_cdf_from(
     interval_cdf: Callable[[Floats], Floats], *, mean: float | None = None

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from observant.processes.base import Floats
 
-__all__ = ["Seed", "Updates"]
-
 Integers = NDArray[np.int64]
 Seed: TypeAlias = int | np.random.Generator | np.random.SeedSequence | None
 

@@ -15,8 +15,6 @@ from observant.processes.renewal import Renewal
 if TYPE_CHECKING:
     from observant.processes.base import Floats
 
-__all__ = ["Weibull"]
-
 
 @dataclass(frozen=True)
 class Weibull(Renewal):

@@ -15,8 +15,6 @@ from observant.scrapy.settings import AddonSettings
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-__all__ = ["Observant"]
-
 log = logging.getLogger("observant.scrapy")
 
 _NEXT_TO_ENGINE = 10

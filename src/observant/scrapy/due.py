@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from observant.scrapy.ledger import Due
 
-__all__ = ["DueRequests"]
-
 log = logging.getLogger("observant.scrapy")
 
 

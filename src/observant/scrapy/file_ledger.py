@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
     from observant.scrapy.settings import AddonSettings
 
-__all__ = ["FileLedger"]
-
 log = logging.getLogger("observant.scrapy")
 
 _FEW = 20_000

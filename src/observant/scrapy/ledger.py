@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
     from observant.scrapy.settings import AddonSettings
 
-__all__ = ["Due", "Ledger", "give_up_oldest", "open_ledger"]
-
 log = logging.getLogger("observant.scrapy")
 
 _PATIENCE = 10

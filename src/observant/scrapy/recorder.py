@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from observant.scrapy.ledger import Ledger
     from observant.store.visit import Error
 
-__all__ = ["SOURCE", "VisitRecorder", "ledger_of", "source_of"]
-
 log = logging.getLogger("observant.scrapy")
 
 SOURCE = "observant_source"

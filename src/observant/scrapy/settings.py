@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from observant.observer.content import Rules
 
-__all__ = ["AddonSettings"]
-
 _PREFIX = "OBSERVANT_"
 
 

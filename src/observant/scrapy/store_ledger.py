@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from observant.scrapy.settings import AddonSettings
     from observant.store import StoredSource
 
-__all__ = ["StoreLedger"]
-
 log = logging.getLogger("observant.scrapy")
 
 _TAG = "scrapy:"

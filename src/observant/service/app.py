@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from observant.service.access import Access
     from observant.service.collection import Collection
 
-__all__ = ["CONTENT_SECURITY_POLICY", "LARGEST_BODY", "create_app"]
-
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; "

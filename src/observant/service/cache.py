@@ -20,8 +20,6 @@ from observant.errors import ObservantError
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["Cache", "Cached"]
-
 log = logging.getLogger("observant.service")
 T = TypeVar("T")
 _WORKERS = "observant-answers"

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from observant.service.collection import Collection
     from observant.store import StoredSource
 
-__all__ = ["CHARTS", "FORMATS", "Asked", "Chart", "draw", "drawn", "rendered"]
-
 FORMATS = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",

@@ -28,8 +28,6 @@ from observant.service.collection import Collection
 from observant.service.forms import GivenCollection
 from observant.times import iso
 
-__all__ = ["atom", "json_feed"]
-
 _NEVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _ENTRIES = 100
 _OPTIONS: dict[str, Any] = {

@@ -14,24 +14,6 @@ from observant.service.access.identity import Access
 from observant.service.collection import Collection
 from observant.units import counts_cost, parse_budget, parse_duration
 
-__all__ = [
-    "Form",
-    "GivenAccess",
-    "GivenCollection",
-    "GivenForm",
-    "GivenPrefix",
-    "Texts",
-    "budget_in",
-    "cost_in",
-    "days_in",
-    "form_of",
-    "importance_in",
-    "number_in",
-    "tags_in",
-    "whole_in",
-]
-
-
 T = TypeVar("T", bound=float | None)
 
 

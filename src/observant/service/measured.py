@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from observant.store import Store
     from observant.store.types import SpotCheck
 
-__all__ = ["current_time", "expected_time", "measured"]
-
 
 SOURCES = 400
 WINDOW_DAYS = 28.0

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from observant.simulation import PolicyComparison
     from observant.visits import VisitLog
 
-__all__ = ["RIVALS", "PlanAnswer", "Rivals", "replay_rivals", "what_if"]
-
 SOURCES = 1000
 """Sources a what-if is computed for; of more, an even sample with its share of the budget."""
 MOST_REPLAYED = 30_000

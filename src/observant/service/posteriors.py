@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from observant.store import Store
     from observant.store.types import SourceColumns
 
-__all__ = ["ActiveSources", "beliefs_of", "kept_prior", "limits_of", "read_beliefs"]
-
 Array: TypeAlias = NDArray[np.float64]
 
 

@@ -29,8 +29,6 @@ from observant.service.collection.collection import STORE_AWAY
 if TYPE_CHECKING:
     from litestar import Request
 
-__all__ = ["ProblemDetails", "handlers"]
-
 log = logging.getLogger("observant.service")
 
 _TITLES = {

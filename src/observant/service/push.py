@@ -27,8 +27,6 @@ from observant.service.collection import Collection
 from observant.service.collection.entries import MOST_SIGNALS, NewSignal
 from observant.service.forms import GivenCollection
 
-__all__ = ["deliver", "indexnow", "indexnow_list", "verify"]
-
 Asked = Request[Any, Any, Any]
 Path = Annotated[str, PathParameter(max_length=64)]
 LARGEST_DELIVERY = 16 << 20

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from observant.observer.loop import Observer
     from observant.store import Store
 
-__all__ = ["Serving", "is_loopback", "serve"]
-
 log = logging.getLogger("observant.service")
 _STOPPING = 5.0
 _ANSWERING = 24

@@ -31,21 +31,6 @@ if TYPE_CHECKING:
     from observant.store import StoredSource
     from observant.visits import VisitLog
 
-__all__ = [
-    "PlannedPeriods",
-    "PopulationAnswer",
-    "change_hours",
-    "chosen",
-    "history",
-    "intervals",
-    "plan_study",
-    "population",
-    "population_study",
-    "rivals_study",
-    "season",
-    "verdict",
-]
-
 
 # -- The whole collection as its visits show it: how old, how fast, at which hours ----------------
 #

@@ -10,32 +10,6 @@ from typing import Any
 from observant.observer.browser.chooser import Box
 from observant.service.answers import Answer, EventItem
 
-__all__ = [
-    "BudgetOption",
-    "BudgetView",
-    "CurvePoint",
-    "Estimate",
-    "Health",
-    "HostItem",
-    "HourItem",
-    "Lateness",
-    "MailItem",
-    "Measured",
-    "ObserverItem",
-    "Overview",
-    "PagePictureAnswer",
-    "PictureDiff",
-    "PlanPoint",
-    "PlanView",
-    "PopulationView",
-    "RivalItem",
-    "RivalsView",
-    "SettingsView",
-    "StepShown",
-    "StepTrial",
-    "Tried",
-]  # fmt: skip
-
 
 class Estimate(Answer, frozen=True, kw_only=True):
     """A number with its 95 % interval."""

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from observant.simulation.traces import Trace
 
-__all__ = ["METRICS", "PolicyComparison", "PolicyResult", "results_of", "simulate", "world_of"]
-
 METRICS = {
     "freshness": "freshness",
     "currency": "currency",

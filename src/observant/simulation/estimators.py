@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from observant.simulation.world import Floats
     from observant.visits import VisitLog
 
-__all__ = ["EstimatorComparison", "compare_estimators", "observe"]
-
 _METHODS = ("naive", "improved", "mle", "bias-reduced", "pooled")
 
 

@@ -8,17 +8,6 @@ import numpy as np
 
 from observant.visits.kernels import sort_stretch
 
-__all__ = [
-    "account",
-    "carousel",
-    "failures",
-    "group",
-    "look",
-    "queue",
-    "ranks",
-    "repeat_periods",
-]
-
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from observant.simulation.world import Floats, Integers, World, WorldVisits
 
-__all__ = ["Score", "account"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Score(Table):

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from observant.estimation.rates import Own
     from observant.simulation.world import Flags, Floats, Integers, World
 
-__all__ = ["ESTIMATORS", "REGISTRY", "Clairvoyant", "Estimating", "UniformPolicy", "named", "names"]
-
 REGISTRY: dict[str, str] = {
     "observant": "observant.planning.policy:ObservantPolicy",
     "observant-ignoring": "observant.planning.policy:IgnoringPolicy",

@@ -36,8 +36,6 @@ from observant.simulation.world import WorldVisits
 if TYPE_CHECKING:
     from observant.simulation.world import Flags, Floats, Integers, World
 
-__all__ = ["Periodic", "Policy", "Runner", "fixed_periods", "replay", "round_robin", "run_policy"]
-
 _TICKS = 50
 """Ticks in a mean period."""
 _ORDER, _PHASE, _POLICY = 1, 2, 3

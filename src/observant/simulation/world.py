@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from observant.simulation.world_signals import WorldSignals
 
-__all__ = ["World", "WorldVisits"]
-
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from observant.formats.signals import SignalLog
     from observant.simulation.world import Flags, Floats, Integers, World
 
-__all__ = ["DrawnSignals", "WorldSignals", "signals_from", "signals_of"]
-
 _STREAM = 5
 """Of random numbers."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from observant.store.engine import Engine, Row, Session
 
-__all__ = ["restore", "write"]
-
 # In an order in which every row finds those it refers to. Leases end with the store they belong to.
 TABLES = (
     "digests",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from observant.store.engine import Engine, Row, Session
 
-__all__ = ["examine"]
-
 _JUMP_SECONDS = 300.0
 """Visits are committed when they end, so their ends are in order but for the length of a group."""
 _AHEAD_SECONDS = 3600.0

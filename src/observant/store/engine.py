@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 
     from observant.store.types import Finding
 
-__all__ = [
-    "CHUNK",
-    "Columns",
-    "Engine",
-    "Migration",
-    "Row",
-    "Session",
-    "chunks",
-    "migrations",
-    "statements",
-]
-
 
 # -- SQL stays SQL: named statements in files, and migrations by number ---------------------------
 #

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from observant.store.store import Store
     from observant.store.visit import Entry, Previous, Recorded
 
-__all__ = ["GroupCommit", "GroupRead"]
-
 A = TypeVar("A")
 B = TypeVar("B")
 

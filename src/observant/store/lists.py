@@ -17,16 +17,6 @@ from observant.times import micros
 if TYPE_CHECKING:
     from observant.store.engine import Session
 
-__all__ = [
-    "SORTS",
-    "condition_of",
-    "one_source",
-    "page_of",
-    "read_cursor",
-    "select_sources",
-    "steady",
-]
-
 _COMPUTED = {
     "period": "(s.due_at - s.good_at)",
     "doubt": "(s.rate * (:now - s.good_at))",

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from observant.store.store import Store
 
-__all__ = ["Patience"]
-
 log = logging.getLogger("observant.store")
 
 T = TypeVar("T")

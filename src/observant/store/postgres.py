@@ -31,8 +31,6 @@ except ImportError as error:  # pragma: no cover - the extra is always there in 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["PostgresEngine"]
-
 T = TypeVar("T")
 
 _ATTEMPTS = 6

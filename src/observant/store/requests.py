@@ -17,8 +17,6 @@ from observant.times import micros
 if TYPE_CHECKING:
     from observant.store.engine import Engine, Session
 
-__all__ = ["Requests", "VisitRequest"]
-
 
 class VisitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody wants this source to be visited."""

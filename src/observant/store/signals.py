@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from observant.store.engine import Engine, Session
 
-__all__ = ["Signal", "StoredSignals"]
-
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody says that a source may have changed."""

@@ -27,8 +27,6 @@ from observant.store.types import Finding
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["APPLICATION_ID", "SqliteEngine"]
-
 T = TypeVar("T")
 
 APPLICATION_ID = 0x6F627376  # "obsv": tells our files from those of others

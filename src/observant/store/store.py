@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from observant.store.engine import Engine, Session
     from observant.store.types import Finding
 
-__all__ = ["Store"]
-
 
 class Store:
     """Sources, their visits, and what follows from them, in any database that has an `Engine`.

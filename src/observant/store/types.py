@@ -153,7 +153,7 @@ class SourceQuery(Value, frozen=True, kw_only=True):
     state: str | None = None
     kind: str | None = None
     sort: str = "name"
-    """One of `observant.store.lists.SORTS`; what has no value comes last. `period` is the time from
+    """One of `observant.names.SORTS`; what has no value comes last. `period` is the time from
     the last good visit to the next, `doubt` the updates expected since the last good visit."""
     descending: bool = False
     limit: int = 100

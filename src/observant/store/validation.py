@@ -14,18 +14,6 @@ from observant.times import micros
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "as_bytes",
-    "as_json",
-    "checked_event",
-    "checked_importance",
-    "checked_name",
-    "checked_source",
-    "clean",
-    "from_json",
-    "instant",
-]
-
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 LONGEST_NAME = 2000
 """Bytes in UTF-8. More would not fit an index of PostgreSQL."""

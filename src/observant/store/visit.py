@@ -17,23 +17,6 @@ if TYPE_CHECKING:
     from observant.store.members import Member
     from observant.store.types import Event
 
-__all__ = [
-    "GOOD",
-    "KEEP",
-    "OUTCOMES",
-    "Comparison",
-    "Entry",
-    "Error",
-    "Excerpt",
-    "Keep",
-    "Outcome",
-    "Posterior",
-    "Previous",
-    "Recorded",
-    "Validators",
-    "Visit",
-]
-
 Outcome = Literal["first", "same", "changed", "failed", "gone", "back", "unconfirmed"]
 """What a visit found.
 

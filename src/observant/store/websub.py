@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from observant.store.engine import Engine, Session
 
-__all__ = ["HubSubscription", "HubSubscriptions"]
-
 _SEEN = 16
 """Deliveries that are remembered, so that the same one says nothing twice."""
 _RENEWED = 0.8

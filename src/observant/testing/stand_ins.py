@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from observant.observer.synthetic.web import DemoWorld
     from observant.store import Store
 
-__all__ = [
-    "ScriptedFetcher",
-    "SimulatedClock",
-    "in_simulated_time",
-    "memory_store",
-    "synthetic_web",
-]
-
 T = TypeVar("T")
 _DEADLOCK = 120.0
 """Seconds of the world after which nobody can be expected to wake up any more."""

@@ -12,8 +12,6 @@ from observant.visits import VisitLog
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["synthetic_visits"]
-
 _START = 20_000.0
 """The first visits happen on this day since 1970: in October 2024."""
 

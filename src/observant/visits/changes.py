@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["compare_visits"]
-
 _NOT_MODIFIED = 304
 
 

@@ -15,21 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = [
-    "MISSING",
-    "TIME_UNITS",
-    "batches_of",
-    "bytes_in",
-    "column_of",
-    "first_bad",
-    "flags_in",
-    "numbers_in",
-    "plain_column",
-    "text_in",
-    "times_in",
-    "typed_column",
-]
-
 MISSING = int(np.iinfo(np.int64).min)
 """In place of a time that is not known (Arrow's and NumPy's own sign for it)."""
 

@@ -10,8 +10,6 @@ import numba
 import numpy as np
 from numba.core import cgutils, types
 
-__all__ = ["encode", "hash_rows", "refill", "sort", "sort_stretch", "word"]
-
 jit = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
 inlined = numba.njit(inline="always")
 

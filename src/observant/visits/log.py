@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["COLUMNS", "VisitLog", "require_log"]
-
 COLUMNS = (
     "source",
     "time",

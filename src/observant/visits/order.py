@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["COMPILED_FROM", "SourceIndex", "blocks_of_sources", "sort_rows"]
-
 COMPILED_FROM = 1_000_000
 
 

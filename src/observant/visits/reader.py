@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["HOST_PATTERN", "LogReader", "first_broken_text"]
-
 
 _LARGE = 2**31 - 1  # bytes in an Arrow array of texts with offsets of 32 bits
 HOST_PATTERN = r"^[a-zA-Z][a-zA-Z0-9+.\-]*://(?:[^/?#@]*@)?(?P<host>\[[^\]]*\]|[^/?#:]*)"

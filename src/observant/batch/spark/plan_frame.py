@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from observant.planning.problem import Solution
 
-__all__ = ["SparkPlan", "collection_currency", "currency", "plan"]
-
 _CELLS = (
     "rate_cell long, mean_cell long, value_cell long, sources long, cost double, "
     "importance double, cost_rate double, cost_mean double"

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from observant.estimation.priors import Prior
     from observant.visits import VisitLog
 
-__all__ = ["estimate_rates", "pool"]
-
 RATES = (
     "source string, visits long, changes long, exposure_days double, rate_per_day double, "
     "rate_low double, rate_high double, rate_ahead double, rate_mean double, method string, "

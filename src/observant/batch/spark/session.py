@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["errors_told", "read_visits", "require_spark", "session", "whole_sources", "write_file"]
-
 
 _OURS = re.compile(r"observant\.errors\.(\w+): (.+)")
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "Claims", "Entries"]
-
 Array: TypeAlias = NDArray[np.float64]
 
 COLUMNS = ("source", "claimed_modified", "actual_modified", "checked_at")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from observant.currency.audit.claims import Entries
 
-__all__ = ["Aliasing", "forgiven", "printed_forgiveness"]
-
 Array: TypeAlias = NDArray[np.float64]
 
 

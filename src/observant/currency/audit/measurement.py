@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = ["Audit", "audit_claims"]
-
 Array: TypeAlias = NDArray[np.float64]
 
 

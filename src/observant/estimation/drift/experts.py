@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from observant.estimation.evidence import Evidence
     from observant.estimation.priors import Prior
 
-__all__ = ["DISCOUNTS", "HAZARDS", "KEEP", "METHODS", "Experts", "Followed", "restart_prior"]
-
 METHODS = ("constant", "forgetting", "changepoints")
 """The ways to believe in a rate."""
 

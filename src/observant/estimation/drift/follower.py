@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from observant.visits import VisitLog
 
-__all__ = ["Comparisons", "Follower", "SeasonLike", "SeasonsLike", "last_visits"]
-
 _COMPARISONS_TO_LEARN = 400_000
 
 

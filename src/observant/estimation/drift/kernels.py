@@ -12,8 +12,6 @@ import math
 import numba
 import numpy as np
 
-__all__ = ["find_peaks", "follow"]
-
 jit = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
 # Sums may be taken in any order here, so that the compiler can use vector instructions.
 vector = numba.njit(

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["RateChanges", "find_rate_changes", "instants"]
-
 _MORE_SURE_THAN_BY_CHANCE = 0.25
 _LONGEST_STRETCH = 20
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from observant.estimation.priors import Prior
     from observant.visits import VisitLog
 
-__all__ = ["Calibration", "Prequential", "prequential"]
-
 
 def prequential(
     log: VisitLog | DriftTable,

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from observant.estimation.priors import Prior
     from observant.visits import VisitLog
 
-__all__ = ["DriftPosterior", "DriftTable", "RatePath", "estimate_drift"]
-
 
 @dataclass(frozen=True, eq=False)
 class DriftPosterior:

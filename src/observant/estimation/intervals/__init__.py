@@ -10,16 +10,14 @@ from observant.estimation.intervals.answer import Bands, Diagnostics, IntervalEs
 from observant.estimation.intervals.choice import ChosenModel, chosen_model
 from observant.estimation.intervals.diagnostics import (
     MemoryTest,
-    PoissonTest,
     SamplingCheck,
     ageing,
-    poisson_test,
     poisson_test_of_visits,
     sampling_check,
     visits_needed,
 )
 from observant.estimation.intervals.estimate import METHODS, estimate_intervals
-from observant.estimation.intervals.poisson_tests import autocorrelation
+from observant.estimation.intervals.poisson_tests import PoissonTest, autocorrelation, poisson_test
 from observant.estimation.intervals.pooled import PooledIntervals, pool_intervals
 
 __all__ = [

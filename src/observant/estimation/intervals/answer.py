@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from observant.estimation.intervals.curves import Model
     from observant.processes import Process
 
-__all__ = ["Bands", "Diagnostics", "IntervalEstimate"]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 

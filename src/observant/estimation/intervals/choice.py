@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from observant.estimation.intervals.answer import IntervalEstimate
     from observant.visits import VisitLog
 
-__all__ = ["ChosenModel", "chosen_model"]
-
 
 class ChosenModel(NamedTuple):
     """How a source changes, for `observant.currency`, `plan` and simulation."""

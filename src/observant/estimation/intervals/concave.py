@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from observant.processes.base import Floats
 
-__all__ = ["ConcaveFit", "Pairs", "censored_pairs", "fit_concave", "fit_concave_pairs"]
-
 BLURS = (0.0, 0.1, 0.25, 0.5, 1.0)
 """Standard deviations of log θ that `smoothing="auto"` tries."""
 CHARGE = 0.05

@@ -18,22 +18,6 @@ if TYPE_CHECKING:
 
     from observant.processes import Process
 
-__all__ = [
-    "AgeCurve",
-    "CurveModel",
-    "Floats",
-    "Model",
-    "ProcessModel",
-    "difference_weights",
-    "empirical_curve",
-    "flat_region",
-    "interval_curve",
-    "local_hazard",
-    "mean_by_step",
-    "nearest_concave",
-    "visits_of",
-]
-
 
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -4,7 +4,7 @@
   step with the updates (Li, III.C)?
 - `ageing`: are old copies safer or more in danger than fresh ones (Li, definition 4)?
 - `visits_needed`: how many visits would bring the error of G down to what is wanted?
-- `poisson_test` and `poisson_test_of_visits`: is a rate all there is to know (Li, VII.A)?
+- `poisson_test_of_visits`: is a rate all there is to know (Li, VII.A)?
 """
 
 from __future__ import annotations
@@ -21,11 +21,6 @@ from observant.estimation.evidence import Evidence
 from observant.estimation.firth import bias_reduced_rates, mle_rates
 from observant.estimation.intervals.concave import checked_visits
 from observant.estimation.intervals.observations import Observations
-from observant.estimation.intervals.poisson_tests import (
-    PoissonTest,
-    cv_range_if_poisson,
-    poisson_test,
-)
 from observant.tables import Table
 from observant.units import counted, format_duration
 
@@ -40,21 +35,6 @@ if TYPE_CHECKING:
         ArrayLike,
     ]
     from observant.processes import Process
-
-__all__ = [
-    "MemoryTest",
-    "PointBands",
-    "PoissonTest",
-    "SamplingCheck",
-    "ageing",
-    "block_bands",
-    "cv_range_if_poisson",
-    "lattice_of",
-    "poisson_test",
-    "poisson_test_of_visits",
-    "sampling_check",
-    "visits_needed",
-]
 
 
 # -- Does a source remember? Poisson or not, from visits alone ------------------------------------

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from observant.processes.base import Floats
 
-__all__ = ["AgeHistogram", "Rectangles", "Weights", "fitting", "folded", "likeliest_weights"]
-
 
 # -- A source whose intervals have a histogram for a density: F is made of straight lines ---------
 

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from observant.processes import Process
     from observant.visits import VisitLog
 
-__all__ = ["FORMULAS", "METHODS", "Fit", "Segment", "estimate_intervals", "fit_method"]
-
 
 # -- Each method by name, from the visits to one source to a model of its ages and intervals ------
 

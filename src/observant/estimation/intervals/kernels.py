@@ -3,8 +3,6 @@
 import numpy as np
 from numba import njit
 
-__all__ = ["count_by_edges", "count_by_walking"]
-
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def count_by_walking(times, last, step, slack, counts):

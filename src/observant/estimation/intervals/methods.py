@@ -23,27 +23,6 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
     from observant.processes import Process
 
-__all__ = [
-    "changed_share",
-    "common_gap",
-    "g_m4",
-    "g_m4_tail",
-    "ks",
-    "m1",
-    "m1_tail",
-    "m2",
-    "m3",
-    "m3_mean",
-    "m3_samples",
-    "m4",
-    "m4_mean",
-    "m5",
-    "m6",
-    "pair_counts",
-    "relative_error_of_mean",
-    "wmrd",
-]
-
 
 def m2(ages: ArrayLike, *, step: float | None = None, maximum: float | None = None) -> AgeCurve:
     """G from all ages that visits found. Li (33); consistent for any updates, Li (34).

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from observant.visits import VisitLog
 
-__all__ = ["Observations", "find_source"]
-
 
 @dataclass(frozen=True, eq=False)
 class Observations:

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from observant.processes.base import Floats, Process
     from observant.processes.updates import Seed
 
-__all__ = ["FAMILIES", "ParametricFit", "fit_parametric"]
-
 # Each family by the logarithm of its mean and one number for its shape, free on the whole line.
 FAMILIES: dict[str, Callable[[Floats], Process]] = {
     "exponential": lambda p: Poisson(float(np.exp(-p[0]))),

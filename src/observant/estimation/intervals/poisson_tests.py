@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from observant.errors import InputError
 from observant.tables import Table
 
-__all__ = ["VERDICTS", "PoissonTest", "autocorrelation", "cv_range_if_poisson", "poisson_test"]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 VERDICTS = ("too-few", "possible", "not-exponential", "dependent", "neither")

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from observant.processes import Process
     from observant.visits import VisitLog
 
-__all__ = ["ALL", "PooledIntervals", "pool_intervals"]
-
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 

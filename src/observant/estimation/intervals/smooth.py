@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["smooth_intervals"]
-
 _PER_DECADE = 8
 _SMOOTH = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
 """Weights of the roughness, the smoothest first."""

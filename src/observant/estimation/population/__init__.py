@@ -8,7 +8,6 @@ from observant.estimation.population.descriptive import (
 )
 from observant.estimation.population.fits import (
     Population,
-    PopulationFit,
     PriorComparison,
     compare_prior,
     fit_ages,
@@ -16,6 +15,7 @@ from observant.estimation.population.fits import (
     fit_lifetimes,
     fit_population,
 )
+from observant.estimation.population.inference import PopulationFit
 from observant.estimation.population.link_rot import Turnover, turnover
 
 __all__ = [

@@ -21,8 +21,6 @@ from observant.visits.columns import MISSING
 if TYPE_CHECKING:
     from observant.visits import VisitLog
 
-__all__ = ["Description", "Histogram", "age_densities", "describe"]
-
 Array: TypeAlias = NDArray[np.float64]
 
 

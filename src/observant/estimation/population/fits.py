@@ -32,17 +32,6 @@ if TYPE_CHECKING:
 
     from observant.visits import VisitLog
 
-__all__ = [
-    "Population",
-    "PopulationFit",
-    "PriorComparison",
-    "compare_prior",
-    "fit_ages",
-    "fit_histories",
-    "fit_lifetimes",
-    "fit_population",
-]
-
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from observant.processes import Weibull
 
-__all__ = ["METHODS", "PopulationEvidence", "PopulationFit", "fit_evidence"]
-
 Array: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = "NDArray[np.int64]"
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from observant.estimation.evidence import Evidence
     from observant.estimation.population.inference import Array, Rows
 
-__all__ = ["Ages", "FirstLifetimes", "Histories", "Lifetimes"]
-
 
 class Ages:
     """Ages of sources, one each, seen once: Brewington (3.8), with growth to be found or given."""

@@ -23,8 +23,6 @@ from observant.visits.columns import numbers_in
 if TYPE_CHECKING:
     from observant.visits import VisitLog
 
-__all__ = ["Turnover", "turnover"]
-
 Array: TypeAlias = NDArray[np.float64]
 
 MISSING_STATUS = (404, 410)

@@ -21,17 +21,6 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = [
-    "age_cdf",
-    "age_pdf",
-    "averages",
-    "first_lifetime_cdf",
-    "lifetime_cdf",
-    "lifetime_pdf",
-    "mean_times",
-    "seen_share",
-]
-
 Array: TypeAlias = NDArray[np.float64]
 
 

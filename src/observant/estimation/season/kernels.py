@@ -13,8 +13,6 @@ import numpy as np
 
 from observant.estimation.kernels import decay, root
 
-__all__ = ["sweep"]
-
 jit = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
 CHANGED, DATED = 1, 2
 

@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from observant.estimation.season.wall_clock import WallClock
     from observant.visits import VisitLog
 
-__all__ = [
-    "Likelihood",
-    "ObservedWindows",
-    "SeasonFit",
-    "SeasonPrior",
-    "best_fit",
-    "fit_shape",
-    "harmonic_priors",
-    "smooth_priors",
-]
-
 
 # -- What a season may look like before anything was seen: smooth, and rather flat ----------------
 #

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from observant.processes import Seasonal
     from observant.visits import VisitLog
 
-__all__ = [
-    "Season",
-    "Seasons",
-    "doubts",
-    "estimate_seasons",
-    "flat_p_value",
-    "quadratic_tail",
-    "visible_share",
-]
-
 
 _COMPILED_FROM = 20_000
 

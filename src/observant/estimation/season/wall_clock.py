@@ -15,8 +15,6 @@ from observant.times import DAY, zone_of
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["BINS", "WallClock"]
-
 BINS = {"hour-of-week": (168, 7.0), "hour-of-day": (24, 1.0), "weekday": (7, 7.0)}
 """How a cycle can be divided: the number of bins, and the days in a cycle."""
 

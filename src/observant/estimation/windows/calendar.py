@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["CalendarRates", "CalendarWindow", "calendar_rates", "parse_windows"]
-
 _EPOCH = date(1970, 1, 1)
 _PART = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _EVERY_YEAR = re.compile(r"\*-(\d{1,2})")

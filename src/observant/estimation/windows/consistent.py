@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-__all__ = ["DIRECTIONS", "LIMITS", "MEASURES", "STATES", "Windows", "consistent_windows"]
-
 STATES = ("decreasing", "constant", "increasing")
 """What the rate does in a window; entry ``state + 1`` of a state −1, 0 or 1."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["MonthForecast", "forecast_month"]
-
 PRIOR = 4.0
 """Shape and rate of the prior of ρ: a mean of 1 and a standard deviation of a half."""
 _DRAWS = 4_000

@@ -4,8 +4,6 @@ import numba
 
 from observant.estimation.windows import scan_loops as scanning
 
-__all__ = ["roll", "split"]
-
 _jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 split = _jit(scanning.split)
 roll = _jit(scanning.roll)

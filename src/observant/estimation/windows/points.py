@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
     History: TypeAlias = "VisitLog | Updates | UpdatePoints | ArrayLike"
 
-__all__ = ["PLACES", "UpdatePoints", "VisitGaps", "from_updates", "instants", "update_points"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UpdatePoints:

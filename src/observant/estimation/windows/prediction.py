@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["ROLLED", "Predictions", "Rolled", "next_after", "predict_next", "roll_forward"]
-
 MODELS = ("weibull", "count")
 """A power law in the latest window, or a constant rate in it."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["AMOUNT", "COUNT", "TOTAL", "roll", "split"]
-
 AMOUNT, TOTAL, COUNT = 0, 1, 2
 """What the threshold limits: each violation, their sum, or how many points violate."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["TRENDS", "LocalRates", "Trends", "estimate_windows", "trends_of"]
-
 TRENDS = ("falling", "none", "rising")
 """The verdict of the test against a constant rate."""
 

@@ -8,8 +8,6 @@ import msgspec
 
 from observant.figures.style import COLOURS
 
-__all__ = ["BLUE", "CHANGE", "DAY_LABELS", "GREY", "HOUR_LABELS", "data", "log_axis", "spec_of"]
-
 CHANGE = COLOURS["always-changed"]
 GREY = COLOURS["never-changed"]
 BLUE = COLOURS["ok"]

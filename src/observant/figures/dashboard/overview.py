@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
     from observant.estimation.population import Description, PriorComparison, Turnover
 
-__all__ = [
-    "activity_figure",
-    "ages_figure",
-    "change_ratio_figure",
-    "links_figure",
-    "mean_times_figure",
-    "performance_figure",
-    "week_figure",
-]
-
 
 _GRACES = [0, 1 / 24, 0.25, 1, 3, 7, 30, 90, 365]
 _GRACE_LABELS = (

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from observant.simulation import PolicyComparison
 
-__all__ = ["budgets_figure", "hours_figure", "plan_figure", "rivals_figure"]
-
 
 def plan_figure(answer: Any, most: int = 1500) -> Any:
     """The period of each source against its rate, coloured by importance.

@@ -13,16 +13,6 @@ if TYPE_CHECKING:
 
     from observant.estimation.drift import RatePath
 
-__all__ = [
-    "OUTCOMES",
-    "attributes_figure",
-    "correlation_figure",
-    "magnitude_figure",
-    "posterior_figure",
-    "rate_history_figure",
-    "timeline_figure",
-]
-
 OUTCOMES = {"changed": CHANGE, "same": "#b4bcc6", "failed": COLOURS["too-few"]}
 """What a visit found, in three words."""
 

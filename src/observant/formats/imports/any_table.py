@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "PlainTable"]
-
 _NEEDED = ("source", "time")
 _FEW = 64  # rows
 _PROBE = 1000

@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = [
-    "EVIDENCE",
-    "DescribesSources",
-    "ImportOptions",
-    "Importer",
-    "SourceDescription",
-    "VisitRows",
-    "visit_schema",
-]
-
 Batches: TypeAlias = "Iterator[pa.RecordBatch]"
 Described: TypeAlias = "Iterator[SourceDescription]"
 Evidence = Literal["V", "C", "S", "D"]

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.base import ImportOptions
     from observant.formats.imports.report import Report
 
-__all__ = ["Shaper"]
-
 _NOT_MODIFIED = 304
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "BingHistories"]
-
 HISTORY, ADDRESSES, IMPORTANCE = (
     "urlid_offset_history.txt",
     "url_urlid_hostid.txt",

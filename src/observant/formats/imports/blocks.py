@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from observant.formats.imports.report import Report
 
-__all__ = ["BLOCK", "COMPILED_FROM", "LineFormat", "Lines", "ahead", "blocks_of", "read_lines"]
-
 COMPILED_FROM = 1 << 21
 """Bytes in a file from which the compiled loop is worth its second of loading."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "CdxLines", "layout_of"]
-
 _LAYOUTS = {
     7: "NbamskS",
     9: "NbamskrVg",

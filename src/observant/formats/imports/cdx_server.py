@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.report import Report
     from observant.formats.imports.values import Row
 
-__all__ = ["IMPORTERS", "CdxServer"]
-
 _CHUNK = 1 << 20
 _LONGEST_ROW = 1 << 18
 _NAMES = {"urlkey", "timestamp", "original", "url", "mimetype", "statuscode", "digest", "length"}

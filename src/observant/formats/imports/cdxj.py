@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "CdxjLines", "ZipNum", "record_row"]
-
 
 # -- ZipNum clusters: an index of gzip members of some thousand lines of CDXJ, read in parallel ---
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from observant.formats.imports.report import Report
 
-__all__ = ["ASSUMPTION", "UNITS", "SourceSample", "look_for_collapse"]
-
 
 UNITS = {"hour": MICROSECONDS_PER_DAY // 24, "day": MICROSECONDS_PER_DAY}
 """Units of time that lists of captures are thinned by."""

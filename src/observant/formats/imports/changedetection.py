@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "ChangeDetectionStore", "describe_watch", "period_of"]
-
 
 # -- A watch of changedetection.io in our words ---------------------------------------------------
 #

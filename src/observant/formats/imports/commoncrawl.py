@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "CommonCrawl"]
-
 _NEEDED = ("url", "fetch_time", "fetch_status")
 _WANTED = (
     "url",

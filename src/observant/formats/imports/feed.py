@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "FeedFile"]
-
 _ROOTS = {"rss", "feed", "RDF"}
 _HEAD = {"title", "link", "id", "ttl", "updatePeriod", "updateFrequency", "skipHours", "skipDays"}
 _PERIODS = {"hourly": 60, "daily": 1440, "weekly": 10_080, "monthly": 43_200, "yearly": 525_600}

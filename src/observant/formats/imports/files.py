@@ -19,8 +19,6 @@ from observant.times import micros
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["COMPRESSIONS", "HEAD_BYTES", "ImportFile", "find_files"]
-
 HEAD_BYTES = 1 << 16
 """How much of a file a format is recognised by."""
 

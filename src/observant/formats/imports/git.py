@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "GitHistory"]
-
 
 class GitHistory(Importer):
     """The folder of a git repository."""

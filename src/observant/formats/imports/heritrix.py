@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "HeritrixLines"]
-
 _FIELDS = ("logged", "status", "size", "url", "path", "via", "mime", "thread", "time", "digest")
 _NOTES = 11  # the field of annotations, behind the tag of the seed
 _LEAST, _MOST = 10, 40

@@ -15,19 +15,6 @@ if TYPE_CHECKING:
 
     from observant.formats.imports.report import Report
 
-__all__ = [
-    "elements",
-    "json_objects",
-    "lines",
-    "local_name",
-    "loose_cells",
-    "loose_lines",
-    "loose_objects",
-    "plain_text",
-    "text_of",
-    "xml_reader",
-]
-
 
 LONGEST_LINE = 1 << 20
 _LARGEST_ARRAY = 1 << 28

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "NutchDump", "NutchSegment"]
-
 # As HTTP would say it; pages that were never fetched are left out.
 _DUMPED = {2: 200, 3: 404, 4: 302, 5: 301, 6: 304, 7: 200, 8: 200, 9: 200}
 _FETCHED = {33: 200, 34: 0, 35: 302, 36: 301, 37: 404, 38: 304}

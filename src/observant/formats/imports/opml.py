@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "OpmlFile"]
-
 _LARGEST = 1 << 26
 _DEEPEST = 200
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Malformed", "Report"]
-
 _SAMPLES = 10
 _LONGEST = 120
 _WEAKER = "VDCS"

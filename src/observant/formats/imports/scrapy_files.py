@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "ScrapyCache", "ScrapyItems", "ScrapyLog"]
-
 
 # -- Item feeds of Scrapy (JSON Lines, JSON, CSV, XML): what a spider scraped, and when -----------
 #

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "SitemapFile"]
-
 _ADDRESS = re.compile(r"https?://\S{1,2040}", re.IGNORECASE)
 _PERIODS = {
     "always": "1h",

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "StormCrawlerIndex"]
-
 _STATUS = {"FETCHED": 200, "REDIRECTION": 301, "FETCH_ERROR": 0, "ERROR": 404}
 _MINUTE = 60 * MICROSECONDS
 

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.report import Report
 
-__all__ = ["EVERY_CHANGE_SEEN", "IMPORTERS", "JobFile", "SnapshotDatabase", "addresses_in"]
-
 
 # -- Job files of urlwatch and webchanges: what they watch. They tell no visits -------------------
 #

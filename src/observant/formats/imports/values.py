@@ -19,8 +19,6 @@ from observant.times import LATEST, MICROSECONDS_PER_DAY, from_datetime, parse_d
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Row", "checked_row", "digest_in", "digests_in", "iso_instant", "size_in", "status_in"]
-
 
 WIDEST_DIGEST = 64
 _NOT_WEB = ("dns:", "whois:", "filedesc:", "warcinfo:")

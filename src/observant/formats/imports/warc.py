@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.report import Report
 
-__all__ = ["IMPORTERS", "RecordBody", "Wacz", "WarcRecord", "http_head", "read_warc", "records_of"]
-
 
 # -- The records of a WARC file, one at a time, from a stream that nobody vouches for -------------
 #

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.observer.transport import Guard
 
-__all__ = ["Apprise", "check_apprise"]
-
 _SECONDS = 60.0
 _ADDRESS = re.compile(r"([a-z][a-z0-9]*)://.+", re.IGNORECASE | re.DOTALL)
 _LOCAL = frozenset(

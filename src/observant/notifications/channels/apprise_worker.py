@@ -17,8 +17,6 @@ from typing import Any
 
 from observant.observer.transport.guard import Guard
 
-__all__ = ["main"]
-
 _PROGRAMS = ("subprocess.", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "pty.")
 _HARMLESS_FILES = frozenset(["/dev/null", "/dev/urandom", *mimetypes.knownfiles])
 _SENDING = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from observant.observer.transport import Guard
     from observant.store import Store
 
-__all__ = ["Mail", "MailServer", "keep_server", "kept_server", "letter_of", "recipients_of"]
-
 KEPT = "notify.mail"
 _SECURITY = {"starttls": "smtp", "tls": "smtps", "none": "smtp+plain"}
 Word = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]

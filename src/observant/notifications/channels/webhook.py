@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.observer.transport import Guard
 
-__all__ = ["Webhook", "body_of", "check_webhook"]
-
 _LIMITS = Limits(connect=10.0, first_byte=20.0, total=30.0, body=64 * 1024, truncate=True)
 _AT_ONCE = Politeness(
     floor=0.0, latency_factor=0.0, backoff_first=0.0, backoff_cap=0.0, outage_first=0.0

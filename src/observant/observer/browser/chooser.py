@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from observant.observer.transport import Transport
     from observant.observer.transport.transfer import Reply, Request, RequestEngine
 
-__all__ = ["Box", "Camera", "PageElement", "PagePicture", "Selectors", "looks_generated", "nearest"]
-
 _MOST = 4000
 _MOST_BOXES = 800
 _HIGHEST = 6000

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from observant.observer.transport.transfer import Request
     from observant.store.visit import Error
 
-__all__ = ["FLAGS", "Browser"]
-
 log = logging.getLogger("observant.observer")
 
 FLAGS = (

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
     from observant.store.visit import Comparison, Previous
 
-__all__ = ["RENDERED", "BrowserNeed", "has_scripts", "share_missing"]
-
 _MEMORY = "browser"
 """The name under which the comparer's memory holds it."""
 RENDERED = "+browser"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from observant.store.visit import Error
 
-__all__ = ["RenderedPage", "open_page"]
-
 _MOST_FRAMES = 20
 _SHOT = 1280, 2000
 _UNANSWERED: tuple[tuple[str, Error], ...] = (

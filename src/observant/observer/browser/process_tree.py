@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["Meter", "ProcessTree", "Usage"]
-
 _PROC = Path("/proc")
 
 

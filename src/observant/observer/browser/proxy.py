@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Connect = Callable[[Target], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
-__all__ = ["FilteringProxy"]
-
 _HEAD_SECONDS = 30.0
 _LONGEST_HEAD = 256 << 10
 _PIECE = 1 << 16

@@ -11,8 +11,6 @@ import msgspec
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
-__all__ = ["Seal", "key_file"]
-
 _LARGEST = 200_000
 """Bytes of a state; one that is larger is not kept, and signed in again."""
 

@@ -12,8 +12,6 @@ import msgspec
 from observant.errors import InputError
 from observant.observer import bounds
 
-__all__ = ["BrowserSettings", "available", "missing", "unsandboxed"]
-
 _NAMES = (
     # A browser without windows: half the processor time for the same pages.
     *("chromium-headless-shell", "chrome-headless-shell"),

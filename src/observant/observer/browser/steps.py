@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from observant.observer.browser.page import RenderedPage
     from observant.observer.transport.transfer import Reply, Request
 
-__all__ = ["Secret", "Step", "StepPicture", "SteppingBrowser", "check_steps", "parse_step"]
-
 _FORMS = (
     ("dismiss", re.compile(r"dismiss")),
     ("quiet", re.compile(r"wait until quiet")),

@@ -16,8 +16,6 @@ from observant.observer.sources.base import Compared
 if TYPE_CHECKING:
     from observant.store.visit import Previous
 
-__all__ = ["CommandSource"]
-
 _SECONDS = 30.0
 _LARGEST = 10 * 1024 * 1024
 

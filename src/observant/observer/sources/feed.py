@@ -15,8 +15,6 @@ from observant.observer.sources.http import HttpSource
 if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
 
-__all__ = ["FeedSource", "as_list", "entries_of"]
-
 _LONGEST_DECLARATION = 1000
 _LONGEST_HEAD = 20_000
 _MOST_TAGS = 200_000

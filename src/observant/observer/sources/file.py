@@ -13,8 +13,6 @@ from observant.observer.sources.base import Compared, file_path
 if TYPE_CHECKING:
     from observant.store.visit import Previous
 
-__all__ = ["FileSource"]
-
 _LARGEST = 10 * 1024 * 1024
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from observant.store.visit import Previous, Visit
 
-__all__ = ["CallableSource", "ReadSource"]
-
 _VALUE = "application/json"
 
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from observant.observer.transport.transfer import RequestEngine
     from observant.store.visit import Comparison, Validators, Visit
 
-__all__ = ["HttpSource"]
-
 log = logging.getLogger("observant.observer")
 
 _SIGNED_IN = "signed_in"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from observant.observer.tasks import Read
     from observant.store.visit import Previous, Visit
 
-__all__ = ["QuerySource", "StandingQuery", "as_results"]
-
 _found: ContextVar[tuple[Member, ...] | None] = ContextVar("_found", default=None)
 """What `read` found, for the `visit` that called it: each visit is a task of its own."""
 

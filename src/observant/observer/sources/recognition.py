@@ -26,8 +26,6 @@ from observant.observer.sources.sitemap import read_sitemap
 if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
 
-__all__ = ["WORDS", "Recognised", "recognised"]
-
 WORDS = {
     "page": N_("a web page"),
     "shell": N_("a web page that is empty without a browser"),

@@ -15,8 +15,6 @@ from observant.observer.sources.http import HttpSource
 if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
 
-__all__ = ["Sitemap", "SitemapSource", "as_list", "read_sitemap"]
-
 _LARGEST = 50 * 1024 * 1024
 _ADDRESS = re.compile(r"https?://\S+")
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from observant.observer.synthetic.web import DemoWorld, WorldAnswer
 
-__all__ = ["DemoServer", "ServedWeb", "locate", "serving"]
-
 _REASONS = {200: "OK", 304: "Not Modified", 404: "Not Found", 500: "Error", 503: "Unavailable"}
 _LARGEST_REQUEST = 16_384
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from observant.simulation import PolicyComparison, Score, World
     from observant.store import Store, Visit
 
-__all__ = ["RIVALS", "Judgement", "judge", "run_demo", "transport_to"]
-
 RIVALS = ("nutch", "heritrix")
 """Crawlers whose rules are tried beside ours."""
 _LEARNING = 0.5

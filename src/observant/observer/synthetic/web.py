@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from observant.processes import Process
 
-__all__ = ["DAY", "KINDS", "DemoWorld", "WorldAnswer"]
-
 
 KINDS = {"poisson": 0.56, "regular": 0.1, "bursty": 0.12, "seasonal": 0.14, "noisy": 0.08}
 """How pages change, and what share of them does so. Noisy ones are Poisson under their noise."""

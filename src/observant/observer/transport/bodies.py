@@ -18,11 +18,6 @@ from observant.errors import BadBody, Refusal, TooLarge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "ACCEPT_ENCODING",
-    "Body",
-]
-
 ACCEPT_ENCODING = "gzip, br, zstd"
 _PIECE = 2**16
 _AT_ONCE = 2**19

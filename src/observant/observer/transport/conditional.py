@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from observant.observer.fetched import Fetched
 
-__all__ = ["Honesty", "conditions", "validators_of"]
-
 
 def validators_of(fetched: Fetched) -> Validators | None:
     """What the next request to the same address may show, or None.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from observant.observer.transport.politeness import PoliteClock
     from observant.observer.transport.transfer import Reply, Request
 
-__all__ = ["CurlEngine", "EpollSockets", "LoopSockets", "watch"]
-
 
 # -- Watching libcurl's sockets from an asyncio event loop ----------------------------------------
 

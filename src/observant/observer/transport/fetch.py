@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
     from observant.store.visit import Error, Validators
 
-__all__ = ["Counts", "Transport"]
-
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
 _FREE = Verdict()
 _PRODUCT = re.compile(r"[A-Za-z_-]+")

@@ -15,8 +15,6 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Guard"]
-
 
 class Guard:
     """Refuses every address that is not on the public internet, except those allowed by name.

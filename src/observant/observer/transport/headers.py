@@ -11,19 +11,6 @@ from observant.times import http_date
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "HARMLESS",
-    "TOKEN",
-    "charset_of",
-    "checked_headers",
-    "checked_value",
-    "head_of",
-    "header_lines",
-    "last_modified_of",
-    "media_type",
-    "retry_after",
-]
-
 
 _OURS = frozenset(
     [

@@ -1,7 +1,5 @@
 """How much of anything one request may take."""
 
-__all__ = ["Limits"]
-
 import msgspec
 
 from observant.errors import InputError

@@ -19,8 +19,6 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Host", "Hosts", "PoliteClock", "Politeness"]
-
 
 class PoliteClock(Protocol):
     """What politeness asks of a clock. All in seconds; `time` since 1970."""

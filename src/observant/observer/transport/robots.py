@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from observant.observer.transport.urls import Target
     from observant.store.visit import Error
 
-__all__ = ["SIZE", "Robots", "Verdict", "for_us", "judge"]
-
 SIZE = 500 * 2**10
 """RFC 9309 asks for at least this much to be read."""
 _FRESH = 6 * 3600.0

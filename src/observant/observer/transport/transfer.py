@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from observant.observer.transport.politeness import PoliteClock
     from observant.store.visit import Error
 
-__all__ = ["Reply", "Request", "RequestEngine", "Transfer"]
-
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
 _REDIRECT_BODY = 64 * 2**10
 """Nobody reads the body of a redirect; so much of it is let through to keep the connection."""

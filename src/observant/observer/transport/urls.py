@@ -26,17 +26,6 @@ if TYPE_CHECKING:
 
     from observant.observer.transport.guard import Guard
 
-__all__ = [
-    "Proxies",
-    "Target",
-    "addresses_of",
-    "connect_behind_proxy",
-    "host_key",
-    "parse",
-    "refusal_behind_proxy",
-    "resolve",
-]
-
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\\u2028\u2029\ufeff]")
 _ABSOLUTE = re.compile(r"https?://[^/?#\s]", re.IGNORECASE)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from observant.papers.result import Options
     from observant.store import Store
 
-__all__ = ["DRAWN", "HOST_SLOPE", "LINK_SLOPE", "OWN", "WORD_SLOPE", "Content", "content_of"]
-
 DRAWN = "data: synthetic, since the Informant's are gone; --store takes pages of your own"
 OWN = "data: the pages of the store"
 WORD_SLOPE, HOST_SLOPE, LINK_SLOPE = -0.8, -0.85, -0.69

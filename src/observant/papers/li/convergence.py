@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from observant.estimation.intervals.curves import Floats
     from observant.papers.li.simulated import Sampled
 
-__all__ = ["TABLE_1", "TABLE_2", "table_1", "table_2"]
-
 # Printed in percent: w_T and κ_T of each method, at each T.
 TABLE_1 = {
     10**2: {"M4": (3.48, 6.42), "M5": (3.72, 6.74)},

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Curves = dict[str, Callable[[Floats], Floats]]
 
-__all__ = ["LongTrace", "errors_on", "long_traces", "stand_ins"]
-
 HOUR = 1 / 24
 GAP, PER_GAP, GAPS = 0.5 * HOUR, 10, 2000
 """E[S], the bins h in it, and the ages up to which errors are measured, in E[S]. Li, VII.B."""

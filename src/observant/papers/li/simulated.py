@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["LI", "Sampled", "exponential_times", "regular_times", "sample_visits", "sampled"]
-
 LI = Pareto(shape=3.0, scale=1.0)
 """The source of all of Li's simulations: a mean interval of one half, so μ = 2."""
 

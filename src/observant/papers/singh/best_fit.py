@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["OURS", "figure_1", "table_2", "table_3", "wins"]
-
 OURS = ("weibull-corrected", "weibull-ml", "duane-instantaneous", "linear", "count")
 """And these we add, N(t)/t among them, which the paper defines and leaves out."""
 

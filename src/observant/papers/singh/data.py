@@ -17,17 +17,6 @@ if TYPE_CHECKING:
     from observant.estimation.windows.consistent import Windows
     from observant.papers.result import Options
 
-__all__ = [
-    "FIRST_READING",
-    "KINDS",
-    "PUBLISHED",
-    "READINGS",
-    "cut",
-    "datasets",
-    "histories",
-    "table_1",
-]
-
 PUBLISHED = ("cho", "matloff", "weibull", "duane")
 """The paper compares these four; its λ_norman is Matloff's."""
 

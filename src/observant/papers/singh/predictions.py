@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["next_update", "table_4"]
-
 DEFAULT = "gap, points"
 """How observant cuts windows unless told otherwise."""
 

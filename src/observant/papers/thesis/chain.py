@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 
     from observant.processes.base import Floats, Process
 
-__all__ = [
-    "AgeChain",
-    "chain_changed",
-    "chain_currency",
-    "chain_time_out_of_date",
-    "expected_out_of_date",
-    "expected_time_out_of_date",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class AgeChain:

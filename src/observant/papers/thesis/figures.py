@@ -19,8 +19,6 @@ if TYPE_CHECKING:
         StyleByAge,
     )
 
-__all__ = ["attributes_figure", "magnitudes_figure", "rank_figure", "style_figure"]
-
 NAMES = {
     "content_length": "content length",
     "text_hash": "plain text",

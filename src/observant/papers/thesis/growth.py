@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from observant.papers.thesis.chain import AgeChain
     from observant.processes.base import Floats
 
-__all__ = ["GrowingPopulation"]
-
 
 @dataclass(frozen=True, eq=False)
 class GrowingPopulation:

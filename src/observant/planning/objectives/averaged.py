@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = ["Custom", "PosteriorMean", "RenewalObjective"]
-
 _ROWS = 8_192
 _CELLS = 1 << 20
 """Values that a penalty of somebody's own is asked for at once."""

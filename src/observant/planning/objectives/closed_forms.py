@@ -23,16 +23,6 @@ from observant.planning.objectives.numerics import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = [
-    "POISSON",
-    "Currency",
-    "Delay",
-    "DetectedChanges",
-    "Freshness",
-    "Harmonic",
-    "OldestMissed",
-]
-
 
 class _Poisson(Objective):
     """What the objectives of Poisson sources share: W(s) = w(λs)/λᵖ with one function w."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from observant.planning.objectives.index import Array, Choice
     from observant.visits import VisitLog
 
-__all__ = ["CompositeObjective", "objective_of_visits"]
-
 MOST = 50
 """Sources that a plan takes for what they are; the rest of those that are not Poisson stay so."""
 

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from observant.errors import InputError
 from observant.planning.objectives.numerics import crossing
 
-__all__ = ["LONG", "Array", "Choice", "Objective", "checked_grace", "checked_rates"]
-
 Array: TypeAlias = NDArray[np.float64]
 Choice: TypeAlias = "slice | NDArray[np.bool_] | NDArray[np.int64]"
 

@@ -5,8 +5,6 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["currency_crossing", "mean_currency_crossing", "mean_currency_index"]
-
 _SERIES = np.array([(n - 1) / math.factorial(n) for n in range(19, 1, -1)])
 """1 − (1 + x)e⁻ˣ = Σ (n − 1)(−x)ⁿ/n!, the last first: for small x, where the left side is lost."""
 

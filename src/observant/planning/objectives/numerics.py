@@ -13,14 +13,6 @@ from observant.currency.shares import below_one
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "COMPILED_FROM",
-    "crossing",
-    "currency_crossing",
-    "ein",
-    "newton_crossing",
-]
-
 Array: TypeAlias = NDArray[np.float64]
 
 _STEPS = 60

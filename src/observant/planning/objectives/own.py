@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike
 from observant.errors import InputError
 from observant.planning.objectives.index import Array, Choice, Objective, checked_rates
 
-__all__ = ["OwnObjective", "Penalty", "PenaltyTable", "name_of"]
-
 Penalty: TypeAlias = Callable[[Array], ArrayLike]
 """What a copy costs when so many updates (λs) are expected since it was made."""
 

@@ -16,20 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = [
-    "ALLOCATIONS",
-    "azar",
-    "cho_policy",
-    "lambda_crawl",
-    "lambda_crawl_approx",
-    "polite_azar",
-    "power",
-    "proportional",
-    "queues",
-    "square_root",
-    "uniform",
-]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 

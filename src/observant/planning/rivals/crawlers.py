@@ -27,8 +27,6 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from observant.planning.rivals.rule import Floats
 
-__all__ = ["Heritrix", "NutchAdaptive", "NutchDefault", "StormCrawler"]
-
 _MINUTES = 1_440.0  # of a day
 
 

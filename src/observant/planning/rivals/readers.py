@@ -15,8 +15,6 @@ from observant.times import SECOND
 if TYPE_CHECKING:
     from observant.planning.rivals.rule import Floats
 
-__all__ = ["ChangeDetection", "CommaFeed", "HttpHeuristic", "Miniflux"]
-
 _MINUTE = 1.0 / 1_440.0
 _HOUR = 1.0 / 24.0
 

@@ -14,19 +14,6 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = [
-    "CHANGED",
-    "FAILED",
-    "GONE",
-    "SAME",
-    "UNKNOWN",
-    "Adaptive",
-    "FixedPeriods",
-    "Rule",
-    "RuleState",
-    "Seen",
-]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 SAME, CHANGED, UNKNOWN, FAILED, GONE = 0, 1, 2, 3, 4

@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 
     from observant.service.access.identity import Access
 
-__all__ = [
-    "COOKIE", "CSRF_FIELD", "CSRF_HEADER", "LANGUAGE", "AccessGuard", "check_routes", "identity_of",
-    "language_of",
-]  # fmt: skip
-
 COOKIE = "observant_session"
 LANGUAGE = "observant_language"
 """The cookie that holds the language somebody has chosen."""

@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     from observant.store import Store
     from observant.store.accounts import Account, TokenRow
 
-__all__ = [
-    "Access",
-    "Identity",
-]
-
 SCOPE_OF = {"viewer": "read", "editor": "write", "owner": "admin"}
 TOKEN_PREFIX = "obs_"  # noqa: S105 (so that people and scanners know a token when they see one)
 SESSION_SECONDS = 14 * DAY

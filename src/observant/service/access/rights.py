@@ -10,8 +10,6 @@ from typing import Any
 
 from observant.store.accounts import SCOPES
 
-__all__ = ["NEEDS", "RULES", "rule"]
-
 NEEDS = ("nothing", *SCOPES)
 """Each includes those before it."""
 

@@ -14,8 +14,6 @@ import threading
 
 from observant.errors import InputError
 
-__all__ = ["check_password", "csrf_token", "digest", "hash_password", "new_secret", "same"]
-
 LOG_N, R, P = 15, 8, 3
 """Cost of scrypt: 32 MiB and about a quarter of a second, as OWASP advises."""
 SHORTEST, LONGEST = 10, 1000

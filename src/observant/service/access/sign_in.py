@@ -21,17 +21,6 @@ from observant.service.access.rights import rule
 from observant.service.access.secrets import csrf_token, same
 from observant.service.forms import GivenAccess, GivenPrefix
 
-__all__ = [
-    "SIGN_IN_COOKIE",
-    "LoginForm",
-    "client_address",
-    "inside",
-    "login",
-    "logout",
-    "session_cookie",
-    "sign_in_form",
-]
-
 SIGN_IN_COOKIE = "observant_sign_in"
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from observant.store import Store
 
-__all__ = ["RateLimit", "Throttle"]
-
 _KEPT = "access.failures"
 
 

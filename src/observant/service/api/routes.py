@@ -23,20 +23,6 @@ if TYPE_CHECKING:
     from observant.service.access import Identity
     from observant.service.collection import Collection
 
-__all__ = [
-    "LARGEST_CREDENTIALS",
-    "LARGEST_ID",
-    "LARGEST_IMPORT",
-    "After",
-    "IdempotencyKey",
-    "Limit",
-    "SourceId",
-    "Text",
-    "handlers_in",
-    "once",
-    "spec",
-]
-
 T = TypeVar("T")
 LARGEST_ID = 2**53
 LARGEST_IMPORT = 64 << 20

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from observant.service.collection.entries import SeenEvents
     from observant.store.types import StoredEvent
 
-__all__ = ["Activity"]
-
 _SEEN = "dashboard.seen"
 _MOST_SEEN = 1000
 _LIVELY = 90.0

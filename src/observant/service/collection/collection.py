@@ -27,8 +27,6 @@ from observant.units import counted, format_duration
 if TYPE_CHECKING:
     from observant.observer.config import Config
 
-__all__ = ["STORE_AWAY", "Collection", "CollectionSettings"]
-
 
 STORE_AWAY = "the database is away; the observer waits, and goes on when it is back"
 

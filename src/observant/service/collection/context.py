@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from observant.service.posteriors import ActiveSources
     from observant.store import Store, StoredSource, StoreTotals
 
-__all__ = ["Context", "some"]
-
 T = TypeVar("T")
 _FRESH_SECONDS = 15.0
 _PATIENCE_SECONDS = 20.0

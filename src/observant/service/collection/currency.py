@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from observant.service.collection.context import Context
     from observant.service.posteriors import ActiveSources
 
-__all__ = ["GRACES", "CollectionCurrency", "hours_in_words"]
-
 GRACES = (0.0, *(float(x) for x in np.round(np.geomspace(1 / 96, 60.0, 28), 6)))
 """Days of grace of the performance curve: none, then from a quarter of an hour to two months."""
 _FACTORS = (0.5, 1.0, 1.5)

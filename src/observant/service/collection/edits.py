@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from observant.store import Source, StoredSource
     from observant.store.visit import Comparison, Previous
 
-__all__ = ["asked_for", "edit", "judged_by_text", "preview", "recognise"]
-
 _PAGES: dict[Hashable, tuple[float, Fetched, Any]] = {}
 """The last pages that settings were tried on: they are tried again at each key that is pressed."""
 _MOST_PAGES = 8

@@ -25,25 +25,6 @@ if TYPE_CHECKING:
     from observant.observer.config import Config
     from observant.store import Source, StoredSource
 
-__all__ = [
-    "MASK",
-    "WEB_KINDS",
-    "AddressRequest",
-    "BulkChange",
-    "NewSource",
-    "PreviewRequest",
-    "SourceChanges",
-    "checked",
-    "checked_changes",
-    "masked_settings",
-    "masked_url",
-    "patched",
-    "unmasked_settings",
-    "unmasked_url",
-    "web_address",
-    "with_scheme",
-]
-
 
 # -- Secrets that people enter with their sources: passwords in addresses, values of headers ------
 #

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from observant.service.collection.context import Context
     from observant.store import Source, StoredSource
 
-__all__ = ["CollectionDocument", "CollectionTransfer"]
-
 
 class CollectionDocument(Entered, frozen=True, kw_only=True):
     """What was entered into a collection."""

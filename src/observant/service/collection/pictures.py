@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from observant.service.collection.context import Context
     from observant.store import StoredSource, Version
 
-__all__ = ["CollectionPictures"]
-
 _PICTURES: dict[Hashable, tuple[float, PagePicture]] = {}
 """The last pictures of pages: one is asked for again at each click on it."""
 _MOST_PICTURES = 8

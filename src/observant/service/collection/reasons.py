@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from observant.service.collection.context import Context
     from observant.store import StoredSource
 
-__all__ = ["copy_of", "freshness_elsewhere", "price_of", "why"]
-
 _RISK = 0.05
 """That a copy is out of date, at the end of its time to live."""
 _NOTHING = 1e-12

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from observant.service.collection.context import Context
     from observant.service.collection.entries import NewSignal
 
-__all__ = ["WORTHS", "CollectionSignals"]
-
 
 WORTHS = {
     True: "the next visit found a change",

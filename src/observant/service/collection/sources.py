@@ -66,8 +66,6 @@ if TYPE_CHECKING:
     from observant.store import Source, StoredSource, Version, Visit
     from observant.store.visit import Previous
 
-__all__ = ["FILTERS", "CollectionSources", "searchable"]
-
 Rows: TypeAlias = list[SourceRow]
 
 FILTERS = ("search", "tag", "host", "state", "kind")

@@ -30,8 +30,6 @@ from observant.times import utc
 if TYPE_CHECKING:
     from observant.service.collection.context import Context
 
-__all__ = ["CollectionSubscriptions", "MailTest", "SubscriptionChanges"]
-
 
 class SubscriptionChanges(Entered, frozen=True, kw_only=True):
     """What is to be changed of a subscription; what is not given stays."""

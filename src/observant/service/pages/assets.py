@@ -28,9 +28,6 @@ from observant.service.charts import CHARTS, FORMATS, drawn, rendered
 from observant.service.forms import GivenCollection
 from observant.service.pages.routes import Asked, reading
 
-__all__ = ["asset", "static"]
-
-
 _OWN = {
     "app.css": "text/css; charset=utf-8",
     "app.js": "text/javascript; charset=utf-8",

@@ -13,8 +13,6 @@ from observant.service.pages.sign_in import sign_in_page
 if TYPE_CHECKING:
     from litestar import Request, Response
 
-__all__ = ["failure_page"]
-
 
 def failure_page(
     request: Request[Any, Any, Any], status: int, title: str, detail: str, headers: dict[str, str]

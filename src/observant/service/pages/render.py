@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from observant.service.answers import SourceRow
 
-__all__ = ["TOLD", "back_to", "environment", "page", "query_of"]
-
 
 class Place(NamedTuple):
     """An entry of the navigation."""

@@ -10,8 +10,6 @@ from litestar import Request
 from observant.errors import InputError
 from observant.service.access.rights import rule
 
-__all__ = ["CANNOT", "Asked", "changing", "reading"]
-
 Asked: TypeAlias = Request[Any, Any, Any]
 CANNOT = (InputError, msgspec.MsgspecError)
 """What is wrong with what was entered: the page is shown again, with the reason."""

@@ -14,8 +14,6 @@ from observant.service.access.sign_in import LoginForm, inside, sign_in_form
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import Asked, reading
 
-__all__ = ["sign_in_page"]
-
 
 @get("/login", **reading("sign_in"))
 def sign_in(request: Asked) -> Response[Any]:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["example_trace", "read_trace", "write_trace"]
-
 _SOURCE, _TIME = ("source", "source_id"), ("time", "t")
 _OF_VISITS = ("changed", "digest")
 _NUMBERS = ("importance", "cost")

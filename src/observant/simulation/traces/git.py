@@ -20,8 +20,6 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["trace_of_git"]
-
 
 def trace_of_git(
     path: str | os.PathLike[str],

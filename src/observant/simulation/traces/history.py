@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from observant.processes.updates import Seed
     from observant.visits import VisitLog
 
-__all__ = ["trace_of_visits"]
-
 
 Floats: TypeAlias = NDArray[np.float64]
 

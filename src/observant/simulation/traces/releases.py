@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
-__all__ = ["read_releases"]
-
 _NOT_RELEASES = ("created", "modified", "unpublished")
 _TIMES = (
     "upload_time_iso_8601",

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from observant.processes.updates import Seed
 
-__all__ = ["Trace", "group_of", "sampled"]
-
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]

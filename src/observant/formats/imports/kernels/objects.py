@@ -1,6 +1,6 @@
 """Lines of CDXJ, or of JSON alone: one flat object each."""
 
-# ruff: noqa: ANN001, ANN201, ANN202, PLR1714, SIM109
+# ruff: noqa: ANN001, ANN201, PLR1714, SIM109
 # mypy: ignore-errors
 
 import numpy as np
@@ -31,9 +31,6 @@ from observant.formats.imports.kernels.text import (
     string_end,
     without_return,
 )
-
-__all__ = ["gather", "pack", "scan_json", "spell", "take_sample"]
-
 
 # -- Names and digests of many rows, one behind the other, as Arrow keeps them --------------------
 

@@ -9,30 +9,6 @@ from numba.core import cgutils, types
 
 from observant.visits.kernels import word
 
-__all__ = [
-    "MINUS",
-    "NINE",
-    "QUOTE",
-    "REVISIT",
-    "SLOTS",
-    "WIDEST",
-    "ZERO",
-    "contains",
-    "digest",
-    "inlined",
-    "is_blank",
-    "is_text",
-    "jit",
-    "line_end",
-    "scan_fields",
-    "settle",
-    "starts_with",
-    "string_end",
-    "whole",
-    "without_return",
-]
-
-
 jit = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
 # Not inline="always": LLVM does it as well, and numba takes twice the time to compile.
 inlined = numba.njit(nogil=True, boundscheck=False, error_model="numpy")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from observant.papers.thesis.partition.density import Grace, SourceDensity
 
-__all__ = ["Boxes", "at_budget", "cover", "current", "positions", "ratio", "times"]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 

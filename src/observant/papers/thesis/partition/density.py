@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Grace: TypeAlias = float | Callable[[Any, Any], Any]
 
-__all__ = ["SourceDensity", "grace_plane"]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 WEB = WeibullPopulation(1.4, 152.2)
