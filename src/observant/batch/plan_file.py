@@ -316,23 +316,31 @@ def checked_rates(
             alone = columns["rate_per_day"] if column == "rate_mean" else np.ones(batch.num_rows)
             columns[column] = alone
             continue
-        values = _floats(batch.column(given))
-        good = np.isfinite(values) & (values > 0.0 if column == "cost" else values >= 0.0)
-        if not good.all():
-            at = int(np.argmin(good))
-            unknown = column == "rate_per_day" and not np.isfinite(values[at])
-            hint = "; `observant estimate --method pooled` gives every source a rate"
-            raise InputError(
-                f"must be a finite number, {'above 0' if column == 'cost' else 'not negative'}, "
-                f"and is {batch.column(given)[at].as_py()!r}{hint if unknown else ''}",
-                file=file,
-                row=before + at + 1,
-                column=given,
-                source=names[at].as_py(),
-            )
-        columns[column] = values
+        cells = batch.column(given)
+        columns[column] = numbers_in(cells, given, names, file, before, zero=column != "cost")
     _refuse_never_seen(batch, columns, file, before)
     return columns
+
+
+def numbers_in(
+    column: pa.Array, name: str, sources: Any, file: str, before: int = 0, *, zero: bool = True
+) -> NDArray[np.float64]:
+    """The numbers of a column, none below zero; a bad one is named with its row and source."""
+    values = _floats(column)
+    good = np.isfinite(values) & (values >= 0.0 if zero else values > 0.0)
+    if not good.all():
+        at = int(np.argmin(good))
+        unknown = name in {"rate_per_day", "rate_ahead"} and not np.isfinite(values[at])
+        hint = "; `observant estimate --method pooled` gives every source a rate" if unknown else ""
+        raise InputError(
+            f"must be a finite number, {'not negative' if zero else 'above 0'}, "
+            f"and is {column[at].as_py()!r}{hint}",
+            file=file,
+            row=before + at + 1,
+            column=name,
+            source=str(sources[at]),
+        )
+    return values
 
 
 def _unknown(batch: pa.RecordBatch, column: str) -> bool:

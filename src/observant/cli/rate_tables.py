@@ -20,6 +20,7 @@ def read_rates(
     """Read the columns; every number is checked, and a bad one named with its source."""
     import pyarrow as pa
 
+    from observant.batch.plan_file import numbers_in
     from observant.formats import read_batches
 
     named_format([file], format_)
@@ -47,7 +48,9 @@ def read_rates(
     columns: dict[str, Any] = {"source": [str(s) for s in table["source"].to_pylist()]}
     _refuse_doubled(columns["source"], name)
     for column in {*_NUMBERS, importance or "importance"} & set(table.column_names):
-        columns[column] = _numbers(table[column], column, columns["source"], name)
+        columns[column] = numbers_in(
+            table[column].combine_chunks(), column, columns["source"], name
+        )
     if "host" in table.column_names:
         columns["host"] = [str(host or "") for host in table["host"].to_pylist()]
     if "grace" in table.column_names:
@@ -58,19 +61,23 @@ def read_rates(
 
 def _known(table: Any, columns: dict[str, Any], file: str) -> tuple[Any, tuple[str, ...]]:
     """All that a table tells of the rates, and what is to be said of it; else the rates alone."""
+    from observant.batch.plan_file import numbers_in
     from observant.batch.rate_file import evidence_codes, known_means
     from observant.estimation.rates import RateTable
     from observant.planning.inputs import known_rates, posterior_of
 
+    def numbers(column: str) -> Any:
+        return numbers_in(table[column].combine_chunks(), column, columns["source"], file)
+
     present = set(table.column_names)
     if "rate_mean" in present and known_means(table["rate_mean"]):
         name = "rate_ahead" if "rate_ahead" in present else "rate_per_day"
-        ahead, means = (_numbers(table[c], c, columns["source"], file) for c in (name, "rate_mean"))
+        ahead, means = (numbers(c) for c in (name, "rate_mean"))
         return known_rates(ahead, means), ()
     if not present.issuperset(_EVIDENCE[2:]):
         return columns["rate_per_day"], ()
     counts = ("visits", "changes", "exposure_days")
-    seen = {name: _numbers(table[name], name, columns["source"], file) for name in counts}
+    seen = {name: numbers(name) for name in counts}
     methods = set(table["method"].to_pylist())
     rate = columns["rate_per_day"]
     return posterior_of(
@@ -96,31 +103,6 @@ def _refuse_doubled(sources: list[str], file: str) -> None:
             seen.add(source)
 
 
-def _numbers(column: Any, name: str, sources: list[str], file: str) -> Any:
-    import numpy as np
-    import pyarrow as pa
-
-    try:
-        values = column.cast(pa.float64()).to_numpy()
-        good = np.isfinite(values)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        values = np.array([_number(cell) for cell in column.to_pylist()])
-        good = np.isfinite(values)
-    good &= values >= 0.0
-    if not good.all():
-        at = int(np.argmin(good))
-        unknown = name == "rate_per_day" and not np.isfinite(values[at])
-        hint = "; `observant estimate --method pooled` gives every source a rate" if unknown else ""
-        raise InputError(
-            f"must be a finite number, not negative, and is {column[at].as_py()!r}{hint}",
-            file=file,
-            row=at + 1,
-            column=name,
-            source=sources[at],
-        )
-    return values
-
-
 def _durations(column: Any, name: str, sources: list[str], file: str) -> Any:
     """Days in a column of durations or numbers of days; NaN where a cell is empty."""
     import numpy as np
@@ -144,10 +126,3 @@ def _durations(column: Any, name: str, sources: list[str], file: str) -> Any:
             source=sources[at],
         )
     return values
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return float("nan")

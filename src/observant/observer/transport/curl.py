@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Drive = Callable[[list[tuple[int, int]]], None]
+    from observant.observer.clock import Clock
     from observant.observer.transport.guard import Guard
-    from observant.observer.transport.politeness import PoliteClock
     from observant.observer.transport.transfer import Reply, Request
 
 
@@ -138,7 +138,7 @@ _IDLE_CONNECTIONS = 512
 class CurlEngine:
     """A pool of connections, driven by the event loop it is first used in."""
 
-    def __init__(self, guard: Guard, clock: PoliteClock, user_agent: str) -> None:
+    def __init__(self, guard: Guard, clock: Clock, user_agent: str) -> None:
         self.guard, self.clock, self.user_agent = guard, clock, user_agent
         self.cafile, self.capath = _certificates()
         self._idle: list[Transfer] = []

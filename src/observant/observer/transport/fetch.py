@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from observant.errors import BadURL, InputError, Unreachable
+from observant.observer.clock import SteadyClock
 from observant.observer.fetched import Fetched
 from observant.observer.transport.bodies import ACCEPT_ENCODING
 from observant.observer.transport.conditional import conditions
@@ -32,7 +33,7 @@ from observant.observer.transport.headers import (
     retry_after,
 )
 from observant.observer.transport.limits import Limits
-from observant.observer.transport.politeness import Host, Hosts, PoliteClock, Politeness
+from observant.observer.transport.politeness import Host, Hosts, Politeness
 from observant.observer.transport.robots import SIZE, Robots, Verdict
 from observant.observer.transport.transfer import Reply, Request, RequestEngine
 from observant.observer.transport.urls import (
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
+    from observant.observer.clock import Clock
     from observant.store.visit import Error, Validators
 
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
@@ -107,7 +109,7 @@ class Transport:
         robots: bool = True,
         proxies: Mapping[str, str] | None = None,
         locate: Callable[[str, int], tuple[str, int] | None] | None = None,
-        clock: PoliteClock | None = None,
+        clock: Clock | None = None,
     ) -> None:
         product = _PRODUCT.match(user_agent)
         if product is None:
@@ -120,7 +122,7 @@ class Transport:
         self.limits = limits or Limits()
         self.guard = guard or Guard()
         self.counts = Counts()
-        self._clock: PoliteClock = clock or _Clock()
+        self._clock: Clock = clock or SteadyClock()
         self._locate = locate
         self.proxies = Proxies(proxies)
         self._obey = robots
@@ -465,17 +467,6 @@ class _Journey(msgspec.Struct, kw_only=True):
     under_way: bool = False
     head: tuple[tuple[str, str], ...] = ()
     shown: list[tuple[str, str]] = []
-
-
-class _Clock:
-    def time(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 def _connect_to(target: Target, address: str, port: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,13 +19,7 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-class PoliteClock(Protocol):
-    """What politeness asks of a clock. All in seconds; `time` since 1970."""
-
-    def time(self) -> float: ...
-    def monotonic(self) -> float: ...
-    async def sleep(self, seconds: float) -> None: ...
+    from observant.observer.clock import Clock
 
 
 class Politeness(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +147,7 @@ class Host:
 class Hosts:
     """All hosts we have spoken to. `enter` waits for the host's turn, `leave` ends it."""
 
-    def __init__(self, rules: Politeness, clock: PoliteClock) -> None:
+    def __init__(self, rules: Politeness, clock: Clock) -> None:
         self.rules, self._clock = rules, clock
         self._table: dict[str, Host] = {}
         self._enough = _ENOUGH

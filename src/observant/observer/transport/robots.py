@@ -27,8 +27,8 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from observant.observer.clock import Clock
     from observant.observer.fetched import Fetched
-    from observant.observer.transport.politeness import PoliteClock
     from observant.observer.transport.urls import Target
     from observant.store.visit import Error
 
@@ -75,7 +75,7 @@ class Robots:
     """
 
     def __init__(
-        self, product: str, fetch: Callable[[str], Awaitable[Fetched]], clock: PoliteClock
+        self, product: str, fetch: Callable[[str], Awaitable[Fetched]], clock: Clock
     ) -> None:
         self._product, self._fetch, self._clock = product, fetch, clock
         self._entries: dict[str, _Entry] = {}

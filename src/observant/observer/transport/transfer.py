@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from observant.observer.clock import Clock
     from observant.observer.transport.guard import Guard
     from observant.observer.transport.limits import Limits
-    from observant.observer.transport.politeness import PoliteClock
     from observant.store.visit import Error
 
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
@@ -73,7 +73,7 @@ class TransferContext(Protocol):
     """What a transfer needs of the engine it runs in."""
 
     guard: Guard
-    clock: PoliteClock
+    clock: Clock
     user_agent: str
     cafile: str | None
     capath: str | None
