@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -237,25 +236,14 @@ def try_out(name: str, allow: tuple[str, ...], common: Common) -> None:
     Examples:
       observant notify test ops
     """
-    from observant.notifications import Deliverer
-
-    with common.opened(allow=allow or None) as (found, loaded):
-        subscriber = found.subscriptions.get(name)
-
-        async def send() -> tuple[bool, str]:
-            deliverer = Deliverer(found, loaded)
-            try:
-                answer = await deliverer.test(subscriber)
-            finally:
-                await deliverer.close()
-            return answer.ok, answer.error
-
-        ok, error = asyncio.run(send())
+    with common.collected(allow=allow or None) as collection:
+        tried = collection.subscriptions.test(collection.store.subscriptions.get(name).id)
+    taken = f"taken: {tried.error}" if tried.error else "taken"
     common.tell(
-        {"ok": ok, "error": error or None},
-        f"{name}: {'taken' if ok else 'not taken'}{f': {error}' if error else ''}",
+        {"ok": tried.ok, "error": tried.error or None},
+        f"{name}: {taken if tried.ok else f'not {taken}'}",
     )
-    if not ok:
+    if not tried.ok:
         sys.exit(1)
 
 

@@ -121,12 +121,6 @@ def host_of_channel(channel: str) -> str:
     >>> host_of_channel("https://Example.org/a") == host_of_channel("https://example.org/b?c")
     True
     """
-    if way_of(channel) == "webhook":
-        from observant.errors import BadURL
-        from observant.observer.transport.urls import parse
+    from observant.observer.sources.base import origin_of
 
-        try:
-            return parse(channel).origin
-        except BadURL:
-            pass
-    return channel
+    return (origin_of(channel) if way_of(channel) == "webhook" else "") or channel
