@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
 from observant.names import ROLES, SCOPES, Role, Scope
-from observant.store.engine import Columns
+from observant.store.engine import Columns, StorePiece
 from observant.store.types import Value
 from observant.store.validation import as_json, checked_name, from_json
 from observant.times import DAY, micros
 
 if TYPE_CHECKING:
-    from observant.store.engine import Engine, Session
+    from observant.store.engine import Session
 
 __all__ = [
     "ROLES",
@@ -78,11 +78,8 @@ class KeptReply(Value, frozen=True, kw_only=True):
     reply: Any
 
 
-class Accounts:
+class Accounts(StorePiece):
     """Who may sign in."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def add(self, name: str, role: str, password: str, *, now: float | None = None) -> Account:
         """Add somebody who may sign in (owner, editor, viewer); `password` is a hash."""
@@ -149,11 +146,8 @@ class Accounts:
         return _ACCOUNT.all(self._engine.read(lambda session: session.all("accounts")))
 
 
-class Sessions:
+class Sessions(StorePiece):
     """Who is signed in, by the hash of the secret of each session."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def begin(
         self, account: str, digest: bytes, *, expires_at: float, now: float | None = None
@@ -195,11 +189,8 @@ class Sessions:
         return self._engine.write(lambda s: s.run("end_session", digest=digest)) > 0
 
 
-class Tokens:
+class Tokens(StorePiece):
     """What programs show instead of a password, by the hash of its secret."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def add(
         self,
@@ -251,11 +242,8 @@ class Tokens:
         return _TOKEN.all(self._engine.read(lambda session: session.all("tokens")))
 
 
-class Replies:
+class Replies(StorePiece):
     """What was answered to requests that may come again, by their idempotency keys."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def get(self, key: str) -> KeptReply | None:
         """What was answered to the request with this key."""

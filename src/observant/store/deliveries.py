@@ -14,7 +14,7 @@ import msgspec
 
 from observant.errors import InputError
 from observant.names import DELIVERY_STATES
-from observant.store.engine import Columns, chunks
+from observant.store.engine import Columns, StorePiece, chunks
 from observant.store.subscriptions import (
     StoredSubscription,
     Subscription,
@@ -27,7 +27,7 @@ from observant.times import micros
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from observant.store.engine import Engine, Row, Session
+    from observant.store.engine import Row, Session
 
 __all__ = ["DELIVERY_STATES", "Batch", "Deliveries", "Delivery"]
 
@@ -56,11 +56,8 @@ class Batch(Value, frozen=True, kw_only=True):
     deliveries: tuple[Delivery, ...]
 
 
-class Deliveries:
+class Deliveries(StorePiece):
     """What was told to whom, and what still waits."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def fan_out(
         self, wanted: Mapping[str, Mapping[int, float]], *, now: float | None = None

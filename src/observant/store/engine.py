@@ -260,3 +260,10 @@ class Engine(ABC):
             return (session.value("version") or 0) if session.value("has_migrations") else 0
 
         return self.read(work)
+
+
+class StorePiece:
+    """A part of a store, which works through its engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine

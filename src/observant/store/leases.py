@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError
-from observant.store.engine import Columns
+from observant.store.engine import Columns, StorePiece
 from observant.store.types import SHARDS, JournalLine, Lease, ObserverRow
 from observant.store.validation import as_json, checked_name, from_json
 from observant.times import DAY, micros
@@ -25,7 +25,7 @@ from observant.times import DAY, micros
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from observant.store.engine import Engine, Row, Session
+    from observant.store.engine import Row, Session
 
 __all__ = ["Journal", "Leases", "is_dead", "this_process", "void_leases"]
 
@@ -108,11 +108,8 @@ _LONGEST_SECONDS = DAY
 """Leases of a holder that is not known last no longer than this."""
 
 
-class Leases:
+class Leases(StorePiece):
     """Shards, held for a while by one observer each."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def take(
         self,
@@ -275,11 +272,8 @@ class Leases:
         return _LEASE.all(self._engine.read(lambda session: session.all("leases")))
 
 
-class Journal:
+class Journal(StorePiece):
     """What observers did that others should know: a line each."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def add(
         self, observer: str, action: str, detail: Any = None, *, now: float | None = None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from observant.store.engine import Columns
+from observant.store.engine import Columns, StorePiece
 from observant.store.types import Value
 from observant.store.validation import checked_name, clean, instant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from observant.store.engine import Engine, Session
+    from observant.store.engine import Session
 
 __all__ = ["Member", "Members", "StoredMember", "keep_members", "member_columns"]
 
@@ -44,11 +44,8 @@ class StoredMember(Member, frozen=True, kw_only=True):
     """The visit that found it dropped; None while it is a result."""
 
 
-class Members:
+class Members(StorePiece):
     """The results of standing queries."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def by_url(self, url: str) -> list[StoredMember]:
         """Every standing query that has this address among its results now."""

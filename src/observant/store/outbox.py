@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from observant.errors import InputError, UnknownSourceError
-from observant.store.engine import Columns, chunks
+from observant.store.engine import Columns, StorePiece, chunks
 from observant.store.types import Event, StoredEvent
 from observant.store.validation import checked_event, clean
 from observant.times import micros
@@ -13,16 +13,13 @@ from observant.times import micros
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from observant.store.engine import Engine, Session
+    from observant.store.engine import Session
 
 __all__ = ["Outbox"]
 
 
-class Outbox:
+class Outbox(StorePiece):
     """Events, and whether they are delivered."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def add(
         self, events: Iterable[Event], *, source: str | None = None, now: float | None = None

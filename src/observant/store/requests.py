@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from observant.errors import UnknownSourceError
-from observant.store.engine import Columns
+from observant.store.engine import Columns, StorePiece
 from observant.times import micros
 
 if TYPE_CHECKING:
-    from observant.store.engine import Engine, Session
+    from observant.store.engine import Session
 
 
 class VisitRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,11 +26,8 @@ class VisitRequest(msgspec.Struct, frozen=True, kw_only=True):
     asked_at: float
 
 
-class Requests:
+class Requests(StorePiece):
     """Visits that are asked for."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def add(self, source: str, *, now: float | None = None) -> VisitRequest:
         """Ask for a visit. Asked for twice, it is made once."""

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from observant.store.engine import StorePiece
 from observant.store.validation import as_json, checked_name, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.store.engine import Engine, Session
+    from observant.store.engine import Session
 
 __all__ = ["Settings"]
 
 
-class Settings:
+class Settings(StorePiece):
     """Kept values: any JSON."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def get(self, key: str, default: Any = None) -> Any:
         """A kept value."""

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from observant.store.engine import Columns, chunks
+from observant.store.engine import Columns, StorePiece, chunks
 from observant.times import micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from observant.store.engine import Engine, Session
+    from observant.store.engine import Session
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,11 +29,8 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     id: int = 0
 
 
-class StoredSignals:
+class StoredSignals(StorePiece):
     """What was said of sources. Of those that are not watched nothing is kept."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def add(self, signals: Iterable[Signal], *, now: float | None = None) -> int:
         """Keep signals; returns how many are about sources that are watched.

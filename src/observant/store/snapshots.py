@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import zstandard
 
 from observant.errors import InputError, StoreError, UnknownSourceError
-from observant.store.engine import Columns
+from observant.store.engine import Columns, StorePiece
 from observant.store.types import Swept, Version
 from observant.times import micros
 
 if TYPE_CHECKING:
-    from observant.store.engine import Engine, Row, Session
+    from observant.store.engine import Row, Session
 
 __all__ = ["LARGEST", "Packed", "Snapshots", "packed", "unpacked"]
 
@@ -28,11 +28,8 @@ _END_OF_TIME = 1 << 62
 _AT_A_TIME = 1000
 
 
-class Snapshots:
+class Snapshots(StorePiece):
     """Kept contents, and the versions of each source."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def versions(self, source: str, *, kind: str = "text", limit: int = 100) -> list[Version]:
         """Kept versions of a source, newest first."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError, UnknownSourceError
-from observant.store.engine import CHUNK, Columns, chunks
+from observant.store.engine import CHUNK, Columns, StorePiece, chunks
 from observant.store.lists import condition_of, one_source, page_of, select_sources, steady
 from observant.store.snapshots import unpacked
 from observant.store.types import (
@@ -30,18 +30,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from observant.store.engine import Engine, Session
+    from observant.store.engine import Session
 
 __all__ = ["Sources"]
 
 _FIELDS = {name for name in Source.__struct_fields__ if name != "name"}
 
 
-class Sources:
+class Sources(StorePiece):
     """Sources by name."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def add(self, sources: Iterable[Source], *, now: float | None = None) -> int:
         """Add those that are new; returns how many were.

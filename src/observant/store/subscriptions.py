@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError, StoreError
+from observant.store.engine import StorePiece
 from observant.store.types import Value
 from observant.store.validation import as_json, checked_name
 from observant.times import micros
@@ -16,7 +17,7 @@ from observant.units import parse_duration
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from observant.store.engine import Engine, Row, Session
+    from observant.store.engine import Row, Session
 
 __all__ = [
     "Filter",
@@ -140,11 +141,8 @@ def is_below(host: str, wanted: str) -> bool:
 _FIELDS = tuple(Subscription.__struct_fields__)
 
 
-class Subscriptions:
+class Subscriptions(StorePiece):
     """Subscriptions by name."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def add(self, subscription: Subscription, *, now: float | None = None) -> StoredSubscription:
         """Keep a subscription; its name must be new."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.errors import FenceError, InputError, UnknownSourceError
 from observant.store.commit import Prepared, commit
-from observant.store.engine import Columns, chunks
+from observant.store.engine import Columns, StorePiece, chunks
 from observant.store.types import Hour, SpotCheck
 from observant.store.visit import KEEP, Entry, Recorded, Visit
 from observant.times import micros
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from observant.store.engine import Engine, Row, Session
+    from observant.store.engine import Row, Session
     from observant.store.types import Event
     from observant.store.visit import Keep, Posterior
     from observant.visits import VisitLog
@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Visits"]
 
 
-class Visits:
+class Visits(StorePiece):
     """The visit log."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def record(
         self,

@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from observant.store.engine import Columns
+from observant.store.engine import Columns, StorePiece
 from observant.times import DAY, micros
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from observant.store.engine import Engine, Session
+    from observant.store.engine import Session
 
 _SEEN = 16
 """Deliveries that are remembered, so that the same one says nothing twice."""
@@ -73,11 +73,8 @@ class HubSubscription(msgspec.Struct, frozen=True, kw_only=True):
             return False
 
 
-class HubSubscriptions:
+class HubSubscriptions(StorePiece):
     """Who is subscribed where. What a hub says is believed only of a request that we made."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def offer(self, source: str, hub: str, topic: str, *, now: float | None = None) -> None:
         """A source names this hub and topic, or none (both are empty).

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from observant.errors import InputError
 from observant.observer.failures import remedy
 from observant.service.answers import Done, EventItem, EventPage, finite
-from observant.service.collection.context import some
+from observant.service.collection.context import CollectionPiece, some
 from observant.service.collection.entries import masked_url
 from observant.service.collection.sources import searchable
 from observant.service.summaries import HostItem, HourItem, ObserverItem
 from observant.times import DAY, utc
 
 if TYPE_CHECKING:
-    from observant.service.collection.context import Context
     from observant.service.collection.entries import SeenEvents
     from observant.store.types import StoredEvent
 
@@ -25,11 +24,8 @@ _LIVELY = 90.0
 """Seconds since an observer's last sign of life after which it counts as gone."""
 
 
-class Activity:
+class Activity(CollectionPiece):
     """What the observers of a store do, and what they find."""
-
-    def __init__(self, context: Context) -> None:
-        self._in = context
 
     def hours(self, count: int) -> list[HourItem]:
         """The last hours, also those without a visit."""

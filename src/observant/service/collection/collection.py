@@ -11,7 +11,7 @@ from observant.errors import InputError, ObservantError
 from observant.observer.permission import Permission, not_allowed
 from observant.observer.settings import KEPT, SettingsChanges, keep, settings_of
 from observant.service.collection.activity import Activity
-from observant.service.collection.context import Context
+from observant.service.collection.context import CollectionPiece, Context
 from observant.service.collection.currency import CollectionCurrency
 from observant.service.collection.entries import masked_settings
 from observant.service.collection.export import CollectionTransfer
@@ -166,11 +166,8 @@ class Collection(Context):
 # -- settings -------------------------------------------------------------------------------------
 
 
-class CollectionSettings:
+class CollectionSettings(CollectionPiece):
     """The settings in force."""
-
-    def __init__(self, context: Context) -> None:
-        self._in = context
 
     def get(self) -> SettingsView:
         """The settings in force."""

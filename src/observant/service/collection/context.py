@@ -119,6 +119,13 @@ class Context:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
 
 
+class CollectionPiece:
+    """A part of what the service offers of a collection."""
+
+    def __init__(self, context: Context) -> None:
+        self._in = context
+
+
 def some(number: int, what: str) -> int:
     """How many can be asked for at once."""
     if not 1 <= number <= 1000:

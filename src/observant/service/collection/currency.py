@@ -11,6 +11,7 @@ from observant.language import gettext as _
 from observant.language import localized
 from observant.observer.settings import HOURS_LEARNED
 from observant.planning.schedule.pace import visits_by_hour
+from observant.service.collection.context import CollectionPiece
 from observant.service.measured import measured
 from observant.service.studies import plan_study
 from observant.service.summaries import (
@@ -24,7 +25,6 @@ from observant.service.summaries import (
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from observant.service.collection.context import Context
     from observant.service.posteriors import ActiveSources
 
 GRACES = (0.0, *(float(x) for x in np.round(np.geomspace(1 / 96, 60.0, 28), 6)))
@@ -32,11 +32,8 @@ GRACES = (0.0, *(float(x) for x in np.round(np.geomspace(1 / 96, 60.0, 28), 6)))
 _FACTORS = (0.5, 1.0, 1.5)
 
 
-class CollectionCurrency:
+class CollectionCurrency(CollectionPiece):
     """α of a collection, and what it costs."""
-
-    def __init__(self, context: Context) -> None:
-        self._in = context
 
     def alpha(self, grace: float | None) -> Estimate:
         """Share of copies that are current now, weighted with importance.

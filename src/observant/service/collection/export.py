@@ -18,6 +18,7 @@ from observant.notifications.subscriptions import shown
 from observant.observer.settings import SettingsChanges, keep, kept_settings
 from observant.service.access.identity import OPERATOR, Identity
 from observant.service.answers import Imported, Refused
+from observant.service.collection.context import CollectionPiece
 from observant.service.collection.entries import (
     MASK,
     MOST_SOURCES,
@@ -30,7 +31,6 @@ from observant.service.collection.entries import (
 from observant.store import Subscription
 
 if TYPE_CHECKING:
-    from observant.service.collection.context import Context
     from observant.store import Source, StoredSource
 
 
@@ -44,11 +44,8 @@ class CollectionDocument(Entered, frozen=True, kw_only=True):
     settings: SettingsChanges = SettingsChanges()
 
 
-class CollectionTransfer:
+class CollectionTransfer(CollectionPiece):
     """What is carried from one collection to another."""
-
-    def __init__(self, context: Context) -> None:
-        self._in = context
 
     def export(self, *, secrets: bool = False, who: Identity = OPERATOR) -> CollectionDocument:
         """All that was entered; passwords and headers masked unless `secrets`, which are for those

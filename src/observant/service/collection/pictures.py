@@ -19,7 +19,7 @@ from observant.observer.fetched import Fetched
 from observant.observer.pool import pool
 from observant.observer.tasks import BodyTask, Read
 from observant.observer.watched import own_settings
-from observant.service.collection.context import some
+from observant.service.collection.context import CollectionPiece, some
 from observant.service.collection.edits import asked_for
 from observant.service.summaries import PictureDiff
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from observant.observer.browser.steps import StepPicture
     from observant.observer.config import Config, SourceSettings
     from observant.observer.transport import Transport
-    from observant.service.collection.context import Context
     from observant.store import StoredSource, Version
 
 _PICTURES: dict[Hashable, tuple[float, PagePicture]] = {}
@@ -40,11 +39,8 @@ _MOST_PICTURES = 8
 _PICTURE_SECONDS = 300.0
 
 
-class CollectionPictures:
+class CollectionPictures(CollectionPiece):
     """The pictures of a collection."""
-
-    def __init__(self, context: Context) -> None:
-        self._in = context
 
     def page(self, source: int | str) -> PagePicture:
         """The page of a source as a browser shows it, to be pointed at; kept for some minutes."""

@@ -15,6 +15,7 @@ from observant.observer.signals import RELIABILITY
 from observant.observer.transport.urls import parse
 from observant.service.access.throttle import RateLimit
 from observant.service.answers import ChannelItem, HubItem, SignalItem, Signalled
+from observant.service.collection.context import CollectionPiece
 from observant.store.signals import Signal
 from observant.times import DAY, utc
 
@@ -35,11 +36,11 @@ _MONTH = 30 * DAY
 NO_ADDRESS = "public_url is not set, so the hub could not call"
 
 
-class CollectionSignals:
+class CollectionSignals(CollectionPiece):
     """Takes in signals for the observers of a store."""
 
     def __init__(self, context: Context) -> None:
-        self._in = context
+        super().__init__(context)
         self._senders = RateLimit(burst=100_000, per_second=100)
         """Signals of one token or key."""
         self.deliveries = RateLimit(burst=60, per_second=1 / 60)

@@ -41,7 +41,7 @@ from observant.service.answers import (
     VisitItem,
     VisitPage,
 )
-from observant.service.collection.context import some
+from observant.service.collection.context import CollectionPiece, some
 from observant.service.collection.edits import asked_for, edit, preview, recognise
 from observant.service.collection.entries import (
     MOST_SOURCES,
@@ -86,11 +86,8 @@ def searchable(text: str | None, what: str) -> str | None:
     return text
 
 
-class CollectionSources:
+class CollectionSources(CollectionPiece):
     """The sources of a collection."""
-
-    def __init__(self, context: Context) -> None:
-        self._in = context
 
     # -- reading ------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -19,16 +19,13 @@ from observant.service.answers import (
     Retried,
     SubscriptionItem,
 )
-from observant.service.collection.context import some
+from observant.service.collection.context import CollectionPiece, some
 from observant.service.collection.edits import asked_for
 from observant.service.collection.entries import Entered, NewSource
 from observant.service.collection.entries import checked as checked_source
 from observant.service.summaries import MailItem, Tried
 from observant.store import Filter, StoredSubscription, Subscription
 from observant.times import utc
-
-if TYPE_CHECKING:
-    from observant.service.collection.context import Context
 
 
 class SubscriptionChanges(Entered, frozen=True, kw_only=True):
@@ -54,11 +51,8 @@ class MailTest(Entered, frozen=True, kw_only=True):
     to: Annotated[str, Meta(min_length=3, max_length=320)]
 
 
-class CollectionSubscriptions:
+class CollectionSubscriptions(CollectionPiece):
     """Who is told of what, and what was delivered."""
-
-    def __init__(self, context: Context) -> None:
-        self._in = context
 
     def get(self, number: int) -> SubscriptionItem:
         """One subscription, secrets masked."""
