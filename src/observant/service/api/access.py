@@ -15,10 +15,12 @@ from observant.service.access.check import COOKIE, identity_of, session_of
 from observant.service.access.secrets import LONGEST, SHORTEST
 from observant.service.access.sign_in import client_address, session_cookie
 from observant.service.answers import AccountItem, NewToken, SessionView, TokenItem
-from observant.service.api.routes import LARGEST_CREDENTIALS, LARGEST_ID, spec
+from observant.service.api.routes import LARGEST_CREDENTIALS, LARGEST_ID, specs_of
 from observant.service.collection.entries import Entered
 from observant.service.forms import GivenAccess, GivenPrefix
 from observant.store.accounts import LONGEST_ACCOUNT
+
+spec = specs_of("access")
 
 Number = Annotated[int, PathParameter(ge=1, le=LARGEST_ID)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_ACCOUNT)]
@@ -63,7 +65,7 @@ class TokenRequest(Entered, frozen=True, kw_only=True):
     days: Annotated[float, Meta(gt=0, le=36_500)] | None = None
 
 
-@get("/session", **spec("session", topic="access"))
+@get("/session", **spec("session"))
 def session(request: Request[Any, Any, Any]) -> SessionView:
     """Who is asking, and the token that changes must carry."""
     return SessionView.of(identity_of(request))
@@ -72,7 +74,7 @@ def session(request: Request[Any, Any, Any]) -> SessionView:
 @post(
     "/session",
     request_max_body_size=LARGEST_CREDENTIALS,
-    **spec("sign_in", topic="access"),
+    **spec("sign_in"),
 )
 def sign_in(
     request: Request[Any, Any, Any],
@@ -92,7 +94,7 @@ def sign_in(
     )
 
 
-@delete("/session", **spec("sign_out", topic="access"))
+@delete("/session", **spec("sign_out"))
 def sign_out(
     request: Request[Any, Any, Any], access: GivenAccess, prefix: GivenPrefix
 ) -> Response[None]:
@@ -105,7 +107,7 @@ def sign_out(
     return response
 
 
-@put("/session/password", **spec("change_password", topic="access", status_code=204))
+@put("/session/password", **spec("change_password", status_code=204))
 def change_password(
     request: Request[Any, Any, Any], access: GivenAccess, data: JSONBody[NewPassword]
 ) -> None:
@@ -113,19 +115,19 @@ def change_password(
     access.change_password(identity_of(request), data.old, data.new, client_address(request))
 
 
-@get("/accounts", **spec("accounts", topic="access"))
+@get("/accounts", **spec("accounts"))
 def accounts(access: GivenAccess) -> list[AccountItem]:
     """Who may sign in."""
     return [AccountItem.of(account) for account in access.store.accounts.list()]
 
 
-@post("/accounts", **spec("add_account", topic="access"))
+@post("/accounts", **spec("add_account"))
 def add_account(access: GivenAccess, data: JSONBody[NewAccount]) -> AccountItem:
     """Add somebody who may sign in."""
     return AccountItem.of(access.add_account(data.name, data.role, data.password))
 
 
-@patch("/accounts/{number:int}", **spec("update_account", topic="access"))
+@patch("/accounts/{number:int}", **spec("update_account"))
 def update_account(
     access: GivenAccess, number: Number, data: JSONBody[AccountChanges]
 ) -> AccountItem:
@@ -134,19 +136,19 @@ def update_account(
     return AccountItem.of(access.change_account(name, role=data.role, password=data.password))
 
 
-@delete("/accounts/{number:int}", **spec("remove_account", topic="access"))
+@delete("/accounts/{number:int}", **spec("remove_account"))
 def remove_account(access: GivenAccess, number: Number) -> None:
     """Remove an account with its sessions and tokens."""
     access.store.accounts.remove(access.account(number).name)
 
 
-@get("/tokens", **spec("tokens", topic="access"))
+@get("/tokens", **spec("tokens"))
 def tokens(request: Request[Any, Any, Any], access: GivenAccess) -> list[TokenItem]:
     """One's own tokens, without their secrets; all of them for those who administer."""
     return [TokenItem.of(row) for row in access.tokens(identity_of(request))]
 
 
-@post("/tokens", **spec("create_token", topic="access"))
+@post("/tokens", **spec("create_token"))
 def create_token(
     request: Request[Any, Any, Any], access: GivenAccess, data: JSONBody[TokenRequest]
 ) -> NewToken:
@@ -155,7 +157,7 @@ def create_token(
     return NewToken(token=TokenItem.of(row), secret=secret)
 
 
-@delete("/tokens/{number:int}", **spec("revoke_token", topic="access"))
+@delete("/tokens/{number:int}", **spec("revoke_token"))
 def revoke_token(request: Request[Any, Any, Any], access: GivenAccess, number: Number) -> None:
     """Take a token back: one's own, or any for those who administer."""
     access.revoke_token(identity_of(request), number)

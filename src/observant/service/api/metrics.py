@@ -12,13 +12,15 @@ from litestar import Request, Response, get
 from litestar.openapi.datastructures import ResponseSpec
 
 from observant.observer.metrics import Metrics, Status, Tally
-from observant.service.api.routes import spec
+from observant.service.api.routes import specs_of
 from observant.service.collection import Collection
 from observant.service.forms import GivenCollection
 from observant.service.summaries import Health
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+spec = specs_of("monitoring")
 
 
 _HEALTH = ThreadPoolExecutor(2, thread_name_prefix="observant-health")
@@ -28,14 +30,14 @@ _HEALTH = ThreadPoolExecutor(2, thread_name_prefix="observant-health")
 _WRONG = ResponseSpec(Health, description="Something is wrong.", generate_examples=False)
 
 
-@get("/health", **spec("health", topic="monitoring", also={503: _WRONG}, sync_to_thread=None))
+@get("/health", **spec("health", also={503: _WRONG}, sync_to_thread=None))
 async def health(collection: GivenCollection) -> Response[Health]:
     """Say ok (200), or what is wrong (503); nothing secret."""
     found = await asyncio.get_running_loop().run_in_executor(_HEALTH, collection.health)
     return Response(found, status_code=200 if found.ok else 503)
 
 
-@get("/metrics", **spec("metrics", topic="monitoring", media_type="text/plain"))
+@get("/metrics", **spec("metrics", media_type="text/plain"))
 def metrics(request: Request[Any, Any, Any], collection: GivenCollection) -> Response[bytes]:
     """Numbers for Prometheus, as OpenMetrics where it is asked for."""
     from prometheus_client import CollectorRegistry

@@ -15,11 +15,13 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 from litestar.response import File
 
 from observant.service.answers import Done, EventPage, TagItem, VisitPage
-from observant.service.api.routes import LARGEST_ID, After, Limit, Text, spec
+from observant.service.api.routes import LARGEST_ID, After, Limit, Text, specs_of
 from observant.service.collection.entries import SeenEvents
 from observant.service.forms import GivenCollection
 from observant.service.summaries import HostItem, HourItem, ObserverItem, Overview
 from observant.units import parse_duration
+
+spec = specs_of("collection")
 
 Grace = Annotated[
     str | None,
@@ -35,14 +37,14 @@ _TYPES = {
 }
 
 
-@get("/overview", **spec("overview", topic="collection"))
+@get("/overview", **spec("overview"))
 def overview(collection: GivenCollection, grace: Grace = None) -> Overview:
     """How current the collection is, what that costs, and what is going on."""
     days = None if grace is None else parse_duration(grace)
     return collection.overview(days, patience=10.0)
 
 
-@get("/hours", **spec("hours", topic="collection"))
+@get("/hours", **spec("hours"))
 def hours(
     collection: GivenCollection, count: Annotated[int, QueryParameter(ge=1, le=8784)] = 48
 ) -> list[HourItem]:
@@ -50,25 +52,25 @@ def hours(
     return collection.activity.hours(count)
 
 
-@get("/hosts", **spec("hosts", topic="collection"))
+@get("/hosts", **spec("hosts"))
 def hosts(collection: GivenCollection, limit: Limit = 100) -> list[HostItem]:
     """Hosts in trouble, those with most failing sources first."""
     return collection.activity.hosts(limit)
 
 
-@get("/tags", **spec("tags", topic="collection"))
+@get("/tags", **spec("tags"))
 def tags(collection: GivenCollection) -> list[TagItem]:
     """Every tag and how many sources have it."""
     return collection.sources.tags()
 
 
-@get("/observers", **spec("observers", topic="collection"))
+@get("/observers", **spec("observers"))
 def observers(collection: GivenCollection) -> list[ObserverItem]:
     """Observers seen during the last day."""
     return collection.activity.observers()
 
 
-@get("/events", **spec("events", topic="collection"))
+@get("/events", **spec("events"))
 def events(
     collection: GivenCollection,
     topic: Text = None,
@@ -81,13 +83,13 @@ def events(
     return collection.activity.events(topic=topic, tag=tag, source=source, limit=limit, after=after)
 
 
-@post("/events/seen", **spec("mark_seen", topic="collection", status_code=200))
+@post("/events/seen", **spec("mark_seen", status_code=200))
 def mark_seen(collection: GivenCollection, data: JSONBody[SeenEvents]) -> Done:
     """Take events off the first page of the dashboard."""
     return collection.activity.mark_seen(data)
 
 
-@get("/visits", **spec("visits", topic="collection"))
+@get("/visits", **spec("visits"))
 def visits(
     collection: GivenCollection,
     since: Moment = None,
@@ -102,7 +104,7 @@ def visits(
     )
 
 
-@get("/visit-log", **spec("visit_log", topic="collection"))
+@get("/visit-log", **spec("visit_log"))
 def visit_log(
     collection: GivenCollection,
     format: FromQuery[Literal["csv", "jsonl", "parquet"]] = "parquet",  # noqa: A002 (the word users say)

@@ -15,11 +15,13 @@ from litestar.params import FromQuery, QueryParameter
 from observant.errors import InputError
 from observant.service import studies
 from observant.service.answers import finite, plain
-from observant.service.api.routes import Text, spec
+from observant.service.api.routes import Text, specs_of
 from observant.service.cache import Cached
 from observant.service.forms import GivenCollection
 from observant.service.summaries import PlanPoint, PlanView, PopulationView, RivalItem, RivalsView
 from observant.units import counts_cost, parse_budget, parse_duration
+
+spec = specs_of("plan")
 
 _PATIENCE = 10.0
 Rate = Annotated[str | None, QueryParameter(max_length=50, description="As in 5000/day or 2/s.")]
@@ -27,7 +29,7 @@ Span = Annotated[str | None, QueryParameter(max_length=50, description="As in 6h
 Objective = Literal["freshness", "currency", "harmonic", "age", "delay", "detected"]
 
 
-@get("/plan", **spec("plan", topic="plan"))
+@get("/plan", **spec("plan"))
 def plan(
     collection: GivenCollection,
     budget: Rate = None,
@@ -76,7 +78,7 @@ def plan(
     )
 
 
-@get("/rivals", **spec("rivals", topic="plan"))
+@get("/rivals", **spec("rivals"))
 def rivals(collection: GivenCollection) -> RivalsView:
     """Other people's rules, replayed on this collection's own history with as many visits."""
     found = studies.rivals_study(collection, wait=_PATIENCE)
@@ -99,7 +101,7 @@ def rivals(collection: GivenCollection) -> RivalsView:
     )
 
 
-@get("/population", **spec("population", topic="plan"))
+@get("/population", **spec("population"))
 def population(collection: GivenCollection) -> PopulationView:
     """How the sources change, all together: ages, lifetimes, rates, hours of the week."""
     found = studies.population_study(collection, wait=_PATIENCE)

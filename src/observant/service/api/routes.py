@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
@@ -91,6 +92,11 @@ def spec(
         "tags": [topic] if topic else None,
         **more,
     }
+
+
+def specs_of(topic: str) -> Callable[..., dict[str, Any]]:
+    """`spec` for the handlers of a module, which are all about one topic."""
+    return partial(spec, topic=topic)
 
 
 def once(

@@ -12,25 +12,27 @@ from litestar.params import FromQuery, JSONBody
 from observant.observer.settings import SettingsChanges
 from observant.service.access.check import identity_of
 from observant.service.answers import Imported
-from observant.service.api.routes import LARGEST_IMPORT, IdempotencyKey, once, spec
+from observant.service.api.routes import LARGEST_IMPORT, IdempotencyKey, once, specs_of
 from observant.service.collection.export import CollectionDocument
 from observant.service.forms import GivenCollection
 from observant.service.summaries import SettingsView
 
+spec = specs_of("settings")
 
-@get("/settings", **spec("settings", topic="settings"))
+
+@get("/settings", **spec("settings"))
 def settings(collection: GivenCollection) -> SettingsView:
     """The settings in force."""
     return collection.settings.get()
 
 
-@patch("/settings", **spec("change_settings", topic="settings"))
+@patch("/settings", **spec("change_settings"))
 def change_settings(collection: GivenCollection, data: JSONBody[SettingsChanges]) -> SettingsView:
     """Change budget, objective, grace or retention; a running observer takes it up."""
     return collection.settings.change(data)
 
 
-@get("/export", **spec("export", topic="settings"))
+@get("/export", **spec("export"))
 def export(
     request: Request[Any, Any, Any], collection: GivenCollection, secrets: FromQuery[bool] = False
 ) -> CollectionDocument:
@@ -41,7 +43,7 @@ def export(
 @post(
     "/import",
     request_max_body_size=LARGEST_IMPORT,
-    **spec("import_document", topic="settings", status_code=200),
+    **spec("import_document", status_code=200),
 )
 def import_document(
     request: Request[Any, Any, Any],

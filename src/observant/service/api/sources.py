@@ -40,7 +40,7 @@ from observant.service.api.routes import (
     SourceId,
     Text,
     once,
-    spec,
+    specs_of,
 )
 from observant.service.collection import (
     BulkChange,
@@ -59,6 +59,8 @@ from observant.service.collection.entries import (
 from observant.service.forms import GivenCollection
 from observant.service.summaries import PagePictureAnswer, PictureDiff, StepShown, StepTrial
 
+spec = specs_of("sources")
+
 Digest = Annotated[
     str, PathParameter(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of a version's content.")
 ]
@@ -70,7 +72,7 @@ SNAPSHOT_HEADERS = {
 }
 
 
-@get("/sources", **spec("list_sources", topic="sources"))
+@get("/sources", **spec("list_sources"))
 def list_sources(
     collection: GivenCollection,
     search: Text = None,
@@ -105,7 +107,7 @@ def list_sources(
     )
 
 
-@post("/sources", **spec("add_source", topic="sources"))
+@post("/sources", **spec("add_source"))
 def add_source(
     collection: GivenCollection, data: JSONBody[NewSource], update: FromQuery[bool] = False
 ) -> Response[Added]:
@@ -120,7 +122,7 @@ def add_source(
 @post(
     "/sources/import",
     request_max_body_size=LARGEST_IMPORT,
-    **spec("import_sources", topic="sources", status_code=200),
+    **spec("import_sources", status_code=200),
 )
 def import_sources(
     request: Request[Any, Any, Any],
@@ -139,19 +141,19 @@ def import_sources(
     return once(collection, identity_of(request), idempotency_key, data, work, Imported)
 
 
-@post("/sources/bulk", **spec("change_sources", topic="sources", status_code=200))
+@post("/sources/bulk", **spec("change_sources", status_code=200))
 def change_sources(collection: GivenCollection, data: JSONBody[BulkChange]) -> BulkAnswer:
     """Pause, resume, tag, untag, weigh, edit or remove many sources at once."""
     return collection.sources.bulk(data)
 
 
-@post("/sources/preview", **spec("preview_source", topic="sources", status_code=200))
+@post("/sources/preview", **spec("preview_source", status_code=200))
 def preview_source(collection: GivenCollection, data: JSONBody[PreviewRequest]) -> PreviewAnswer:
     """What a page would give under other settings: now, and at the versions that are kept."""
     return collection.sources.preview(data)
 
 
-@post("/sources/recognise", **spec("recognise_sources", topic="sources", status_code=200))
+@post("/sources/recognise", **spec("recognise_sources", status_code=200))
 def recognise_sources(
     collection: GivenCollection, data: JSONBody[AddressRequest]
 ) -> list[AddressItem]:
@@ -159,13 +161,13 @@ def recognise_sources(
     return collection.sources.recognise(data.urls)
 
 
-@get("/sources/{source_id:int}", **spec("source", topic="sources"))
+@get("/sources/{source_id:int}", **spec("source"))
 def source(collection: GivenCollection, source_id: SourceId) -> SourceDetail:
     """Everything about one source but its visits."""
     return collection.sources.get(source_id)
 
 
-@patch("/sources/{source_id:int}", **spec("update_source", topic="sources"))
+@patch("/sources/{source_id:int}", **spec("update_source"))
 def update_source(
     collection: GivenCollection, source_id: SourceId, data: JSONBody[SourceChanges]
 ) -> SourceRow:
@@ -173,7 +175,7 @@ def update_source(
     return collection.sources.update(source_id, data)
 
 
-@delete("/sources/{source_id:int}", **spec("remove_source", topic="sources"))
+@delete("/sources/{source_id:int}", **spec("remove_source"))
 def remove_source(
     collection: GivenCollection, source_id: SourceId, forget: FromQuery[bool] = False
 ) -> None:
@@ -181,34 +183,25 @@ def remove_source(
     collection.sources.remove(source_id, forget=forget)
 
 
-@post(
-    "/sources/{source_id:int}/pause",
-    **spec("pause_source", topic="sources", status_code=200),
-)
+@post("/sources/{source_id:int}/pause", **spec("pause_source", status_code=200))
 def pause_source(collection: GivenCollection, source_id: SourceId) -> SourceRow:
     """Stop visiting a source for a while. What is known of it stays."""
     return collection.sources.pause(source_id)
 
 
-@post(
-    "/sources/{source_id:int}/resume",
-    **spec("resume_source", topic="sources", status_code=200),
-)
+@post("/sources/{source_id:int}/resume", **spec("resume_source", status_code=200))
 def resume_source(collection: GivenCollection, source_id: SourceId) -> SourceRow:
     """Go on visiting a source."""
     return collection.sources.resume(source_id)
 
 
-@post(
-    "/sources/{source_id:int}/check",
-    **spec("check_source", topic="sources", status_code=200),
-)
+@post("/sources/{source_id:int}/check", **spec("check_source", status_code=200))
 def check_source(collection: GivenCollection, source_id: SourceId) -> CheckAnswer:
     """Visit a source now, due or not, and tell what was found."""
     return collection.sources.check(source_id)
 
 
-@get("/sources/{source_id:int}/visits", **spec("source_visits", topic="sources"))
+@get("/sources/{source_id:int}/visits", **spec("source_visits"))
 def source_visits(
     collection: GivenCollection,
     source_id: SourceId,
@@ -224,7 +217,7 @@ def source_visits(
     )
 
 
-@get("/sources/{source_id:int}/signals", **spec("source_signals", topic="sources"))
+@get("/sources/{source_id:int}/signals", **spec("source_signals"))
 def source_signals(
     collection: GivenCollection, source_id: SourceId, limit: Limit = 100
 ) -> list[SignalItem]:
@@ -233,19 +226,19 @@ def source_signals(
     return collection.signals.of(name, limit)
 
 
-@get("/signals", **spec("signals", topic="sources"))
+@get("/signals", **spec("signals"))
 def signals(collection: GivenCollection) -> list[ChannelItem]:
     """How far the signals of each kind about each host are believed; liars first."""
     return collection.signals.reliability()
 
 
-@get("/websub", **spec("websub", topic="sources"))
+@get("/websub", **spec("websub"))
 def websub(collection: GivenCollection) -> list[HubItem]:
     """Sources that name a hub (WebSub), and whether it tells of their changes."""
     return collection.signals.hubs()
 
 
-@post("/signals", **spec("signal", topic="sources", status_code=200))
+@post("/signals", **spec("signal", status_code=200))
 def signal(
     request: Request[Any, Any, Any],
     collection: GivenCollection,
@@ -255,7 +248,7 @@ def signal(
     return collection.signals.add(data, sender=f"token:{identity_of(request).name}")
 
 
-@get("/sources/{source_id:int}/versions", **spec("source_versions", topic="sources"))
+@get("/sources/{source_id:int}/versions", **spec("source_versions"))
 def source_versions(
     collection: GivenCollection, source_id: SourceId, limit: Limit = 100
 ) -> list[VersionItem]:
@@ -265,7 +258,7 @@ def source_versions(
 
 @get(
     "/sources/{source_id:int}/versions/{digest:str}",
-    **spec("snapshot", topic="sources", media_type=MediaType.TEXT),
+    **spec("snapshot", media_type=MediaType.TEXT),
 )
 def snapshot(collection: GivenCollection, source_id: SourceId, digest: Digest) -> Response[bytes]:
     """The content of a version, as text to be downloaded: never as a page of ours."""
@@ -276,7 +269,7 @@ def snapshot(collection: GivenCollection, source_id: SourceId, digest: Digest) -
     )
 
 
-@get("/sources/{source_id:int}/pictures", **spec("pictures", topic="sources"))
+@get("/sources/{source_id:int}/pictures", **spec("pictures"))
 def pictures(
     collection: GivenCollection, source_id: SourceId, limit: Limit = 100
 ) -> list[VersionItem]:
@@ -286,10 +279,7 @@ def pictures(
     ]
 
 
-@get(
-    "/sources/{source_id:int}/pictures/{digest:str}",
-    **spec("picture", topic="sources", media_type="image/*"),
-)
+@get("/sources/{source_id:int}/pictures/{digest:str}", **spec("picture", media_type="image/*"))
 def picture(collection: GivenCollection, source_id: SourceId, digest: Digest) -> Response[bytes]:
     """A kept picture of a page, or of an image as it was: JPEG, PNG, GIF or WebP."""
     return image(collection.pictures.get(source_id, digest))
@@ -301,7 +291,7 @@ def image(content: bytes) -> Response[bytes]:
     return Response(content, media_type=kind, headers={_POLICY: SNAPSHOT_HEADERS[_POLICY]})
 
 
-@get("/sources/{source_id:int}/pictures/diff", **spec("picture_diff", topic="sources"))
+@get("/sources/{source_id:int}/pictures/diff", **spec("picture_diff"))
 def picture_diff(
     collection: GivenCollection,
     source_id: SourceId,
@@ -312,10 +302,7 @@ def picture_diff(
     return collection.pictures.diff(source_id, old, new)
 
 
-@post(
-    "/sources/{source_id:int}/picture",
-    **spec("page_picture", topic="sources", status_code=200),
-)
+@post("/sources/{source_id:int}/picture", **spec("page_picture", status_code=200))
 def page_picture(collection: GivenCollection, source_id: SourceId) -> PagePictureAnswer:
     """The page as a browser shows it now, with boxes to choose from and their selectors."""
     seen = collection.pictures.page(source_id)
@@ -327,7 +314,7 @@ def page_picture(collection: GivenCollection, source_id: SourceId) -> PagePictur
     )
 
 
-@post("/sources/{source_id:int}/steps", **spec("try_steps", topic="sources", status_code=200))
+@post("/sources/{source_id:int}/steps", **spec("try_steps", status_code=200))
 def try_steps(
     collection: GivenCollection, source_id: SourceId, data: JSONBody[StepsRequest]
 ) -> StepTrial:
@@ -340,7 +327,7 @@ def try_steps(
     return StepTrial(steps=shown, problem=problem)
 
 
-@get("/sources/{source_id:int}/diff", **spec("diff", topic="sources"))
+@get("/sources/{source_id:int}/diff", **spec("diff"))
 def diff(
     collection: GivenCollection,
     source_id: SourceId,

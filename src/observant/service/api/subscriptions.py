@@ -17,17 +17,19 @@ from observant.service.answers import (
     Retried,
     SubscriptionItem,
 )
-from observant.service.api.routes import LARGEST_ID, After, Limit, SourceId, spec
+from observant.service.api.routes import LARGEST_ID, After, Limit, SourceId, specs_of
 from observant.service.collection.subscriptions import MailTest, SubscriptionChanges
 from observant.service.forms import GivenCollection
 from observant.service.summaries import MailItem, Tried
 from observant.store import Subscription
 
+spec = specs_of("notifications")
+
 Number = Annotated[int, PathParameter(ge=1, le=LARGEST_ID)]
 OneSubscription = Annotated[int | None, QueryParameter(ge=1, le=LARGEST_ID)]
 
 
-@get("/subscriptions", **spec("subscriptions", topic="notifications"))
+@get("/subscriptions", **spec("subscriptions"))
 def subscriptions(
     collection: GivenCollection, owner: FromQuery[str | None] = None
 ) -> list[SubscriptionItem]:
@@ -35,19 +37,19 @@ def subscriptions(
     return collection.subscriptions.list(owner)
 
 
-@post("/subscriptions", **spec("subscribe", topic="notifications"))
+@post("/subscriptions", **spec("subscribe"))
 def subscribe(collection: GivenCollection, data: JSONBody[Subscription]) -> NewSubscription:
     """Tell somebody. The secret that signs a webhook is shown this once."""
     return collection.subscriptions.add(data)
 
 
-@get("/subscriptions/{number:int}", **spec("subscription", topic="notifications"))
+@get("/subscriptions/{number:int}", **spec("subscription"))
 def subscription(collection: GivenCollection, number: Number) -> SubscriptionItem:
     """One subscription, secrets masked."""
     return collection.subscriptions.get(number)
 
 
-@patch("/subscriptions/{number:int}", **spec("update_subscription", topic="notifications"))
+@patch("/subscriptions/{number:int}", **spec("update_subscription"))
 def update_subscription(
     collection: GivenCollection, number: Number, data: JSONBody[SubscriptionChanges]
 ) -> SubscriptionItem:
@@ -55,40 +57,37 @@ def update_subscription(
     return collection.subscriptions.update(number, data)
 
 
-@delete("/subscriptions/{number:int}", **spec("unsubscribe", topic="notifications"))
+@delete("/subscriptions/{number:int}", **spec("unsubscribe"))
 def unsubscribe(collection: GivenCollection, number: Number) -> None:
     """Tell no more."""
     collection.subscriptions.remove(number)
 
 
-@post(
-    "/subscriptions/{number:int}/test",
-    **spec("test_subscription", topic="notifications", status_code=200),
-)
+@post("/subscriptions/{number:int}/test", **spec("test_subscription", status_code=200))
 def test_subscription(collection: GivenCollection, number: Number) -> Tried:
     """Send one message that says it is a test, now, and say what became of it."""
     return collection.subscriptions.test(number)
 
 
-@get("/mail", **spec("mail", topic="notifications"))
+@get("/mail", **spec("mail"))
 def mail(collection: GivenCollection) -> MailItem:
     """The server for e-mail that was entered while it ran, without its password."""
     return collection.subscriptions.mail()
 
 
-@put("/mail", **spec("set_mail", topic="notifications", status_code=200))
+@put("/mail", **spec("set_mail", status_code=200))
 def set_mail(collection: GivenCollection, data: JSONBody[MailServer]) -> MailItem:
     """Enter the server for e-mail; one without a host goes back to the configuration file."""
     return collection.subscriptions.set_mail(data)
 
 
-@post("/mail/test", **spec("test_mail", topic="notifications", status_code=200))
+@post("/mail/test", **spec("test_mail", status_code=200))
 def test_mail(collection: GivenCollection, data: JSONBody[MailTest]) -> Tried:
     """Send a test message to an address."""
     return collection.subscriptions.test_mail(data.to)
 
 
-@get("/deliveries", **spec("deliveries", topic="notifications"))
+@get("/deliveries", **spec("deliveries"))
 def deliveries(
     collection: GivenCollection,
     delivery_state: Annotated[
@@ -104,10 +103,7 @@ def deliveries(
     )
 
 
-@post(
-    "/deliveries/retry",
-    **spec("retry_deliveries", topic="notifications", status_code=200),
-)
+@post("/deliveries/retry", **spec("retry_deliveries", status_code=200))
 def retry_deliveries(collection: GivenCollection, subscription: OneSubscription = None) -> Retried:
     """Have dead letters tried again, of one subscription or all."""
     return collection.subscriptions.retry(subscription)
