@@ -51,34 +51,20 @@ def create_app(
     access: Access,
     prefix: str = "",
     more: Sequence[ControllerRouterHandler] = (),
-    debug: bool = False,
 ) -> Litestar:
     """Put the application together.
 
     `prefix` is the path below which it is served (``/observant``), if not the root. Handlers get
-    `collection`, `access` and `prefix` when they ask (see `given.py`). `more` are further handlers,
+    `collection`, `access` and `prefix` when they ask (see `forms`). `more` are further handlers,
     guarded like all others.
     """
     from observant.service.pages import page_handlers
 
     prefix = checked_prefix(prefix)
-    app = _application(collection, access, prefix, [*page_handlers(), *more], debug=debug)
-    check_routes(app)
-    return app
-
-
-def _application(
-    collection: Collection,
-    access: Access,
-    prefix: str,
-    pages: Sequence[ControllerRouterHandler],
-    *,
-    debug: bool,
-) -> Litestar:
-    return Litestar(
+    app = Litestar(
         # One router: handlers of one path that are registered one after the other would be wrapped
         # into threads twice (Litestar 2.25).
-        [Router("/", route_handlers=[login, logout, *api_handlers(), *pages])],
+        [Router("/", route_handlers=[login, logout, *api_handlers(), *page_handlers(), *more])],
         path=prefix or None,
         dependencies={
             "collection": Provide(lambda: collection, sync_to_thread=False),
@@ -93,8 +79,10 @@ def _application(
         state=State({"collection": collection, "access": access, "prefix": prefix}),
         request_max_body_size=LARGEST_BODY,
         logging_config=None,
-        debug=debug,
+        debug=False,
     )
+    check_routes(app)
+    return app
 
 
 def checked_prefix(prefix: str) -> str:

@@ -48,9 +48,6 @@ def measured(
     beliefs: ActiveSources,
     grace: float | None,
     config: Config | None = None,
-    *,
-    sources: int = SOURCES,
-    seed: int = 0,
 ) -> Measured | None:
     """Measure α by spot checks, else on the visits of some sources; None if there are too few.
 
@@ -60,7 +57,7 @@ def measured(
     good = [check for check in checks if check.outcome in GOOD]
     if len(good) >= _LEAST:
         return _spot_checked(good, len(checks), beliefs.at, grace, config or Config())
-    return _between_visits(store, beliefs, grace, sources, seed)
+    return _between_visits(store, beliefs, grace)
 
 
 def _spot_checked(
@@ -117,15 +114,13 @@ def _wilson(share: float, count: float) -> tuple[float, float]:
     return max(middle - _NORMAL * half, 0.0), min(middle + _NORMAL * half, 1.0)
 
 
-def _between_visits(
-    store: Store, beliefs: ActiveSources, given: float | None, sources: int, seed: int
-) -> Measured | None:
-    rng = np.random.default_rng(seed)
+def _between_visits(store: Store, beliefs: ActiveSources, given: float | None) -> Measured | None:
+    rng = np.random.default_rng(0)
     good_at = beliefs.columns.good_at
     seen = np.flatnonzero(np.isfinite(good_at) & (beliefs.importance > 0))
     if not len(seen):
         return None
-    picked = rng.permutation(seen)[:sources]
+    picked = rng.permutation(seen)[:SOURCES]
     numbers = beliefs.columns.id[picked]
     since = beliefs.at - WINDOW_DAYS * DAY
     table = store.visits.timelines(numbers.tolist(), since=since, limit=200_000)

@@ -194,7 +194,7 @@ class Rivals:
         return sorted(self.comparison.rows(), key=lambda row: -row["freshness"])
 
 
-def replay_rivals(log: VisitLog | None, *, budget_per_source: float | None = None) -> Rivals:
+def replay_rivals(log: VisitLog | None) -> Rivals:
     """Replay the changes that visits have found, under rival rules and the same number of visits.
 
     An update is put at the date the source gave, else into the middle of the gap it was found in;
@@ -214,7 +214,7 @@ def replay_rivals(log: VisitLog | None, *, budget_per_source: float | None = Non
         raise InputError(
             "there is not enough history yet: a replay needs a few days with visits and changes"
         )
-    budget = budget_per_source * len(trace) if budget_per_source else len(log) / days
+    budget = len(log) / days
     comparison = simulate(trace, RIVALS, budget=budget, score_from="half", jobs=1)
     return Rivals(
         comparison=comparison,

@@ -215,7 +215,7 @@ class Engine(ABC):
         """A reading session that sees one state of the database for as long as it is open."""
 
     @abstractmethod
-    def findings(self, *, thorough: bool = True) -> list[Finding]:
+    def findings(self) -> list[Finding]:
         """Trouble with the database itself."""
 
     @abstractmethod

@@ -230,8 +230,7 @@ class PostgresEngine(Engine):
         with self._told():
             return _until_it_works(once)
 
-    def findings(self, *, thorough: bool = True) -> list[Finding]:
-        del thorough
+    def findings(self) -> list[Finding]:
         with self.snapshot() as session:
             broken = session.all("invalid_indices")
         if not broken:

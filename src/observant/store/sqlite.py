@@ -232,10 +232,10 @@ class SqliteEngine(Engine):
                 target.close()
                 source.close()
 
-    def findings(self, *, thorough: bool = True) -> list[Finding]:
-        check = "integrity_check" if thorough else "quick_check"
+    def findings(self) -> list[Finding]:
         with _told(self), self.snapshot() as session:
-            troubles = [row[0] for row in session.sql(f"PRAGMA {check}(20)", {}) if row[0] != "ok"]
+            checked = session.sql("PRAGMA integrity_check(20)", {})
+            troubles = [row[0] for row in checked if row[0] != "ok"]
             loose = session.sql("PRAGMA foreign_key_check", {})
         found = []
         if troubles:

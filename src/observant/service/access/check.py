@@ -72,8 +72,8 @@ class AccessGuard(ASGIMiddleware):
 
     scopes = (ScopeType.HTTP, ScopeType.WEBSOCKET, ScopeType.ASGI)
 
-    def __init__(self, access: Access, *, prefix: str = "", sign_in: str = "/login") -> None:
-        self._access, self._prefix, self._sign_in = access, prefix, prefix + sign_in
+    def __init__(self, access: Access, *, prefix: str = "") -> None:
+        self._access, self._prefix, self._sign_in = access, prefix, f"{prefix}/login"
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         if scope["type"] != ScopeType.HTTP:
