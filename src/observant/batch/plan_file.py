@@ -1,7 +1,7 @@
 """A plan for more sources than memory holds: a few passes over a file of rates, then the answer.
 
 The file is read and checked once; its numbers are kept on disk, 32 bytes a source, and added up at
-the prices that `pricing` asks for. A last pass writes the plan, in the order of the file.
+the prices that `sketch` asks for. A last pass writes the plan, in the order of the file.
 """
 
 from __future__ import annotations

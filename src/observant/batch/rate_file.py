@@ -129,7 +129,7 @@ def evidence_codes(evidence: pa.Array) -> NDArray[np.int8]:
 
 # -- Rates of a visit log that does not fit in memory: partition by partition, to one sorted file -
 #
-# 1. The visits are read once and spilled to partitions (`spill`).
+# 1. The visits are read once and spilled to partitions (`partitions`).
 # 2. Each partition is a visit log and is estimated by `observant.estimate_rates`, some at a time.
 #    The pooled methods first learn the prior from the sources that the in-memory method would take.
 # 3. The answers of the partitions, each sorted by source, are merged into the output.

@@ -1,4 +1,4 @@
-"""Compiled loops of `score`: the same arithmetic, one source at a time, no temporaries.
+"""Compiled loops of `firth`: the same arithmetic, one source at a time, no temporaries.
 
 Import this only where it is used: numba takes a second to load. The first call on a machine
 compiles for some seconds; the machine code is then kept on disk.
@@ -25,7 +25,7 @@ vector = numba.njit(
 inlined = numba.njit(inline="always")
 
 CHANGED, DATED = 1, 2
-WEIGHT_OF_TIES = 0.73  # see `score`
+WEIGHT_OF_TIES = 0.73  # see `firth`
 MEDIAN = math.sqrt(-2 * math.log(0.5))  # √(−2 log P) at the likeliest rate, about
 TOLERANCE = 1e-12
 BOUND_TOLERANCE = 1e-6  # of the last step; the bound is closer to the root than that, 1e-9
@@ -253,7 +253,7 @@ def bound_root(known, side, tail):
 
 @jit
 def surprise(known, s):
-    """√(−2 log P) at the rate exp(s), with P as `score` describes it."""
+    """√(−2 log P) at the rate exp(s), with P as `firth` describes it."""
     t, hit, undated, quiet, dated_changes, best, top, odds, spread, told, scale, _, m = known
     rate, apart = math.exp(s), abs(best - s)
     value = dated_changes * s - rate * quiet

@@ -1,6 +1,6 @@
 """People and programs are told: events of the store's outbox, by webhook, e-mail or Apprise.
 
-Subscriptions say who wants what (`subscriptions`), templates say it (`templates`), channels carry
+Subscriptions say who wants what (`subscriptions`), templates say it (`messages`), channels carry
 it (`channels`), and the deliverer sees to it that every event arrives (`delivery`): at least once,
 with the same id on every attempt, whatever dies in between.
 """

@@ -173,7 +173,7 @@ def compose(identity: str, subscription: Subscription, events: Sequence[StoredEv
 
 
 def values_of(event: StoredEvent, subscription: str, count: int, zone: tzinfo) -> dict[str, object]:
-    """What a template can say of an event: every name of `templates.TOKENS`."""
+    """What a template can say of an event: every name of `TOKENS`."""
     told: dict[str, Any] = event.payload if isinstance(event.payload, dict) else {}
     magnitude = told.get("magnitude")
     at = told.get("at")

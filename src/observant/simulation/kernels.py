@@ -223,7 +223,7 @@ def account(
     graces,
     slices,
 ):
-    """Account for the truth, source by source; see `accounting.Score` for what each number means.
+    """Account for the truth, source by source; see `outcomes.Score` for what each number means.
 
     The copy made by a visit at v holds what the source was at v, from v + latency until the copy
     of the next successful visit is there.

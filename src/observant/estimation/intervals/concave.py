@@ -8,7 +8,7 @@ without differentiation, since P(U = θ) ∝ w/θ.
 
 The likelihood is a composite one: each visit counts as one observation, although visits between
 the same two updates see the same interval. The estimate is consistent; its uncertainty comes from
-blocks (`bootstrap`). Three choices keep it calm where the data are few:
+blocks (`diagnostics.block_bands`). Three choices keep it calm where the data are few:
 
 - θ lives in cells of a geometric grid, so F has a density and no window falls between two atoms.
 - Cells are blurred by log-normal kernels, whose width is chosen by cross-validation over stretches

@@ -3,7 +3,7 @@
 A Poisson process has exponential intervals that are independent of each other, so there are two
 ways to fail. Li (VII.A) looks at the coefficient of variation first, which is 1 for exponential
 intervals, and then at the autocorrelation of those that pass. `poisson_test` gives both with
-p-values, for any number of sources at once. For visits instead of update times see `memory`.
+p-values, for any number of sources at once. For visits instead of update times see `diagnostics`.
 """
 
 from __future__ import annotations

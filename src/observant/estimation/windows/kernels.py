@@ -1,4 +1,4 @@
-"""`scanning`, compiled. Import this only where it is used: numba takes a second to load."""
+"""`scan_loops`, compiled. Import this only where it is used: numba takes a second to load."""
 
 import numba
 

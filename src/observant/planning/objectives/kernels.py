@@ -1,4 +1,4 @@
-"""Compiled loops over sources. Each does what its namesake in `solving` says, one by one."""
+"""Compiled loops over sources. Each does what its namesake in `numerics` says, one by one."""
 
 import math
 
@@ -11,7 +11,7 @@ _SERIES = np.array([(n - 1) / math.factorial(n) for n in range(19, 1, -1)])
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def currency_crossing(price, rates, grace, start, answer):
-    """Days past the grace at which the currency index reaches the price; see `solving`."""
+    """Days past the grace at which the currency index reaches the price; see `numerics`."""
     # A single price, grace or start stands for all.
     to_price, to_grace = min(price.size - 1, 1), min(grace.size - 1, 1)
     to_start = min(start.size - 1, 1)
