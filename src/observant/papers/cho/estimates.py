@@ -19,6 +19,7 @@ from observant.processes import Gamma
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from observant.estimation.accuracy import Accuracy
     from observant.estimation.exact import Method
     from observant.papers.result import Options
 
@@ -366,20 +367,23 @@ def figure_16(options: Options) -> Reproduction:
                 why="exactly it is 4.46 (C-11): r̂ₑ saturates, so its spread falls as it goes wrong",
             ),
         ],
-        pictures=[
-            Picture(
-                RATIO,
-                "mean of the estimate / r,  σ / r",
-                [
-                    Curve("mean, existence only", r, without.bias + 1),
-                    Curve("mean, with dates", r, dated.bias + 1),
-                    Curve("spread, existence only", r, without.relative_sd),
-                    Curve("spread, with dates", r, dated.relative_sd),
-                ],
-                log_x=True,
-            )
-        ],
+        pictures=[_both(r, without, dated)],
         notes=["exact, where the paper simulated"],
+    )
+
+
+def _both(r: Floats, without: Accuracy, dated: Accuracy) -> Picture:
+    """Mean and spread over the ratio, without dates and with them."""
+    return Picture(
+        RATIO,
+        "mean of the estimate / r,  σ / r",
+        [
+            Curve("mean, existence only", r, without.bias + 1),
+            Curve("mean, with dates", r, dated.bias + 1),
+            Curve("spread, existence only", r, without.relative_sd),
+            Curve("spread, with dates", r, dated.relative_sd),
+        ],
+        log_x=True,
     )
 
 
@@ -416,19 +420,7 @@ def figure_17(options: Options) -> Reproduction:
                 r[::6], n[::6], without.relative_sd[::6], dated.relative_sd[::6], strict=True
             )
         ],
-        pictures=[
-            Picture(
-                RATIO,
-                "mean of the estimate / r,  σ / r",
-                [
-                    Curve("mean, existence only", r, without.bias + 1),
-                    Curve("mean, with dates", r, dated.bias + 1),
-                    Curve("spread, existence only", r, without.relative_sd),
-                    Curve("spread, with dates", r, dated.relative_sd),
-                ],
-                log_x=True,
-            )
-        ],
+        pictures=[_both(r, without, dated)],
         notes=[
             (
                 "exact, where the paper simulated; 50 visits, as in figure 16 (the paper does "
