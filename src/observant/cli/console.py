@@ -297,6 +297,18 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def keep(answer: Any, output: str | None, plot: str | None = None) -> None:
+    """Write an answer to a file, and draw it, where that was asked for."""
+    if output:
+        from observant.formats import write_table
+
+        write_table(answer, output)
+    if plot:
+        from observant.figures import save
+
+        save(answer.plot(), plot)
+
+
 def tell_notes(notes: Iterable[str]) -> None:
     """What a reader should know of an answer."""
     for note in notes:

@@ -10,6 +10,7 @@ import click
 
 from observant.cli.console import (
     histogram,
+    keep,
     named_format,
     print_json,
     print_table,
@@ -149,7 +150,7 @@ def estimate(
     """
     from observant.batch import choose_engine, expected_memory
     from observant.estimation.rates import estimate_rates
-    from observant.formats import format_of, write_table
+    from observant.formats import format_of
 
     if output and not _is_folder(output, engine):
         format_of(output)  # a bad name is better found before the work than after
@@ -205,8 +206,7 @@ def estimate(
             signals=judged,
             progress=advance,
         )
-    if output:
-        write_table(table, output)
+    keep(table, output)
     _show(table, output, as_json, plot, sort, rows, judged)
 
 
@@ -254,12 +254,10 @@ def _classify(
     from collections import Counter
 
     from observant.estimation.classes import classify
-    from observant.formats import write_table
 
     found = classify(log, {format_duration(days): 1.0 / days for days in classes})
     table = found.to_arrow()
-    if output:
-        write_table(found, output)
+    keep(found, output)
     if as_json:
         print_json(table.to_pylist())
         return
@@ -291,10 +289,7 @@ def _show(
     judged: SignalTable | None = None,
 ) -> None:
     """Tell what was found, in the way that was asked for."""
-    if plot:
-        from observant.figures import rate_figure, save
-
-        save(rate_figure(table), plot)
+    keep(table, None, plot)
     if as_json:
         found = list(table.rows())
         print_json(found if judged is None else {"signals": list(judged.rows()), "sources": found})

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from observant.cli.console import print_json, print_table, tell_notes, tell_written, wide_enough
+from observant.cli.console import (
+    keep,
+    print_json,
+    print_table,
+    tell_notes,
+    tell_written,
+    wide_enough,
+)
 from observant.cli.engine import engine_options, read_within
 from observant.cli.options import (
     confidence_option,
@@ -109,7 +116,7 @@ def intervals(
                    a formula, by the likelihood of the same visits
     """
     from observant.estimation.intervals import PooledIntervals, estimate_intervals
-    from observant.formats import format_of, write_table
+    from observant.formats import format_of
 
     if output:
         format_of(output)  # a bad name is better found before the work than after
@@ -127,12 +134,7 @@ def intervals(
         confidence=confidence,
         seed=seed,
     )
-    if output:
-        write_table(answer, output)
-    if plot:
-        from observant.figures import save
-
-        save(answer.plot(), plot)
+    keep(answer, output, plot)
     if as_json:
         print_json(answer.summary())
     elif isinstance(answer, PooledIntervals):
@@ -148,11 +150,9 @@ def _test(log: VisitLog, output: str | None, as_json: bool) -> None:
     from collections import Counter
 
     from observant.estimation.intervals import poisson_test_of_visits
-    from observant.formats import write_table
 
     found = poisson_test_of_visits(log)
-    if output:
-        write_table(found, output)
+    keep(found, output)
     if as_json:
         print_json(list(found.rows()))
         return

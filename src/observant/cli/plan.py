@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.console import (
+    keep,
     named_format,
     print_json,
     print_table,
@@ -169,7 +170,7 @@ def plan(
     """
     from observant.batch import choose_engine, expected_memory
     from observant.batch.memory import BYTES_PER_SOURCE
-    from observant.formats import format_of, write_table
+    from observant.formats import format_of
 
     if output and not seeds:
         format_of(output)  # a bad name is better found before the work than after
@@ -194,8 +195,7 @@ def plan(
     if paces:
         answer = answer.rounded(paces)
     written = [output] if output else []
-    if output and not seeds:
-        write_table(answer, output)
+    keep(answer, None if seeds else output, plot)
     if seeds and output and paces:
         parts = dict(_by_pace(answer, output))
         written = list(parts)
@@ -203,10 +203,6 @@ def plan(
             _write_seeds(part, seeds, file)
     elif seeds:
         _write_seeds(answer, seeds, output)
-    if plot:
-        from observant.figures import budget_figure, save
-
-        save(budget_figure(answer), plot)
     if as_json:
         print_json(
             {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.console import (
+    keep,
     moment,
     named_format,
     print_json,
@@ -198,11 +199,7 @@ def simulate(
     answer = _run(updates, policies, time_unit=time_unit, **options)
     if output:
         _write(answer, updates, output)
-    if plot:
-        from observant.figures import save
-        from observant.figures.simulation import simulation_figure
-
-        save(simulation_figure(answer), plot)
+    keep(answer, None, plot)
     if as_json:
         print_json(_json_rows(answer, by_group=by_group))
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.console import (
+    keep,
     moment,
     named_format,
     print_json,
@@ -195,10 +196,7 @@ def trend(
     model = "count" if estimator == "count" else "weibull"
     due = predict_next(points, model=model, confidence=confidence, **cutting)
     seen = _from_visits(history, confidence, season, with_drift=with_drift)
-    if output:
-        from observant.formats import write_table
-
-        write_table(answer, output)
+    keep(answer, output)
     if plot:
         from observant.figures.style import save
         from observant.figures.trend import duane_figure, trend_figure
@@ -340,15 +338,7 @@ def _calendar(
     from observant.estimation.windows import calendar_rates
 
     answer = calendar_rates(history, windows, confidence=confidence)
-    if output:
-        from observant.formats import write_table
-
-        write_table(answer, output)
-    if plot:
-        from observant.figures.style import save
-        from observant.figures.trend import calendar_figure
-
-        save(calendar_figure(answer), plot)
+    keep(answer, output, plot)
     if as_json:
         print_json(
             {
@@ -374,12 +364,10 @@ def _forecast(
 ) -> None:
     from observant.cli.console import print_table, wide_enough
     from observant.estimation.windows import forecast_month
-    from observant.formats import write_table
     from observant.units import format_rate
 
     answer = forecast_month(history, month, confidence=confidence)
-    if output:
-        write_table(answer, output)
+    keep(answer, output)
     if as_json:
         print_json({"forecast": list(answer.rows()), "notes": list(answer.notes)})
         return
