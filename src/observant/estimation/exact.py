@@ -297,3 +297,18 @@ def between_0_and_1(value: ArrayLike) -> Floats:
     if given.size == 0 or not np.all((given > 0) & (given < 1)):
         raise InputError(f"the probability must lie between 0 and 1: {value!r}")
     return given
+
+
+def wilson(share: ArrayLike, count: ArrayLike) -> tuple[Floats, Floats]:
+    """The 95 % interval of a share that so many independent draws have found (Wilson 1927).
+
+    >>> [round(float(end), 3) for end in wilson(1.0, 100)]
+    [0.963, 1.0]
+    """
+    p, n = np.asarray(share, float), np.asarray(count, float)
+    square = 1.959963984540054**2
+    middle = (p + square / (2 * n)) / (1 + square / n)
+    half = np.sqrt(square * (p * (1 - p) / n + square / (4 * n * n))) / (1 + square / n)
+    return np.maximum(np.minimum(middle - half, p), 0.0), np.minimum(
+        np.maximum(middle + half, p), 1.0
+    )

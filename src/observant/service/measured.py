@@ -17,11 +17,11 @@ from never current to always. Sources are picked at random, each counts with its
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from observant.estimation.exact import wilson
 from observant.observer.config import Config
 from observant.service.posteriors import limits_of
 from observant.service.summaries import Measured
@@ -84,7 +84,7 @@ def _spot_checked(
     share = weight / weight.sum()
     found = np.where(seen, np.where(same, 1.0, np.where(grace > 0, recent, 0.0)), 0.0)
     alpha = float(share @ found)
-    low, high = _wilson(alpha, 1.0 / float(np.sum(share**2)))
+    low, high = map(float, wilson(alpha, 1.0 / float(np.sum(share**2))))
     days = (now - min(at)) / DAY
     unknown = f", {tried - len(checks):,} more found nobody" if tried > len(checks) else ""
     return Measured(
@@ -100,18 +100,6 @@ def _spot_checked(
         method=f"{len(checks):,} spot checks at random moments over {days:.3g} days{unknown}; each "
         "weighs as its source, over the chance that it was looked at; 95 % interval of Wilson",
     )
-
-
-def _wilson(share: float, count: float) -> tuple[float, float]:
-    """The interval of a share that so many equal draws have found (Wilson 1927).
-
-    >>> print([round(x, 3) for x in _wilson(1.0, 100.0)])
-    [0.963, 1.0]
-    """
-    square = _NORMAL**2
-    middle = (share + square / (2 * count)) / (1 + square / count)
-    half = math.sqrt(share * (1 - share) / count + square / (4 * count**2)) / (1 + square / count)
-    return max(middle - _NORMAL * half, 0.0), min(middle + _NORMAL * half, 1.0)
 
 
 def _between_visits(store: Store, beliefs: ActiveSources, given: float | None) -> Measured | None:

@@ -12,6 +12,7 @@ from observant.estimation.drift.experts import DISCOUNTS, HAZARDS, KEEP
 from observant.estimation.drift.follower import Comparisons, Follower, SeasonLike, SeasonsLike
 from observant.estimation.drift.table import DriftTable
 from observant.estimation.evidence import CHANGED, Evidence
+from observant.estimation.exact import wilson
 from observant.tables import Table
 
 if TYPE_CHECKING:
@@ -152,17 +153,15 @@ class Prequential(Table):
         n = visits[some]
         predicted = np.bincount(place, self.probability, bins)[some] / n
         observed = np.bincount(place, self.changed, bins)[some] / n
-        z2 = 1.959964**2
-        centre = (observed + z2 / (2 * n)) / (1 + z2 / n)
-        reach = np.sqrt(z2 * (observed * (1 - observed) / n + z2 / (4.0 * n * n))) / (1 + z2 / n)
+        low, high = wilson(observed, n)
         return Calibration(
             predicted_low=some / bins,
             predicted_high=(some + 1) / bins,
             visits=n,
             predicted=predicted,
             observed=observed,
-            observed_low=np.minimum(centre - reach, observed),
-            observed_high=np.maximum(centre + reach, observed),
+            observed_low=low,
+            observed_high=high,
         )
 
     def __repr__(self) -> str:

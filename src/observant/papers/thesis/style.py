@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from observant.errors import InputError
+from observant.estimation.exact import wilson
 from observant.observer.content.record import ATTRIBUTES, compare_terms, term_vector
 from observant.tables import Table
 from observant.times import DAY
@@ -35,8 +36,6 @@ __all__ = [
     "style_by_age",
     "term_drift",
 ]
-
-_Z95 = 1.959963984540054
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,13 +75,9 @@ def attribute_shares(changes: Iterable[Sequence[str]]) -> AttributeShares:
             counts.update(set(names) & set(ATTRIBUTES))
     order = sorted(counts, key=lambda name: (-counts[name], name))
     k = np.array([counts[name] for name in order], dtype=np.int64)
-    n = max(total, 1)
-    share = k / n
-    middle = (share + _Z95**2 / (2 * n)) / (1 + _Z95**2 / n)
-    half = _Z95 * np.sqrt(share * (1 - share) / n + _Z95**2 / (4 * n * n)) / (1 + _Z95**2 / n)
-    names_ = np.array(order, dtype=object)
-    low, high = np.maximum(middle - half, 0), np.minimum(middle + half, 1)
-    return AttributeShares(names_, k, share, low, high, total)
+    share = k / max(total, 1)
+    low, high = wilson(share, max(total, 1))
+    return AttributeShares(np.array(order, dtype=object), k, share, low, high, total)
 
 
 @dataclasses.dataclass(frozen=True)
