@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -152,9 +152,13 @@ class Evidence:
 
     def select(self, sources: NDArray[np.bool_]) -> Evidence:
         """Return the evidence about some of the sources."""
-        rows = np.repeat(sources, self.counts)
+        found = self.only(np.repeat(sources, self.counts))
+        return replace(found, offsets=np.append(0, np.cumsum(self.counts[sources])))
+
+    def only(self, rows: NDArray[np.bool_]) -> Evidence:
+        """Return some of the comparisons of every source."""
         return Evidence(
-            offsets=np.concatenate([[0], np.cumsum(self.counts[sources])]).astype(np.int64),
+            offsets=np.append(0, np.cumsum(rows))[self.offsets],
             gaps=self.gaps[rows],
             kind=self.kind[rows],
             ages=self.ages[rows],

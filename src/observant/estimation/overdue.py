@@ -244,7 +244,7 @@ def _believed(log: VisitLog, at: Any, prior: str | Prior) -> ChangeTable:
     rows, evidence = prior.rows(), Evidence.from_log(log)
     never = last == MISSING
     believed = Likelihoods.of(evidence).under(rows)
-    settled = Likelihoods.of(_before_last_change(evidence)).under(rows)
+    settled = Likelihoods.of(evidence.only(_since_last_change(evidence) < 0)).under(rows)
     quiet = _quiet(evidence)
     if never.any():
         notes.append(f"{counted(int(never.sum()), 'source')} without a successful visit")
@@ -257,23 +257,6 @@ def _believed(log: VisitLog, at: Any, prior: str | Prior) -> ChangeTable:
         silence_probability=settled.unchanged(quiet),
         at=np.datetime64(moment, "us"),
         notes=tuple(notes),
-    )
-
-
-def _before_last_change(evidence: Evidence) -> Evidence:
-    """What was known before the last comparison that saw a change; nothing where none did."""
-    place = np.arange(len(evidence.gaps))
-    owner = np.repeat(np.arange(len(evidence.counts)), evidence.counts)
-    last = evidence.offsets[:-1].copy()
-    hit = evidence.kind & CHANGED == CHANGED
-    np.maximum.at(last, owner[hit], place[hit])
-    kept = place < last[owner]
-    counts = np.bincount(owner[kept], minlength=len(evidence.counts))
-    return Evidence(
-        offsets=np.concatenate([[0], np.cumsum(counts)]),
-        gaps=evidence.gaps[kept],
-        kind=evidence.kind[kept],
-        ages=evidence.ages[kept],
     )
 
 
@@ -300,13 +283,19 @@ def _moment(at: Any, log: VisitLog, last: NDArray[np.int64]) -> int:
 
 def _quiet(evidence: Evidence) -> NDArray[np.float64]:
     """Days of the comparisons after the last one that saw a change."""
+    return evidence.sums(np.where(_since_last_change(evidence) > 0, evidence.gaps, 0.0))
+
+
+def _since_last_change(evidence: Evidence) -> NDArray[np.int64]:
+    """How many comparisons after the last one of its source that saw a change each is: below 0
+    before it, and above 0 where none did.
+    """
     place = np.arange(len(evidence.gaps))
-    owner = np.repeat(np.arange(len(evidence.offsets) - 1), evidence.counts)
+    owner = np.repeat(np.arange(len(evidence.counts)), evidence.counts)
     last = evidence.offsets[:-1] - 1
     hit = evidence.kind & CHANGED == CHANGED
     np.maximum.at(last, owner[hit], place[hit])
-    later = place > last[owner]
-    return np.bincount(owner[later], evidence.gaps[later], len(last)).astype(np.float64)
+    return np.asarray(place - last[owner])
 
 
 def _unchanged(

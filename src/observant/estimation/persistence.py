@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.estimation.belief import GRID, Likelihoods
-from observant.estimation.evidence import Evidence
 from observant.estimation.priors import FEWEST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from observant.estimation.evidence import Evidence
 
     Array = NDArray[np.float64]
 
@@ -53,7 +54,7 @@ def persistence_scores(evidence: Evidence, prior: Array) -> Array | None:
     total = evidence.sums(days)
     until = np.cumsum(days) - np.repeat(np.cumsum(total) - total, evidence.counts)
     early = until - days / 2 < np.repeat(total, evidence.counts) / 2
-    halves = [_part(evidence, early), _part(evidence, ~early)]
+    halves = [evidence.only(early), evidence.only(~early)]
     same = np.prod([_share(half.sums(days[which]), DAYS) for half, which in zip(
         halves, (early, ~early), strict=True)], axis=0)  # fmt: skip
     first, second = (Likelihoods.of(half, np.inf).on_grid() for half in halves)
@@ -85,14 +86,3 @@ def _share(days: Array, lasting: Array) -> Array:
     """Mean of e^(−t/D) over so many days, a row for each number of them and a column for each D."""
     x = np.maximum(np.divide.outer(days, lasting), 1e-12)
     return np.asarray(-np.expm1(-x) / x)
-
-
-def _part(evidence: Evidence, which: NDArray[np.bool_]) -> Evidence:
-    """Some of the comparisons of every source."""
-    counts = np.add.reduceat(which.astype(np.int64), evidence.offsets[:-1])
-    return Evidence(
-        offsets=np.concatenate([[0], np.cumsum(counts)]),
-        gaps=evidence.gaps[which],
-        kind=evidence.kind[which],
-        ages=evidence.ages[which],
-    )
