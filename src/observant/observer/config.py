@@ -459,7 +459,7 @@ def load_config(
     named = file or env.get(f"{PREFIX}CONFIG") or usual_config(env)
     values: dict[str, Any] = {"store": usual_store(env)}
     if named:
-        values |= _read(named) | {"file": str(Path(named).resolve())}
+        values |= read_toml(named) | {"file": str(Path(named).resolve())}
     where = values.get("file") or None
     for layer in (_from_environment(env), flags or {}):
         if ":" in str(layer.get("objective")):
@@ -498,7 +498,8 @@ def who_else_can_write(file: str | Path) -> str:
     return ""
 
 
-def _read(file: str) -> dict[str, Any]:
+def read_toml(file: str) -> dict[str, Any]:
+    """The tables of a file of settings."""
     try:
         with Path(file).open("rb") as opened:
             return tomllib.load(opened)

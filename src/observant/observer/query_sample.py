@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
-import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
@@ -18,6 +16,7 @@ import msgspec
 
 from observant.currency.audit import Claims
 from observant.errors import InputError
+from observant.observer.config import read_toml
 from observant.observer.content import Comparer, Rules
 from observant.observer.sources.query import StandingQuery
 from observant.observer.tasks import read
@@ -53,12 +52,7 @@ class AskedIndex(StandingQuery, frozen=True, kw_only=True, forbid_unknown_fields
 
 def read_indexes(file: str) -> dict[str, AskedIndex]:
     """The indexes of a TOML file, a table each, by their names."""
-    try:
-        tables = tomllib.loads(Path(file).read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=file) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"this is not TOML: {error}", file=file) from error
+    tables = read_toml(file)
     if not tables:
         raise InputError("names no index: write [NAME] and url = 'https://…?q={query}'", file=file)
     found = {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from observant.errors import InputError
+from observant.formats.imports.base import Batches, Importer
 from observant.formats.imports.blocks import LONGEST_LINE, Lines, read_lines
 from observant.formats.imports.values import (
     Row,
@@ -21,7 +22,7 @@ from observant.times import from_digits
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from observant.formats.imports.base import Batches, ImportOptions
+    from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 
@@ -51,15 +52,13 @@ _SLOTS = ("url", "key", "digest", "status", "size", "mime", "truncated", "time",
 _LINE = re.compile(rb"\S+ \d{4,20} \S+ \S+ (?:-|\d{3}) \S+(?: \S+)+\r?")
 
 
-class Cdx:
+class Cdx(Importer):
     """CDX as Heritrix, wayback machines, cdx-indexer and CDX servers (text) write it."""
 
     name = "cdx"
     title = "CDX index of a web archive"
-    evidence = "V"
+    evidence: Evidence = "V"
     endings = (".cdx",)
-    assumption = ""
-    assumes = ""
 
     def sniff(self, head: bytes, name: str) -> bool:
         del name

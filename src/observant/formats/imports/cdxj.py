@@ -171,15 +171,13 @@ _NAMES = {
 """What indexers call the same thing, the usual name first."""
 
 
-class Cdxj:
+class Cdxj(Importer):
     """CDXJ as pywb, cdxj-indexer, Browsertrix and Common Crawl write it."""
 
     name = "cdxj"
     title = "CDXJ index of a web archive"
-    evidence = "V"
+    evidence: Evidence = "V"
     endings = (".cdxj",)
-    assumption = ""
-    assumes = ""
 
     def sniff(self, head: bytes, name: str) -> bool:
         del name
