@@ -317,7 +317,8 @@ def weigh(values, place, sums, age, age_weight, weights):
         weights[k] *= values[k]
         if age >= 0 and age_weight > 0:
             rate = RATES[place[0] + offsets[k] - FLOOR * FINE]
-            weights[k] *= (rate * math.exp(-rate * age)) ** age_weight
+            seen = rate * math.exp(-rate * age)
+            weights[k] *= seen if age_weight == 1 else seen**age_weight  # a power takes long
         total += weights[k]
     for k in range(POINTS):
         weights[k] /= total
