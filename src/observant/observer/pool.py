@@ -40,6 +40,11 @@ _USUAL = 32 << 20
 """Bytes of a body and the version before, as long as nobody lifts the limits."""
 ROOM = 8 * _MB
 """Bytes of requests that may wait in memory; the others wait in files."""
+TOGETHER = 8
+"""Small requests that a worker is given at once, if so many wait: fewer threads have to wake up."""
+_PIPE = 1 << 19
+_RETIRED = 3
+"""Workers that may have ended before they took a request, one after the other."""
 _WAIT = 30.0
 """Real seconds that a worker may need beyond ten times its processor time: machines are busy."""
 
@@ -143,39 +148,44 @@ class Pool:
         self.close()
 
     def _serve(self, waiting: _Queue) -> None:
-        """One thread for each worker: it has one request in hand, and the worker another."""
+        """One thread for each worker: it has some requests in hand, and the worker others."""
         worker = _Worker()
         with self._lock:
             self._workers.append(worker)
-        while True:
-            waiting.idle += 1
-            job = waiting.jobs.get()
-            waiting.idle -= 1
-            if job is None:
-                break
+        while jobs := waiting.take():
             try:
-                if job.future.set_running_or_notify_cancel():
-                    self._do(worker, job)
+                self._do(worker, [job for job in jobs if job.future.set_running_or_notify_cancel()])
             finally:
-                waiting.done(job)
-                del job
+                for job in jobs:
+                    waiting.done(job)
+                del jobs
         worker.kill()
 
-    def _do(self, worker: _Worker, job: _Job) -> None:
-        if self._closed:
-            job.future.set_exception(WorkerError("the workers have been closed"))
-            return
-        try:
-            self.started += worker.ready()
-            value = worker.do(job)
-        except WorkerError as error:
-            self.died += worker.process is None
-            job.future.set_exception(error)
-        except BaseException as error:  # noqa: BLE001 (somebody waits for it)
-            worker.kill()
-            job.future.set_exception(error)
-        else:
-            job.future.set_result(value)
+    def _do(self, worker: _Worker, jobs: list[_Job]) -> None:
+        """One after the other; those behind one that ends the worker go to the next worker."""
+        retired = 0
+        while jobs:
+            future = jobs[0].future
+            try:
+                if self._closed:
+                    raise WorkerError("the workers have been closed")  # noqa: TRY301
+                self.started += worker.ready()
+                value = worker.do(jobs)
+            except _RetiredError:
+                retired += 1
+                if retired <= _RETIRED:
+                    continue
+                future.set_exception(WorkerError("no worker could be started"))
+            except WorkerError as error:
+                self.died += worker.process is None
+                future.set_exception(error)
+            except BaseException as error:  # noqa: BLE001 (somebody waits for it)
+                worker.kill()
+                future.set_exception(error)
+            else:
+                retired = 0
+                future.set_result(value)
+            del jobs[0], future
 
 
 class _Spilled:
@@ -190,9 +200,8 @@ class _Spilled:
         return self._size
 
     def take(self) -> bytes:
-        with self._file as file:
-            file.seek(0)
-            return file.read()
+        self._file.seek(0)
+        return self._file.read()
 
     def close(self) -> None:
         """Nobody will read it any more."""
@@ -235,6 +244,26 @@ class _Queue:
             self.bytes += job.held
         self.jobs.put(job)
 
+    def take(self) -> list[_Job]:
+        """Wait for a job; of many small ones, the share of one worker. None is left at the end."""
+        self.idle += 1
+        job = self.jobs.get()
+        self.idle -= 1
+        if job is None:
+            return []
+        jobs = [job]
+        share = min(TOGETHER, self.jobs.qsize() // job.limits.workers)
+        while len(jobs) < share and 0 < jobs[-1].held <= _PIPE // TOGETHER:
+            try:
+                job = self.jobs.get_nowait()
+            except queue.Empty:
+                break
+            if job is None:  # the end, for one of the threads
+                self.jobs.put(None)
+                break
+            jobs.append(job)
+        return jobs
+
     def done(self, job: _Job) -> None:
         if isinstance(job.packed, _Spilled):
             job.packed.close()
@@ -243,16 +272,28 @@ class _Queue:
             self.bytes -= job.held
 
 
+class _RetiredError(Exception):
+    """A worker ended by itself before it took the request: another one does it."""
+
+
 class _Worker:
     """One process at a time, and the pipes to it."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
+        self._given = 0
+        """Requests that it has and has not answered."""
+        self._room = 0
+        """Bytes that it can be given before it takes any of them."""
+        self._came = bytearray()
         self._decode = msgspec.msgpack.Decoder(WorkerReply).decode
 
     def ready(self) -> bool:
-        """See to it that there is a process; True if it is a new one."""
-        if self.process is not None and self.process.poll() is None:
+        """See to it that there is a process; True if it is a new one.
+
+        One that has ended may have answered some of what it was given: that is read first.
+        """
+        if self.process is not None and (self._given or self.process.poll() is None):
             return False
         self.kill()
         paths = [path for path in sys.path if path]
@@ -270,28 +311,21 @@ class _Worker:
                 "MALLOC_MMAP_THRESHOLD_": "262144",
             },
         )
+        self._room = _widened(self.process.stdin)
         return True
 
-    def do(self, job: _Job) -> Any:
-        packed = job.packed.take() if isinstance(job.packed, _Spilled) else job.packed
-        return self._do(job, packed)
-
-    def _do(self, job: _Job, packed: bytes) -> Any:
-        process = self.process
+    def do(self, jobs: list[_Job]) -> Any:
+        """What came of the first; the next ones are given to the process with it, if they fit."""
+        process, job = self.process, jobs[0]
         assert process is not None  # noqa: S101 (`ready` was called)
-        head = msgspec.msgpack.encode(
-            WorkerRequest(job.task, len(job.packed), job.seconds, job.memory)
-        )
         deadline = _WAIT + 10 * job.seconds
         try:
-            _write(process.stdin, len(head).to_bytes(4, "big") + head)
-            _write(process.stdin, packed)
+            if not self._given:
+                self._give(process.stdin, jobs)
             reply, value = self._receive(process.stdout, deadline)
         except (OSError, EOFError):
-            error = self._death(process, job, deadline)
-            if error is None and self.ready():  # it had just retired: nothing was begun
-                return self._do(job, packed)
-            raise error or WorkerError("no worker could be started") from None
+            raise self._death(process, job, deadline) from None
+        self._given -= 1
         job.future.seconds = reply.seconds  # type: ignore[attr-defined]
         if reply.what == "done":
             return msgspec.msgpack.decode(value, type=job.kind)
@@ -304,8 +338,31 @@ class _Worker:
             raise WorkerError(f"this cannot be read: {reply.message}")
         raise WorkerError(reply.message)
 
+    def _give(self, pipe: Any, jobs: list[_Job]) -> None:
+        """Write the first request, and others for which nobody has to wait: it may be writing
+        answers meanwhile, which we read only when we have written.
+        """
+        pieces: list[bytes] = []
+        size = 0
+        for job in jobs:
+            head = msgspec.msgpack.encode(
+                WorkerRequest(job.task, len(job.packed), job.seconds, job.memory)
+            )
+            size += 4 + len(head) + len(job.packed)
+            if pieces and size > self._room:
+                break
+            packed = job.packed.take() if isinstance(job.packed, _Spilled) else job.packed
+            pieces += (len(head).to_bytes(4, "big") + head, packed)
+            self._given += 1
+        if size <= self._room:
+            _write(pipe, b"".join(pieces))
+        else:
+            for piece in pieces:
+                _write(pipe, piece)
+
     def kill(self) -> None:
-        process, self.process = self.process, None
+        process, self.process, self._given = self.process, None, 0
+        self._came.clear()
         if process is None:
             return
         with contextlib.suppress(OSError):
@@ -317,23 +374,36 @@ class _Worker:
                     pipe.close()
 
     def _receive(self, pipe: Any, seconds: float) -> tuple[WorkerReply, bytes]:
-        waiting = select.poll()
-        waiting.register(pipe, select.POLLIN)
-        if not waiting.poll(1000 * seconds):
-            raise EOFError
-        reply = self._decode(_read(pipe, int.from_bytes(_read(pipe, 4), "big")))
-        return reply, _read(pipe, reply.size)
+        if not self._came:
+            waiting = select.poll()
+            waiting.register(pipe, select.POLLIN)
+            if not waiting.poll(1000 * seconds):
+                raise EOFError
+        reply = self._decode(self._read(pipe, int.from_bytes(self._read(pipe, 4), "big")))
+        return reply, self._read(pipe, reply.size)
+
+    def _read(self, pipe: Any, size: int) -> bytes:
+        """So many bytes; what has come beyond them is for the next."""
+        came, place = self._came, pipe.fileno()
+        while len(came) < size:
+            piece = os.read(place, _MB)
+            if not piece:
+                raise EOFError
+            came += piece
+        taken = bytes(memoryview(came)[:size])
+        del came[:size]
+        return taken
 
     def _death(
         self, process: subprocess.Popen[bytes], job: _Job, deadline: float
-    ) -> WorkerError | None:
-        """What to say of a worker that gives no answer; None if it had ended before it began."""
+    ) -> Exception:
+        """What to say of a worker that gives no answer."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0 if process.poll() is not None else 0.2)
         code = process.returncode
         self.kill()
         if code == 0:
-            return None
+            return _RetiredError()
         if code is not None and -code == getattr(signal, "SIGXCPU", 0):
             return LimitError(f"this takes more than {job.seconds} s of processor time to read")
         if code is None:
@@ -347,15 +417,16 @@ def _write(pipe: Any, data: bytes) -> None:
         view = view[os.write(place, view) :]
 
 
-def _read(pipe: Any, size: int) -> bytes:
-    pieces = []
-    while size:
-        piece = os.read(pipe.fileno(), min(size, _MB))
-        if not piece:
-            raise EOFError
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+def _widened(pipe: Any) -> int:
+    """Make room in a pipe; how much there is."""
+    try:
+        import fcntl
+
+        with contextlib.suppress(OSError):  # not more than it has, then
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
+        return int(fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ))
+    except (ImportError, AttributeError, OSError):  # not Linux: one request at a time
+        return 0
 
 
 def _keep_large_apart() -> None:

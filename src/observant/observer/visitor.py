@@ -18,7 +18,7 @@ import msgspec
 from observant.errors import ObservantError
 from observant.observer.content import learned_noise
 from observant.observer.costs import Spent, is_rendered
-from observant.observer.events import look_up_events
+from observant.observer.events import events_of, look_up_events
 from observant.observer.outage import NETWORK_ERRORS
 from observant.observer.query_members import follow_members
 from observant.observer.settings import touch
@@ -233,14 +233,21 @@ class Visitor:
     async def _events(
         self, watched: Watched, visit: Visit, standing: Standing
     ) -> tuple[Event, ...]:
-        """The events of a visit; the store is asked in another thread."""
-        notify = self._watchlist.config.notify
-        given = self._store, watched.row, visit, watched.standing, standing, notify
-        quiet = visit.outcome in {"same", "first"} and visit.members is None
-        asks = not quiet or watched.standing.failed or watched.row.kind == "query"
-        if not asks:
-            return look_up_events(*given, text_before=watched.text)
-        return await self._patience.call(look_up_events, *given, text_before=watched.text)
+        """The events of a visit; the store is asked in another thread, for many visits at once
+        where all that it has to say is whose result a changed source is.
+        """
+        notify, found = self._watchlist.config.notify, visit.comparison
+        given = watched.row, visit, watched.standing, standing, notify
+        plain = visit.members is None and watched.row.kind != "query"
+        if plain and not watched.standing.failed:
+            if visit.outcome in {"same", "first"}:
+                return events_of(*given)
+            if visit.outcome == "changed" and found is not None and found.excerpt is not None:
+                queries = await self._reads.memberships(watched.row.name)
+                return events_of(*given, memberships=queries)
+        return await self._patience.call(
+            look_up_events, self._store, *given, text_before=watched.text
+        )
 
     async def _follow_members(self, watched: Watched) -> None:
         """Watch the members of a standing query that are its results now, and no others."""

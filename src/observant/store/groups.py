@@ -15,6 +15,7 @@ from observant.errors import StoreError, UnknownSourceError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from observant.store.members import StoredMember
     from observant.store.patience import Patience
     from observant.store.store import Store
     from observant.store.visit import Entry, Previous, Recorded
@@ -97,16 +98,25 @@ class GroupRead:
         self._store = store
         self._call = asyncio.to_thread if patience is None else patience.call
         self._group = _Group(self._read, most)
+        self._members = _Group(self._read_members, most)
 
     async def previous(self, name: str) -> Previous:
         """What `Store.sources.previous` says of this source."""
         return await self._group.ask(name)
+
+    async def memberships(self, name: str) -> list[StoredMember]:
+        """The standing queries that have this source among their results."""
+        return await self._members.ask(name)
 
     async def _read(self, names: list[str]) -> list[Previous | Exception]:
         found = await self._call(self._store.sources.previous_many, set(names))
         return [
             found.get(name) or UnknownSourceError(f"there is no source {name!r}") for name in names
         ]
+
+    async def _read_members(self, names: list[str]) -> list[list[StoredMember] | Exception]:
+        found = await self._call(self._store.members.by_urls, set(names))
+        return [found[name] for name in names]
 
 
 class _Group(Generic[A, B]):

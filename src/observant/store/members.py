@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from observant.store.engine import Columns, StorePiece
+from observant.store.engine import Columns, StorePiece, chunks
 from observant.store.types import Value
 from observant.store.validation import checked_name, clean, instant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from observant.store.engine import Session
 
@@ -49,8 +50,17 @@ class Members(StorePiece):
 
     def by_url(self, url: str) -> list[StoredMember]:
         """Every standing query that has this address among its results now."""
-        where = "m.url = :url AND m.left_at IS NULL AND q.state <> 'removed' ORDER BY q.name"
-        return self._engine.read(lambda session: _members(session, where, {"url": url}))
+        return self.by_urls([url])[url]
+
+    def by_urls(self, urls: Iterable[str]) -> dict[str, list[StoredMember]]:
+        """The same for many addresses."""
+        found: dict[str, list[StoredMember]] = {url: [] for url in urls}
+        where = "m.url IN :urls AND m.left_at IS NULL AND q.state <> 'removed' ORDER BY q.name"
+        for some in chunks(found):
+            given = {"urls": list(some)}
+            for member in self._engine.read(partial(_members, where=where, given=given)):
+                found[member.url].append(member)
+        return found
 
     def list(self, query: str, *, left: bool = False) -> list[StoredMember]:
         """The results of a standing query by rank; with `left` those that were dropped too."""
