@@ -15,7 +15,8 @@ from observant.errors import InputError
 from observant.observer.browser.engine import Browser
 from observant.observer.browser.seal import Seal, key_file
 from observant.observer.browser.settings import available
-from observant.observer.content import Comparer, Rules
+from observant.observer.content import Comparer
+from observant.observer.content.rules import read_rules
 from observant.observer.sources import Surroundings, make_source
 from observant.times import DAY
 
@@ -65,7 +66,7 @@ class Connections:
         row, settings = watched.row, watched.settings
         if watched.refused is not None:
             raise InputError(watched.refused.message, source=row.name)
-        rules = msgspec.convert(settings.compare, Rules)
+        rules = read_rules(msgspec.json.encode(settings.compare))
         made: Any = make_source(
             row.kind, row.name, row.url or row.name, settings, Comparer(rules), self._around(row)
         )

@@ -158,9 +158,10 @@ async def read(
 
 
 def _read(body: BodyTask) -> Read:
-    from observant.observer.content import Comparer, Rules
+    from observant.observer.content import Comparer
+    from observant.observer.content.rules import read_rules
 
-    comparer = Comparer(msgspec.convert(body.rules, Rules))
+    comparer = Comparer(read_rules(msgspec.json.encode(body.rules)))
     comparer.selection_version = body.selection_version
     fetched, members = body.fetched, None
     if body.form == "feed":

@@ -58,8 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from observant.store.groups import GroupCommit
-    from observant.store.signals import Signal
-from observant.store.store import Store
+    from observant.store.store import Store
 
 __all__ = [
     "DELIVERY_STATES",

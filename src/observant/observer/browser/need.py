@@ -133,7 +133,10 @@ def has_scripts(fetched: Fetched) -> bool:
     """Whether scripts, or frames, could show more of this than is there already."""
     if "html" not in (fetched.content_type or "html"):
         return False
-    body = fetched.body.lower()
+    body = fetched.body
+    if b"<script" in body:  # most pages
+        return True
+    body = body.lower()
     return b"<script" in body or b"<iframe" in body
 
 

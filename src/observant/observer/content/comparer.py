@@ -135,10 +135,11 @@ class Comparer:
 
     def compare(self, previous: Previous | None, fetched: Fetched) -> Comparison:
         """Never raises for what the world sent."""
-        found = self.unread(previous, fetched)
+        digest_raw = digest(fetched.body)
+        found = self.unread(previous, fetched, digest_raw)
         if found is not None:
             return found
-        return self._with_conditions(previous, self._compare(previous, fetched))
+        return self._with_conditions(previous, self._compare(previous, fetched, digest_raw))
 
     def _with_conditions(self, previous: Previous | None, found: Comparison) -> Comparison:
         """Which conditions hold now, and which of them did not before."""
@@ -151,9 +152,10 @@ class Comparer:
         met = tuple(words for words, true in now.items() if true and not before.get(words))
         return replace(found, met=met, memory=found.memory | {"conditions": now})
 
-    def _compare(self, previous: Previous | None, fetched: Fetched) -> Comparison:
+    def _compare(
+        self, previous: Previous | None, fetched: Fetched, digest_raw: bytes
+    ) -> Comparison:
         known = previous is not None and previous.digest_text is not None
-        digest_raw = digest(fetched.body)
         try:
             document = self._read(fetched)
             if not known or previous is None:
@@ -164,7 +166,9 @@ class Comparer:
         except UnreadableError as error_:
             return self.failed(previous, "content", str(error_))
 
-    def unread(self, previous: Previous | None, fetched: Fetched) -> Comparison | None:
+    def unread(
+        self, previous: Previous | None, fetched: Fetched, digest_raw: bytes | None = None
+    ) -> Comparison | None:
         """What can be said without reading the body; None when it must be read."""
         known = previous is not None and previous.digest_text is not None
         if fetched.status in GONE_STATUSES and fetched.error in {None, "http"}:
@@ -183,7 +187,7 @@ class Comparer:
             and previous.selection_version == self.selection_version
             and not previous.memory.get("pending")
             and self.rules.change != "visual"
-            and digest(fetched.body) == previous.digest_raw
+            and (digest_raw or digest(fetched.body)) == previous.digest_raw
         ):
             same = self._same_bytes(previous, fetched, previous.digest_raw)
             return self._with_conditions(previous, same)

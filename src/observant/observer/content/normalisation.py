@@ -178,6 +178,8 @@ def folded(text: str) -> str:
     'a b'
     """
     if len(text) < _LONG:
+        if text.isprintable() and "  " not in text:  # a blank is all the white space there is
+            return text.strip(" ")
         return " ".join(text.split())
     return " ".join(word for piece in pieces(text) if (word := " ".join(piece.split())))
 
@@ -289,6 +291,7 @@ class HtmlReader:
 
     def reset(self, prefix: str = "", *, fold: bool = True) -> None:
         self.document = Document(self.kind)
+        self.tags = self.document.tags
         self.paths = [prefix]
         self.siblings: list[dict[str, int]] = [{}]
         self.pieces.clear()
@@ -296,18 +299,18 @@ class HtmlReader:
         self.fold = fold
 
     def start(self, tag: str, attributes: Any) -> None:
-        document = self.document
-        document.tags.append(tag)
+        self.tags.append(tag)
         if tag in INLINE:
             if tag == "a":
                 target = attributes.get("href")
                 if target:
-                    document.links.append(target)
+                    self.document.links.append(target)
             elif tag == "img":
+                document = self.document
                 target = attributes.get("src")
                 if target:
                     document.images.append(target)
-                if (attributes.get("width"), attributes.get("height")) == ADVERT:
+                if attributes.get("width") == ADVERT[0] and attributes.get("height") == ADVERT[1]:
                     document.adverts += 1
             return
         if self.pieces:
@@ -318,14 +321,18 @@ class HtmlReader:
         if attributes:
             # cut off: what is remembered of strangers' pages stays small
             name = signature(name, attributes.get("id", "")[:80], attributes.get("class", "")[:80])
-        counts = self.siblings[-1]
+        counts, paths = self.siblings[-1], self.paths
         place = counts[name] = counts.get(name, 0) + 1
-        above = self.paths[-1]
-        if len(self.paths) <= DEEPEST_ADDRESS:
+        above = paths[-1]
+        if len(paths) <= DEEPEST_ADDRESS:
             if place > 1:
                 name = f"{name}[{place}]"
-            above = _below(above, f"/{name}") if above else name
-        self.paths.append(above)
+            if above:
+                name = f"{above}/{name}"
+                if len(name) > LONGEST_ADDRESS:
+                    name = _below(above, name[len(above) :])
+            above = name
+        paths.append(above)
         self.siblings.append({})
 
     def end(self, tag: str) -> None:

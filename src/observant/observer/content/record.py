@@ -148,12 +148,13 @@ def compare_terms(
     >>> compare_terms(["a b c d"], ["a b c e"], {"a": 1.0, "b": 1.0}).magnitude
     0.0
     """
+    new = list(new)
     old_lines, new_lines = Counter(old), Counter(new)
     # Lines that stay cancel in the difference; only one full count of the words is needed.
     gone = term_vector("\n".join((old_lines - new_lines).elements()), terms)
     come = term_vector("\n".join((new_lines - old_lines).elements()), terms)
     change = {term: come[term] - gone[term] for term in come.keys() | gone.keys()}
-    after = term_vector("\n".join(new_lines.elements()), terms)
+    after = term_vector("\n".join(new), terms)
     weights: dict[str, float] | None = None
     if query is not None:
         weights = {}

@@ -28,6 +28,7 @@ __all__ = [
     "error_page",
     "ignoring",
     "judge",
+    "read_rules",
 ]
 
 
@@ -169,6 +170,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 ]
             )
         )
+
+
+@functools.lru_cache(maxsize=1024)
+def read_rules(packed: bytes) -> Rules:
+    """Rules from JSON; many sources have the same ones."""
+    return msgspec.json.decode(packed, type=Rules)
 
 
 @functools.lru_cache(maxsize=4096)

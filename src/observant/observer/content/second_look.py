@@ -79,6 +79,11 @@ def judge_looks(
 
     On so many visits before this one, the page was `hidden` behind what comes and goes.
     """
+    if not varying and len(looks) > 1 and len(set(looks)) == 1:
+        gone, come = _differing(before, looks[0])
+        clocks = without_clocks(gone, past) + without_clocks(come, now)
+        if MASK not in clocks:  # as usual: it stays as it is, and no clock is in what differs
+            return SecondLook(bool(clocks), len(looks) - 1, False, [])
     old, seen, forms = _counted(before, past, looks, now, all_lines=bool(varying))
     marks = set(varying)
     known = set[str]()
@@ -106,6 +111,14 @@ def judge_looks(
         gone = {_mark(t) for t, line in forms.items() if line in stays} | set(map(_mark, stays))
         after = [mark for mark in after if mark not in gone]
     return SecondLook(news, pick, len(near) < len(seen), after)
+
+
+def _differing(old: str, new: str) -> tuple[str, str]:
+    """The lines that went, and those that came, each with its end."""
+    before, after = Counter(old.split("\n")), Counter(new.split("\n"))
+    return "".join(f"{line}\n" for line in before - after), "".join(
+        f"{line}\n" for line in after - before
+    )
 
 
 def _hides(lines: Counter[str], old: Counter[str], known: set[str]) -> bool:

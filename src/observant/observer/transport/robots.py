@@ -44,6 +44,8 @@ _READ_BYTES = 4 * 2**20
 
 _AT_ONCE = 32 << 10
 """Rules of so many bytes are read and asked in this process."""
+_SHORT = 500
+"""Characters of an address that is remembered with its verdict."""
 _NOBODY = "nobody/0"
 """An agent that is never us: a product has no slash."""
 
@@ -57,6 +59,9 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     """Seconds between requests that the site asks for."""
 
 
+_ALLOWED = Verdict()
+
+
 class _Entry(msgspec.Struct, gc=False):
     packed: bytes | None
     """The rules, compressed; empty means that there are none, None that they are not known."""
@@ -65,6 +70,8 @@ class _Entry(msgspec.Struct, gc=False):
     failures: int = 0
     error: Error = "robots"
     message: str = ""
+    last: tuple[str, Verdict] = ("", _ALLOWED)
+    """The address that was judged last: a visit may ask for it three times."""
 
 
 class Robots:
@@ -113,7 +120,12 @@ class Robots:
             return Verdict(entry.error, entry.message)
         if not entry.packed:
             return _ALLOWED
-        return _told(target, *judge(entry.packed, self._product, target.href, shelf))
+        href, verdict = entry.last
+        if href != target.href:
+            verdict = _told(target, *judge(entry.packed, self._product, target.href, shelf))
+            if len(target.href) <= _SHORT:
+                entry.last = target.href, verdict
+        return verdict
 
     def forget(self, origin: str) -> None:
         """Ask again at the next visit."""
@@ -262,5 +274,3 @@ def _delay(rules: Protego, product: str) -> float:
         return asked
     return max(asked, min(rate.seconds, _LONGEST_DELAY) / min(rate.requests, 1e9))
 
-
-_ALLOWED = Verdict()

@@ -38,7 +38,7 @@ class Groups:
         self.found = np.zeros((1, siblings.BINS), np.float32)
         self.placed, self.expected = self.found.copy(), self.found.copy()
         self.activity = np.ones((1, siblings.BLEND + 1, siblings.BINS), np.float32)
-        self.shown = np.zeros_like(self.activity)
+        self.shown = np.zeros((1, siblings.BLEND + 1, siblings.BINS // siblings.STEP))
         self.node_of: dict[str, int] = {}
         self.members: Counter[str] = Counter()
 

@@ -106,18 +106,28 @@ def crossing_of(known, place, code, price, guess):
     if 0 < guess < math.inf:
         j = min(max(math.floor(math.log2(guess) * (FINE // CELL)), _EARLIEST), _LATEST - 1)
     low = at_time(known.table, known.coarse, place, known.worths, j)
-    high = 0.0
+    high, step = 0.0, 1
     if low < price:
-        while j < _LATEST:
-            high = at_time(known.table, known.coarse, place, known.worths, j + 1)
+        over = j  # a time that is too late, when one is found
+        while over < _LATEST:
+            over = min(over + step, _LATEST)
+            high = at_time(known.table, known.coarse, place, known.worths, over)
             if high >= price:
                 break
-            low, j = high, j + 1
+            low, j, step = high, over, 2 * step
         else:
             return math.inf
     else:
+        over = j
         while low >= price and j > _EARLIEST:
-            high, j = low, j - 1
+            high, over, j, step = low, j, max(j - step, _EARLIEST), 2 * step
             low = at_time(known.table, known.coarse, place, known.worths, j)
+    while over - j > 1:  # the price has moved far: halve what lies between
+        middle = (j + over) // 2
+        at_middle = at_time(known.table, known.coarse, place, known.worths, middle)
+        if at_middle < price:
+            low, j = at_middle, middle
+        else:
+            high, over = at_middle, middle
     part = math.log(price / low) / math.log(high / low) if 0 < low < high else 1.0
     return 2.0 ** ((j + part) * CELL / FINE)

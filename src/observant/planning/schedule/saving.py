@@ -24,7 +24,7 @@ __all__ = ["load_state", "state_of"]
 
 T = TypeVar("T", bound="Scheduler")
 
-_TYPE = "observant scheduler, version 7"
+_TYPE = "observant scheduler, version 8"
 _ARRAYS = ("sources", "heaps", "hosts", "clock", "given", "prior", "values", "place", "daily")
 _OF_SIGNALS = ("heard", "more", "channels")
 _OF_GROUPS = ("shared", "parent", "found", "placed", "expected", "activity", "shown")

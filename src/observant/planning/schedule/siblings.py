@@ -35,6 +35,7 @@ __all__ = [
     "BLEND",
     "SHARED",
     "SPREAD",
+    "STEP",
     "attribute",
     "elapsed",
     "refresh",
@@ -45,6 +46,9 @@ __all__ = [
 
 BINS = 256
 """Bins of time that are remembered; what is older counts as usual."""
+
+STEP = 8
+"""What a clock shows is kept for the start of each bin of so many; between them it is added up."""
 
 BELIEFS = np.array([0.3, 3.0, 20.0, 0.3, 3.0])
 """The K that are tried: expected changes for which the group above stands."""
@@ -58,9 +62,6 @@ BLEND = len(BELIEFS)
 
 _ENOUGH = 30.0
 """Changes that must be expected before it counts that more or fewer were found."""
-
-_FAR = 4096.0
-"""Bins after which a clock is set back, so that what it shows keeps its digits."""
 
 _OPEN = 80
 """Bins back that are still judged anew; of what is older, nearly all is known."""
@@ -86,16 +87,34 @@ SHARED = np.dtype(
 
 @jit
 def elapsed(shared, activity, shown, since, now):
-    """What a clock shows between two times. `shown` is what it shows at the start of each bin."""
+    """What a clock shows between two times. `shown` is what it shows at the start of some bins."""
     first = math.floor(since / shared.width)
     newest = shared.bin % BINS  # it goes on until the next refresh
     if first >= shared.bin:
         return (now - since) * activity[newest]
-    until = shown[newest] + max(now - shared.bin * shared.width, 0.0) * activity[newest]
+    rest = max(now - shared.bin * shared.width, 0.0) * activity[newest]
     if first < shared.oldest:  # before we remember: an ordinary time
-        return until - shown[shared.oldest % BINS] + shared.oldest * shared.width - since
+        ordinary = shared.oldest * shared.width - since
+        return ordinary + since_bin(shared, activity, shown, shared.oldest) + rest
     inside = since - first * shared.width
-    return until - shown[first % BINS] - inside * activity[first % BINS]
+    return since_bin(shared, activity, shown, first) + rest - inside * activity[first % BINS]
+
+
+@jit
+def since_bin(shared, activity, shown, first):
+    """What a clock shows from the start of a bin to that of the newest."""
+    after, before = -(-first // STEP) * STEP, shared.bin // STEP * STEP
+    if after >= before:
+        after = before = shared.bin
+    total = 0.0
+    for b in range(first, after):
+        total += activity[b % BINS]
+    for b in range(before, shared.bin):
+        total += activity[b % BINS]
+    if after < before:
+        kept = BINS // STEP
+        total += (shown[before // STEP % kept] - shown[after // STEP % kept]) / shared.width
+    return total * shared.width
 
 
 @jit
@@ -178,23 +197,23 @@ def refresh(shared, parent, found, placed, expected, activity, shown, moved, new
                 believed += shared.weight[j] * own
             moved[node] += shared.width * abs(believed - activity[node, BLEND, k])
             activity[node, BLEND, k] = believed
-            if b > shared.oldest:
-                before = (b - 1) % BINS
-                for j in range(BLEND + 1):
-                    shown[node, j, k] = (
-                        shown[node, j, before] + shared.width * activity[node, j, before]
-                    )
-        if shown[node, BLEND, shared.bin % BINS] > _FAR * shared.width:
-            set_back(shared, shown[node])
+        note_shown(shared, activity[node], shown[node], max(shared.oldest, reach))
 
 
 @jit
-def set_back(shared, shown):
-    """Let clocks begin at the oldest bin; only differences between two times are ever read."""
+def note_shown(shared, activity, shown, first):
+    """Note what clocks show after a bin from which on their activity was found anew.
+
+    Only differences between two times are ever read: the first that is remembered may be anything.
+    """
+    kept = BINS // STEP
+    begin = max(first // STEP, -(-shared.oldest // STEP))
     for j in range(BLEND + 1):
-        begin = shown[j, shared.oldest % BINS]
-        for b in range(shared.oldest, shared.bin + 1):
-            shown[j, b % BINS] -= begin
+        total = shown[j, begin % kept]
+        for at in range(begin, shared.bin // STEP):
+            for b in range(at * STEP, (at + 1) * STEP):
+                total += shared.width * activity[j, b % BINS]
+            shown[j, (at + 1) % kept] = total
 
 
 @jit

@@ -50,7 +50,7 @@ class Known(NamedTuple):
     placed: NDArray[np.float32]
     expected: NDArray[np.float32]
     activity: NDArray[np.float32]
-    shown: NDArray[np.float32]
+    shown: NDArray[np.float64]
     moved: NDArray[np.float64]
     news: NDArray[np.bool_]
     first_of: NDArray[np.int64]
