@@ -11,6 +11,7 @@ import importlib
 import os
 import signal
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from protego import Protego
 
 from observant.errors import BusyError, LimitError, WorkerError
+from observant.observer import pool as observer_pool
 from observant.observer import tasks
 from observant.observer.content import Comparer, Rules
 from observant.observer.fetched import Fetched
@@ -260,6 +262,78 @@ def test_a_worker_that_died_idle_is_replaced():
         worker.process.wait()
         assert workers.call("show", ("a", "b", "words"), Shown).text
         assert workers.started == 2
+
+
+def test_a_worker_that_is_given_several_answers_each():
+    bodies = [b"<p>page %d " % number + b"word " * 200 for number in range(20)]
+    bodies[7], bodies[12] = b"[" * 5000, b""
+    kinds = ["application/json" if body[:1] == b"[" else "text/html" for body in bodies]
+    with Pool({"small": Lane(1, 20, 0, 256 * MB), "large": Lane(1, 20, 0, 256 * MB)}) as workers:
+        futures = [  # it starts up meanwhile
+            workers.submit("read", body_of(fetched(*given)), Read)
+            for given in zip(bodies, kinds, strict=True)
+        ]
+        found = [future.result().comparison for future in futures]
+        while workers.under_way:
+            time.sleep(0.01)
+        assert (workers.started, workers.bytes) == (1, 0)
+    for number, comparison in enumerate(found):
+        if number in {7, 12}:
+            assert comparison.outcome == "failed"
+        else:
+            assert comparison.text.startswith(f"page {number} word")
+
+
+def test_of_those_that_a_worker_was_given_one_dies_with_it():
+    with Pool({"small": Lane(1, 20, 0, 256 * MB), "large": Lane(1, 20, 0, 256 * MB)}) as workers:
+        futures = [
+            workers.submit("read", body_of(fetched(b"<p>page %d" % number)), Read)
+            for number in range(200)
+        ]
+        futures[9].result()
+        (worker,) = workers._workers
+        worker.process.kill()
+        told = [future.exception() or future.result().comparison.text for future in futures]
+        assert workers.started == 2
+    errors = [one for one in told if isinstance(one, Exception)]
+    assert [str(error) for error in errors] == [
+        "the process that read this ended unexpectedly (-9)"
+    ]
+    assert all(text == f"page {n}" for n, text in enumerate(told) if text not in errors)
+
+
+def test_those_behind_one_over_its_limit_go_to_the_next_worker():
+    """A worker that says what came of some, is ended by one, retires, and does the rest."""
+    given = []
+
+    class Scripted:
+        process = True
+
+        def ready(self):
+            started, self.process = not self.process, True
+            return started
+
+        def do(self, jobs):
+            given.append([job.task for job in jobs])
+            if jobs[0].task == "bomb":
+                self.process = None
+                raise LimitError("too large")
+            if jobs[0].task == "odd" and len(given) < 5:
+                self.process = None
+                raise observer_pool._RetiredError
+            return jobs[0].task
+
+    workers = Pool()
+    jobs = [
+        observer_pool._Job(task, b"", str, workers.lanes["small"], Future())
+        for task in ("one", "bomb", "odd", "last")
+    ]
+    workers._do(Scripted(), list(jobs))
+    assert [str(job.future.exception() or job.future.result()) for job in jobs] == [
+        "one", "too large", "odd", "last",
+    ]  # fmt: skip
+    assert [len(some) for some in given] == [4, 3, 2, 2, 2, 1]
+    assert (workers.started, workers.died) == (3, 1)
 
 
 def test_closing_ends_what_is_under_way(bombs):

@@ -1,6 +1,7 @@
 """A change is looked at again before it is told: noise is none, and no edit is lost."""
 
 import asyncio
+import contextlib
 import random
 from types import SimpleNamespace
 
@@ -203,6 +204,25 @@ def test_lines_that_all_texts_share_change_no_judgement():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(second_look, "_counted", lambda *_, whole=whole, **__: whole)
             assert judge(before, *looks) == quick
+
+
+def test_looks_that_are_all_the_same_are_judged_like_others():
+    """The short way of judging them says what the long one says."""
+    chance = random.Random(8)  # noqa: S311
+    lines = ["a", "b", "It is 14:13", "It is 13:13", "Open 08:00", "It is ▒", "c", ""]
+    short = 0
+    for _ in range(300):
+        before, look = ("\n".join(chance.choices(lines, k=chance.randint(1, 6))) for _ in range(2))
+        quick = judge(before, look, look)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(second_look, "_differing", lambda *_: (second_look.MASK, ""))
+            assert judge(before, look, look) == quick
+            patch.undo()
+            patch.setattr(second_look, "_counted", lambda *_, **__: 1 / 0)
+            with contextlib.suppress(ZeroDivisionError):
+                judge(before, look, look)
+                short += 1
+    assert short > 20
 
 
 def test_what_tells_the_time_of_the_visit_is_a_clock_and_other_times_are_not():

@@ -132,8 +132,8 @@ class Clocks:
         tide["round"] = tide["due"] = -np.inf
         self.parent = np.array(parent)
         self.found, self.placed, self.expected = np.zeros((3, nodes, BINS))
-        self.activities = np.ones((nodes, siblings.BLEND + 1, BINS))
-        self.all_shown = np.zeros_like(self.activities)
+        self.activities = np.ones((nodes, BINS, siblings.BLEND + 1))
+        self.all_shown = np.zeros((nodes, siblings.BLEND + 1, BINS // siblings.STEP))
         self.moved, self.news = np.zeros(nodes), np.zeros(nodes, bool)
 
     @property
@@ -143,7 +143,7 @@ class Clocks:
     @property
     def activity(self):
         """What is believed."""
-        return self.activities[:, siblings.BLEND]
+        return self.activities[:, :, siblings.BLEND]
 
     def refresh(self, now):
         siblings.refresh(
@@ -321,7 +321,7 @@ def test_what_is_believed_is_the_mean_of_the_beliefs():
     clocks.refresh(3.5)
     clocks.found[:, 2], clocks.expected[:, 2] = [9.0, 4.0], [3.0, 0.5]
     clocks.refresh(4.5)
-    beliefs = clocks.activities[1, : siblings.SPREAD, 2]
+    beliefs = clocks.activities[1, 2, : siblings.SPREAD]
     assert beliefs[0] > beliefs[1] > beliefs[2] > 1.0  # the larger K, the closer to the whole
     assert clocks.activity[1, 2] == pytest.approx(0.4 * beliefs[0] + 0.3 * beliefs[1]
         + 0.2 * beliefs[2] + 0.1)  # fmt: skip

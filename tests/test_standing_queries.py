@@ -394,6 +394,10 @@ def test_members_and_their_events_are_one_transaction_with_the_visit(store):
     ]
     assert [m.query for m in store.members.by_url("http://a.example/")] == ["q"]
     assert store.members.by_url("http://b.example/") == []
+    both = store.members.by_urls(["http://a.example/", "http://b.example/"])
+    assert {url: [m.query for m in found] for url, found in both.items()} == {
+        "http://a.example/": ["q"], "http://b.example/": [],
+    }  # fmt: skip
     assert store.sources.remove("q")
     assert store.members.by_url("http://a.example/") == []
 

@@ -394,9 +394,7 @@ class _Worker:
         del came[:size]
         return taken
 
-    def _death(
-        self, process: subprocess.Popen[bytes], job: _Job, deadline: float
-    ) -> Exception:
+    def _death(self, process: subprocess.Popen[bytes], job: _Job, deadline: float) -> Exception:
         """What to say of a worker that gives no answer."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0 if process.poll() is not None else 0.2)

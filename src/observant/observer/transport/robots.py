@@ -273,4 +273,3 @@ def _delay(rules: Protego, product: str) -> float:
     if rate is None:
         return asked
     return max(asked, min(rate.seconds, _LONGEST_DELAY) / min(rate.requests, 1e9))
-

@@ -37,7 +37,7 @@ class Groups:
         self.parent = np.full(1, -1)
         self.found = np.zeros((1, siblings.BINS), np.float32)
         self.placed, self.expected = self.found.copy(), self.found.copy()
-        self.activity = np.ones((1, siblings.BLEND + 1, siblings.BINS), np.float32)
+        self.activity = np.ones((1, siblings.BINS, siblings.BLEND + 1), np.float32)
         self.shown = np.zeros((1, siblings.BLEND + 1, siblings.BINS // siblings.STEP))
         self.node_of: dict[str, int] = {}
         self.members: Counter[str] = Counter()
@@ -101,7 +101,7 @@ class Groups:
         while path and "/".join(path) not in self.node_of:
             path.pop()
         node = self.node_of.get("/".join(path), 0)
-        return float(self.activity[node, -1, self.shared["bin"][0] % self.bins])
+        return float(self.activity[node, self.shared["bin"][0] % self.bins, -1])
 
 
 def _folders(group: str) -> list[str]:

@@ -43,6 +43,8 @@ __all__ = ["PRICE_SLACK", "chance", "key_of", "mend_another", "place", "rekey_al
 
 _BEST_WINDOW = 1.5936  # λw at which one visit teaches most about λ (frontier 3)
 _TURNS = 8  # times in a bin that the clocks of siblings are read
+_MANY = 100_000  # with more sources than this, a round is made in parts:
+_MOVED, _LOOKED_AT = 5_000, 50_000  # so many are moved, or looked at, for one question
 PRICE_SLACK = 0.05  # the price may move so far before a learned crossing is found anew
 
 
@@ -186,9 +188,11 @@ def mend_another(sources, heaps, hosts, clock, known):
 def turn(sources, heaps, hosts, clocks, known, now):
     """Read the clocks of the siblings anew, and move those to whom they say something new.
 
-    Once in a bin everybody is moved, and the price is looked at again.
+    Once in a bin everybody is moved, and the price is looked at again; very many by and by.
     """
     clock, shared = clocks[0], known.shared[0]
+    if clock.learning and shared.owed > 0:
+        move_some(sources, heaps, hosts, clock, known)
     if clock.learning == 0 or now < shared.due:
         return
     shared.due = now + shared.width / _TURNS
@@ -207,7 +211,10 @@ def turn(sources, heaps, hosts, clocks, known, now):
     if now >= shared.round:
         shared.round = now + shared.width
         known.moved[:] = 0.0
-        move_all(sources, heaps, hosts, clock, known)
+        if clock.slots > _MANY:
+            shared.owed = clock.slots
+        else:
+            move_all(sources, heaps, hosts, clock, known)
         return
     if shared.stale:
         list_siblings(sources, clock, known)
@@ -231,15 +238,37 @@ def move_all(sources, heaps, hosts, clock, known):
     heap = heaps[PRICED]
     for at in range(length):
         i = np.int64(heap[at].source)
-        source = sources[i]
-        moved = abs(source.priced - own_price(source, hosts, clock))
-        if moved > PRICE_SLACK * source.priced or announced(clock, known, i):
-            key_of(sources, hosts, clock, known, i)
-        else:
-            wake(source, clock, known)
-        heap[at].key = source.key
+        read_anew(sources, hosts, clock, known, i)
+        heap[at].key = sources[i].key
     for at in range(length // 2 - 1, -1, -1):
         sink(sources, heap, length, at)
+
+
+@inner
+def move_some(sources, heaps, hosts, clock, known):
+    """Go on with a round of very many sources, as far as one question can wait for it."""
+    shared = known.shared[0]
+    i, moved = min(shared.owed, clock.slots), 0
+    last = max(i - _LOOKED_AT, 0)
+    while i > last and moved < _MOVED:
+        i -= 1
+        source = sources[i]
+        if source.state == WAITING and source.why <= BOUND and source.position >= 0:
+            read_anew(sources, hosts, clock, known, i)
+            put(sources, heaps, clock, i)
+            moved += 1
+    shared.owed = i
+
+
+@inner
+def read_anew(sources, hosts, clock, known, i):
+    """Set when a source is due by the clocks of now, and by the price where that has moved far."""
+    source = sources[i]
+    moved = abs(source.priced - own_price(source, hosts, clock))
+    if moved > PRICE_SLACK * source.priced or announced(clock, known, i):
+        key_of(sources, hosts, clock, known, i)
+    else:
+        wake(source, clock, known)
 
 
 @jit

@@ -79,6 +79,7 @@ SHARED = np.dtype(
         ("round", "f8"),  # when to move everybody next
         ("slack", "f8"),  # days by which a clock may be put right before its sources move
         ("stale", "i8"),  # sources came or went since the groups were listed
+        ("owed", "i8"),  # places before this one are still to be moved in the round under way
         ("nodes", "i8"),
         ("dated", "i8"),  # some source has told when it changed
     ]
@@ -136,7 +137,7 @@ def attribute(
         return
     total = 0.0
     for b in range(first, last + 1):
-        total += overlap(shared, b, last, since, now) * activity[node, BLEND, b % BINS]
+        total += overlap(shared, b, last, since, now) * activity[node, b % BINS, BLEND]
     begin = max(since, first * shared.width)
     if not (total > 0 and now > begin):
         return
@@ -144,7 +145,7 @@ def attribute(
     for b in range(first, last + 1):
         inside = overlap(shared, b, last, since, now)
         usual = chance * inside / (now - begin)
-        seen = told = changes * inside * activity[node, BLEND, b % BINS] / total
+        seen = told = changes * inside * activity[node, b % BINS, BLEND] / total
         if not math.isnan(at):
             told = 1.0 if b == min(max(math.floor(at / shared.width), first), last) else 0.0
         above = node
@@ -190,13 +191,13 @@ def refresh(shared, parent, found, placed, expected, activity, shown, moved, new
             k = b % BINS
             believed = shared.weight[BLEND]
             for j in range(BLEND if shared.dated else SPREAD):
-                usual = 1.0 if above < 0 else activity[above, j, k]
+                usual = 1.0 if above < 0 else activity[above, k, j]
                 seen = found[node, k] if j < SPREAD else placed[node, k]
                 own = (BELIEFS[j] * usual + seen) / (BELIEFS[j] + shared.level * expected[node, k])
-                activity[node, j, k] = own
+                activity[node, k, j] = own
                 believed += shared.weight[j] * own
-            moved[node] += shared.width * abs(believed - activity[node, BLEND, k])
-            activity[node, BLEND, k] = believed
+            moved[node] += shared.width * abs(believed - activity[node, k, BLEND])
+            activity[node, k, BLEND] = believed
         note_shown(shared, activity[node], shown[node], max(shared.oldest, reach))
 
 
@@ -208,11 +209,13 @@ def note_shown(shared, activity, shown, first):
     """
     kept = BINS // STEP
     begin = max(first // STEP, -(-shared.oldest // STEP))
+    if begin >= shared.bin // STEP:
+        return
     for j in range(BLEND + 1):
         total = shown[j, begin % kept]
         for at in range(begin, shared.bin // STEP):
             for b in range(at * STEP, (at + 1) * STEP):
-                total += shared.width * activity[j, b % BINS]
+                total += shared.width * activity[b % BINS, j]
             shown[j, (at + 1) % kept] = total
 
 
