@@ -133,7 +133,7 @@ class Clocks:
         self.parent = np.array(parent)
         self.found, self.placed, self.expected = np.zeros((3, nodes, BINS))
         self.activities = np.ones((nodes, BINS, siblings.BLEND + 1))
-        self.all_shown = np.zeros((nodes, siblings.BLEND + 1, BINS // siblings.STEP))
+        self.all_shown = np.zeros((nodes, BINS // siblings.STEP, siblings.BLEND + 1))
         self.moved, self.news = np.zeros(nodes), np.zeros(nodes, bool)
 
     @property
@@ -158,7 +158,7 @@ class Clocks:
         )
 
     def elapsed(self, node, since, now):
-        shown = self.all_shown[node, siblings.BLEND]
+        shown = self.all_shown[node, :, siblings.BLEND]
         return siblings.elapsed(self.tide, self.activity[node], shown, since, now)
 
     def slow(self, node, since, now):
@@ -325,6 +325,31 @@ def test_what_is_believed_is_the_mean_of_the_beliefs():
     assert beliefs[0] > beliefs[1] > beliefs[2] > 1.0  # the larger K, the closer to the whole
     assert clocks.activity[1, 2] == pytest.approx(0.4 * beliefs[0] + 0.3 * beliefs[1]
         + 0.2 * beliefs[2] + 0.1)  # fmt: skip
+
+
+def test_a_round_of_very_many_is_made_in_parts():
+    """Each question moves some of them; when all had their turn, each is due by the clocks of now."""
+    many = 101_000
+    scheduler = Scheduler(many / 10.0, prior="learn", jitter=0.0, explore=0.0)
+    scheduler.add(range(many), group=[f"h{i % 100}" for i in range(many)], last=0.0)
+    state = scheduler._state
+    shared, now = state.groups.shared[0], 0.0
+    while shared["owed"] == 0:  # until a round begins
+        now += 0.05
+        for source in scheduler.due(now, 50):
+            scheduler.visited(source, now, True)
+    rounds = []
+    while shared["owed"] > 0:
+        rounds.append(int(shared["owed"]))
+        scheduler.due(now, 1)
+    assert rounds == sorted(rounds, reverse=True)
+    assert len(rounds) > 15
+    keys = state.sources["key"].copy()
+    priced = (state.sources["state"] == 1) & (state.sources["why"] == 0)
+    assert priced.sum() > many / 2
+    for node in range(1, 5):  # on one clock, those that were visited together are due together
+        alike = priced & (state.sources["node"] == node) & (state.sources["visits"] == 0)
+        assert np.ptp(keys[alike] - state.sources["wait"][alike]) < 1e-9
 
 
 # -- the prior ------------------------------------------------------------------------------------

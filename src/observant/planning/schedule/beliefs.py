@@ -230,5 +230,5 @@ def time_between(source, known, since, now):
 @inner
 def clock_of(source, known, belief, since, now):
     """What the clock of a source's siblings shows between two times, by one of the beliefs."""
-    activity, shown = known.activity[source.node, :, belief], known.shown[source.node, belief]
+    activity, shown = known.activity[source.node, :, belief], known.shown[source.node, :, belief]
     return elapsed(known.shared[0], activity, shown, since, now)

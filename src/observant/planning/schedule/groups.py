@@ -38,7 +38,7 @@ class Groups:
         self.found = np.zeros((1, siblings.BINS), np.float32)
         self.placed, self.expected = self.found.copy(), self.found.copy()
         self.activity = np.ones((1, siblings.BINS, siblings.BLEND + 1), np.float32)
-        self.shown = np.zeros((1, siblings.BLEND + 1, siblings.BINS // siblings.STEP))
+        self.shown = np.zeros((1, siblings.BINS // siblings.STEP, siblings.BLEND + 1))
         self.node_of: dict[str, int] = {}
         self.members: Counter[str] = Counter()
 

@@ -211,7 +211,9 @@ def turn(sources, heaps, hosts, clocks, known, now):
     if now >= shared.round:
         shared.round = now + shared.width
         known.moved[:] = 0.0
-        if clock.slots > _MANY:
+        if shared.owed > 0:
+            pass  # the round before goes on: those whose turn is still to come get it
+        elif clock.slots > _MANY:
             shared.owed = clock.slots
         else:
             move_all(sources, heaps, hosts, clock, known)

@@ -212,11 +212,11 @@ def note_shown(shared, activity, shown, first):
     if begin >= shared.bin // STEP:
         return
     for j in range(BLEND + 1):
-        total = shown[j, begin % kept]
+        total = shown[begin % kept, j]
         for at in range(begin, shared.bin // STEP):
             for b in range(at * STEP, (at + 1) * STEP):
                 total += shared.width * activity[b % BINS, j]
-            shown[j, (at + 1) % kept] = total
+            shown[(at + 1) % kept, j] = total
 
 
 @jit
