@@ -328,7 +328,7 @@ def test_what_is_believed_is_the_mean_of_the_beliefs():
 
 
 def test_a_round_of_very_many_is_made_in_parts():
-    """Each question moves some of them; when all had their turn, each is due by the clocks of now."""
+    """Each question moves some; when all had their turn, each is due by the clocks of now."""
     many = 101_000
     scheduler = Scheduler(many / 10.0, prior="learn", jitter=0.0, explore=0.0)
     scheduler.add(range(many), group=[f"h{i % 100}" for i in range(many)], last=0.0)

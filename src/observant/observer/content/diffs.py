@@ -138,8 +138,8 @@ def changed_lines(old: str, new: str) -> tuple[str, str]:
     ('c', 'a')
     """
     before, now = old.split("\n"), new.split("\n")
-    new, old_lines = Counter(now), Counter(before)
-    come, gone = new - old_lines, old_lines - new
+    counted, past = Counter(now), Counter(before)
+    come, gone = counted - past, past - counted
     added = [line for line in now if line and line in come]
     removed = [line for line in before if line and line in gone]
     return "\n".join(dict.fromkeys(added)), "\n".join(dict.fromkeys(removed))

@@ -80,10 +80,10 @@ def judge_looks(
     On so many visits before this one, the page was `hidden` behind what comes and goes.
     """
     if not varying and len(looks) > 1 and len(set(looks)) == 1:
-        gone, come = _differing(before, looks[0])
-        clocks = without_clocks(gone, past) + without_clocks(come, now)
-        if MASK not in clocks:  # as usual: it stays as it is, and no clock is in what differs
-            return SecondLook(bool(clocks), len(looks) - 1, False, [])
+        went, came = _differing(before, looks[0])
+        shown = without_clocks(went, past) + without_clocks(came, now)
+        if MASK not in shown:  # as usual: it stays as it is, and no clock is in what differs
+            return SecondLook(bool(shown), len(looks) - 1, False, [])
     old, seen, forms = _counted(before, past, looks, now, all_lines=bool(varying))
     marks = set(varying)
     known = set[str]()
