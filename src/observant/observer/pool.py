@@ -171,11 +171,11 @@ class Pool:
                     raise WorkerError("the workers have been closed")  # noqa: TRY301
                 self.started += worker.ready()
                 value = worker.do(jobs)
-            except _RetiredError:
-                retired += 1
-                if retired <= _RETIRED:
-                    continue
-                future.set_exception(WorkerError("no worker could be started"))
+                if value is _AGAIN:
+                    retired += 1
+                    if retired <= _RETIRED:
+                        continue
+                    raise WorkerError("no worker could be started")  # noqa: TRY301
             except WorkerError as error:
                 self.died += worker.process is None
                 future.set_exception(error)
@@ -272,8 +272,8 @@ class _Queue:
             self.bytes -= job.held
 
 
-class _RetiredError(Exception):
-    """A worker ended by itself before it took the request: another one does it."""
+_AGAIN = object()
+"""A worker ended by itself before it took the request: another one does it."""
 
 
 class _Worker:
@@ -324,7 +324,10 @@ class _Worker:
                 self._give(process.stdin, jobs)
             reply, value = self._receive(process.stdout, deadline)
         except (OSError, EOFError):
-            raise self._death(process, job, deadline) from None
+            error = self._death(process, job, deadline)
+            if error is None:
+                return _AGAIN
+            raise error from None
         self._given -= 1
         job.future.seconds = reply.seconds  # type: ignore[attr-defined]
         if reply.what == "done":
@@ -394,14 +397,16 @@ class _Worker:
         del came[:size]
         return taken
 
-    def _death(self, process: subprocess.Popen[bytes], job: _Job, deadline: float) -> Exception:
-        """What to say of a worker that gives no answer."""
+    def _death(
+        self, process: subprocess.Popen[bytes], job: _Job, deadline: float
+    ) -> WorkerError | None:
+        """What to say of a worker that gives no answer; None if it had ended before it began."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0 if process.poll() is not None else 0.2)
         code = process.returncode
         self.kill()
         if code == 0:
-            return _RetiredError()
+            return None
         if code is not None and -code == getattr(signal, "SIGXCPU", 0):
             return LimitError(f"this takes more than {job.seconds} s of processor time to read")
         if code is None:
