@@ -44,11 +44,11 @@ STEPS = {
 }
 TEXTS = {
     "add": "*Add sources* looks at each address and says what it found before anything is watched: here a page that names a feed, the feed itself, and JSON.",
-    "home": "The first page is what changed, newest first, with one click to mark it as seen, to ignore the part or to be notified of changes like it. {change}",
-    "source": "When is it visited next, and why? The sentence at the top says it; what is believed of its rate is below.",
-    "difference": "What went and what came, word by word; a price is one word. Mark a text to ignore it.",
-    "edit": "Every setting has a field, and the preview follows what is typed: what would be taken of the page as it is now.",
-    "plan": "How the budget is shared out, and what another one would buy.",
+    "home": "The first page shows what changed, newest first, with one click to mark a change as seen, to ignore the part or to be notified of changes like it. {change}",
+    "source": "When is it visited next, and why? The sentence at the top answers this; the estimate of its rate is below.",
+    "difference": "What was removed and what was added, word by word; a price is one word. Mark a text to ignore it.",
+    "edit": "Every setting has a field, and the preview follows what you type: it shows the text that would be watched.",
+    "plan": "How the budget is shared out, and what another budget would buy.",
 }
 
 
