@@ -34,8 +34,10 @@ _REMEDIES = {
     "tls": N_("correct the certificate, or set verify = false for a server of your own"),
     "timeout": N_("it is tried again; raise `total` in [limits] if it is always that slow"),
     "too-large": N_("raise `body` in [limits]"),
-    "refused-address": N_("allow its network: --allow NETWORK, or `allow` in observant.toml"),
-    "robots": N_("ask its owner, or say --no-robots if it is yours"),
+    "refused-address": N_(
+        "allow its network: --allow NETWORK (such as 192.168.1.0/24), or `allow` in observant.toml"
+    ),
+    "robots": N_("ask its owner, or allow it with --set robots=no if it is yours"),
     "bad-url": N_("write https://…"),
     "too-many-redirects": N_("watch the address that a browser ends at"),
     "content": N_("choose another part of the page: `serve`, then Choose by pointing on its page"),
@@ -63,17 +65,17 @@ def remedy(error: str | None, status: int | None = None) -> str:
     """What helps; empty where only waiting does.
 
     >>> remedy("http", 401)
-    "give its password: --header 'Authorization: …'"
+    "give its password: --set header='Authorization: …'"
     >>> remedy("connect")
     ''
     """
     if error == "http":
         if status == 401:
-            return _("give its password: --header 'Authorization: …'")
+            return _("give its password: --set header='Authorization: …'")
         if status in {404, 410}:
-            return _("correct the address, or observant remove it")
+            return _("correct the address, or stop watching it: observant remove")
         if status == 403:
-            return _("it may want a browser or a header: --header 'NAME: VALUE'")
+            return _("it may want a browser or a header: --set header='NAME: VALUE'")
         return ""
     return _(_REMEDIES[error]) if error in _REMEDIES else ""
 

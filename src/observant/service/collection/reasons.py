@@ -52,7 +52,7 @@ def why(collection: Context, source: StoredSource) -> str:
         }
         return (
             ngettext(
-                "The last visit failed (%(error)s), so it is tried again at growing distances, "
+                "The last visit failed (%(error)s), so it is tried again at growing intervals, "
                 "next %(when)s.",
                 "The last %(n)s visits failed (%(error)s), so it is tried again at growing "
                 "distances, next %(when)s.",

@@ -194,7 +194,10 @@ class CollectionSources(CollectionPiece):
         """What changed between two kept versions, by their digests; the last two unless told."""
         if by not in DIFFS:
             raise InputError(f"differences are by auto, lines, words or json, not {by!r}")
-        name, snapshots = self._in.find(source).name, self._in.store.snapshots
+        row, snapshots = self._in.find(source), self._in.store.snapshots
+        name = row.name
+        if by == "auto" and row.kind in {"feed", "sitemap", "query"}:
+            by = "lines"  # an entry on each
         kept = snapshots.versions(name, limit=2)
         if (old is None or new is None) and len(kept) < 2:
             raise InputError(f"{len(kept)} versions are kept, too few to compare", source=name)

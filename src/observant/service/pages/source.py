@@ -444,9 +444,9 @@ FIELDS = {
         SettingField(
             "regex", N_("Regular expression"), N_("keeps what it matches, after the selector")
         ),
-        SettingField("drop", N_("Leave out, by CSS selector"), N_("one on each line"), lines=True),
+        SettingField("drop", N_("Leave out, by CSS selector"), N_("one per line"), lines=True),
         SettingField(
-            "ignore", N_("Ignore text, by regular expression"), N_("one on each line"), lines=True
+            "ignore", N_("Ignore text, by regular expression"), N_("one per line"), lines=True
         ),
         SettingField("render", N_("Browser"), choices=RENDER_MODES),
     ),
@@ -456,12 +456,12 @@ FIELDS = {
         SettingField(
             "masks",
             N_("Cover in pictures"),
-            N_("CSS, or x y width height; one on each line"),
+            N_("CSS, or x y width height; one per line"),
             lines=True,
         ),
-        SettingField("confirm", N_("Further visits that must see it")),
+        SettingField("confirm", N_("Further visits that must confirm it")),
         SettingField(
-            "conditions", N_("Tell when"), N_("such as: below 50; one on each line"), lines=True
+            "conditions", N_("Tell when"), N_("such as: below 50; one per line"), lines=True
         ),
     ),
     N_("When it is visited"): (
@@ -469,7 +469,7 @@ FIELDS = {
         SettingField("max_period", N_("Longest period")),
         SettingField("grace", N_("Grace β")),
         SettingField(
-            "active", N_("Hours"), N_("such as: mon-fri 08:00-18:00; one on each line"), lines=True
+            "active", N_("Hours"), N_("such as: mon-fri 08:00-18:00; one per line"), lines=True
         ),
         SettingField("timezone", N_("Time zone of these hours")),
     ),
