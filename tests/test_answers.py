@@ -27,6 +27,7 @@ def answers():
         "windows": windows,
         "plan": plan([0.1, 1.0, "1/2d"], budget="2/day", grace="6h"),
         "overdue": observant.overdue(log),
+        "seasons": observant.estimate_seasons(log),
         "classes": observant.classify(log, {"daily": "1/d", "monthly": "1/30d"}),
         "simulation": simulate(TRACE, budget="0.2/source/day", jobs=1),
     }
@@ -39,7 +40,8 @@ def made():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["rates", "drift", "path", "windows", "plan", "overdue", "classes", "simulation"]
+    "name",
+    ["rates", "drift", "path", "windows", "plan", "overdue", "seasons", "classes", "simulation"],
 )
 def test_an_answer_travels_and_shows_itself(made, name):
     answer = made[name]
@@ -57,6 +59,18 @@ def test_an_answer_travels_and_shows_itself(made, name):
     else:
         with pytest.raises(InputError, match="no figure"):
             answer.plot()
+
+
+def test_a_log_travels_too():
+    arrow = LOG.to_arrow()
+    assert list(LOG.to_pandas().columns) == arrow.column_names
+    assert LOG.to_polars().height == arrow.num_rows == len(LOG)
+
+
+def test_the_currency_of_a_table_of_rates_is_that_of_its_rates():
+    rates = estimate_rates(LOG)
+    found = observant.currency_of(rates, "1d", "6h")
+    np.testing.assert_array_equal(found, observant.currency_of(rates.rate_per_day, 1.0, 0.25))
 
 
 def test_what_strangers_wrote_is_text_in_a_notebook():

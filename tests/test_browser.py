@@ -101,7 +101,7 @@ def _come_in(me, name, password):
 def _add_sources(me, addresses):
     page = me.page
     page.get_by_role("link", name="Add sources").click()
-    page.get_by_label("Addresses, one on each line").fill(addresses[0])
+    page.get_by_label("Addresses, one per line").fill(addresses[0])
     page.get_by_label("Title (of a single source)").fill("Harbour news")
     page.get_by_label("Tags", exact=True).fill("news, harbour")
     page.get_by_role("button", name="See what is there").click()
@@ -112,16 +112,16 @@ def _add_sources(me, addresses):
     me.settled()
     _walk(me, "Sources")
     page.get_by_role("link", name="Add sources").click()
-    page.get_by_label("Addresses, one on each line").fill("\n".join(addresses))
+    page.get_by_label("Addresses, one per line").fill("\n".join(addresses))
     page.get_by_label("Importance", exact=True).fill("2")
     page.get_by_role("button", name="Watch without looking").click()
     page.get_by_text(f"{len(addresses)} of {len(addresses)} on this page").wait_for()
     page.get_by_role("link", name="Add sources").click()
-    page.get_by_label("Addresses, one on each line").fill("file:///etc/passwd")
+    page.get_by_label("Addresses, one per line").fill("file:///etc/passwd")
     with me.expecting(422):
         page.get_by_role("button", name="Watch without looking").click()
         page.get_by_role("alert").wait_for()
-    assert page.get_by_label("Addresses, one on each line").input_value() == "file:///etc/passwd"
+    assert page.get_by_label("Addresses, one per line").input_value() == "file:///etc/passwd"
 
     def all_were_visited():
         page.goto(f"{me.address}/sources?sort=visits")
@@ -263,7 +263,7 @@ def _export_and_import(me, addresses, hook):
         "mimeType": "application/json",
         "buffer": json.dumps(document).encode(),
     }
-    page.get_by_label("Import a document that was exported").set_input_files(file)
+    page.get_by_label("Import an exported file").set_input_files(file)
     page.get_by_role("button", name="Import", exact=True).click()
     page.get_by_role("status").filter(has_text="Imported.").wait_for()
     page.goto(f"{me.address}/sources")

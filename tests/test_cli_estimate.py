@@ -51,6 +51,15 @@ def folder(tmp_path):
     return tmp_path
 
 
+def test_visits_in_the_future_are_said(folder):
+    _, _, err = observant("estimate", "visits.csv", cwd=folder)
+    assert "in the future" not in err
+    (folder / "late.csv").write_text(CSV + "d,2190-01-01,,\nd,2190-01-02,true,\n")
+    _, out, err = observant("estimate", "late.csv", cwd=folder)
+    assert err == "note: 2 visits in the future; are the times and --time-unit right?\n"
+    assert "in the future" not in out
+
+
 def test_groups_that_a_method_does_not_use_are_said(folder):
     for more in ([], ["--json"], ["-o", "rates.csv"]):
         asked = ("estimate", "visits.csv", "--group", "source", "--method", "bias-reduced", *more)

@@ -84,7 +84,7 @@ def test_from_add_to_restore(web, tmp_path):
     assert "127.0.0.1" in out
 
     out, _ = observant("show", url, cwd=tmp_path)
-    assert re.search(r"visits +3, 1 changes, 1 failed", out)
+    assert re.search(r"visits +3, 1 change, 1 failed", out)
     out, _ = observant("show", url, "--json", cwd=tmp_path)
     shown = json.loads(out)
     assert [v["outcome"] for v in shown["last_visits"]] == ["changed", "first", "failed"]
@@ -226,7 +226,7 @@ def test_demo(tmp_path):
     # The replay of the history is exact: the same on every machine. What our policy makes of it may
     # change with the policy, and must stay well ahead.
     for who, stale, visits in (
-        ("all alike", "9.1 %", 60),
+        ("all equally often", "9.1 %", 60),
         ("as Apache Nutch does", "9.3 %", 59),
         ("as Heritrix does", "9.6 %", 56),
     ):
@@ -236,9 +236,14 @@ def test_demo(tmp_path):
     assert int(visits) > 72
     assert re.search(r"With observant \d+ % fewer copies are out of date", out)
     assert re.search(r"that would take \d+ % more visits", out)
-    assert out.count("by who knows every rate") == 2
+    assert out.count("with every rate known") == 2
     assert "of its copies were fresh" in out
-    for step in ("Visiting them all alike", "Visiting them as observant", "Watching", "Drawing"):
+    for step in (
+        "Visiting them equally often",
+        "Visiting them as observant",
+        "Watching",
+        "Drawing",
+    ):
         assert re.search(rf"^{step}.* \([\d.]+ s\)$", err, re.MULTILINE), step
     made = ["demo", "observer"]
     assert {"visits.parquet", "rates.parquet", "history.parquet", "observant.db"} | {
@@ -271,10 +276,96 @@ def test_many_are_checked_at_once_with_codes_that_mean_something(web, tmp_path):
     out, _ = observant("list", cwd=tmp_path)
     assert "not found (404); never seen" in out
     _, err = observant("check", f"{url}a", cwd=tmp_path)
-    assert "What helps: allow its network: --allow NETWORK" in err
+    assert 'What helps against "a private network": allow its network: --allow NETWORK' in err
     out, err = observant("list", cwd=tmp_path)
     assert re.search(r"\n\S+ +\? ", out)  # what was never seen has no rate
     assert re.search(r'What helps against ".+": allow its network: --allow NETWORK', err)
+
+
+def test_who_was_refused_a_private_network_tries_again(web, tmp_path):
+    url, _ = web
+    out, err = observant("add", url, cwd=tmp_path)
+    assert "0 seen" in err
+    assert "Next: observant serve\n" in out
+    local = ("--allow", "127.0.0.1")
+    out, err = observant("add", url, *local, cwd=tmp_path)
+    assert "0 sources added to observant.db, 1 watched already." in out
+    assert "Looked at 1 page: 1 seen." in err
+    _, err = observant("add", url, *local, cwd=tmp_path)  # what was read is not asked again
+    assert "Looked at" not in err
+    out, _ = observant("add", f"{url}b", *local, "--store", "b.db", cwd=tmp_path)
+    assert "Next: observant serve --store b.db --allow 127.0.0.1\n" in out
+    _, err = observant("add", url.partition("://")[2], cwd=tmp_path, code=2)
+    assert f"did you mean {url}?" in err
+
+
+def test_a_feed_is_compared_entry_by_entry(web, tmp_path):
+    url, texts = web
+
+    def feed(*numbers):
+        entries = "".join(f"<item><title>News {n}</title><guid>{n}</guid></item>" for n in numbers)
+        return f"<rss version='2.0'><channel><title>N</title>{entries}</channel></rss>"
+
+    local = ("--allow", "127.0.0.0/8")
+    texts["/feed"] = feed(2, 1)
+    observant("add", "--feed", f"{url}feed", *local, cwd=tmp_path)
+    texts["/feed"] = feed(3, 2, 1)
+    observant("check", "--all", *local, cwd=tmp_path)
+    out, _ = observant("diff", "feed", cwd=tmp_path)
+    lines = out.splitlines()[2:]
+    assert [line[0] for line in lines] == ["+", " ", " "]
+    assert "News 3" in lines[0]
+
+
+def test_the_first_page_of_a_site_is_found_by_its_host(tmp_path):
+    pages = ("https://example.org/", "https://example.org/a", "http://example.org/a")
+    observant("add", *pages, "--later", cwd=tmp_path)
+    out, _ = observant("show", "example.org", "--json", cwd=tmp_path)
+    assert json.loads(out)["name"] == "https://example.org/"
+    out, _ = observant("show", "example.org/a", "--json", cwd=tmp_path)
+    assert json.loads(out)["name"] == "https://example.org/a"
+
+
+def test_a_store_that_cannot_be_written_is_said_without_a_traceback(
+    web, tmp_path, monkeypatch, caplog
+):
+    from observant.errors import StoreError
+    from observant.store.sqlite import SqliteEngine
+
+    url, _ = web
+    local = ("--allow", "127.0.0.0/8")
+    observant("add", url, *local, cwd=tmp_path)
+
+    def refuse(self, _work):
+        raise StoreError(f"{self.path}: may only be read, not written")
+
+    monkeypatch.setattr(SqliteEngine, "write", refuse)
+    _, err = observant("check", "--all", *local, cwd=tmp_path, code=2)
+    assert not [record for record in caplog.records if record.exc_info]
+    assert err.splitlines()[-1].endswith("may only be read, not written")
+
+
+def test_who_subscribes_a_mailbox_hears_that_there_is_no_server(tmp_path):
+    mailbox = ("notify", "add", "me", "mailto:me@example.org")
+    _, err = observant(*mailbox, cwd=tmp_path)
+    assert "no mail server is set" in err
+    named = {"OBSERVANT_NOTIFY__MAIL": "smtp://mail.example.org"}
+    _, err = observant(*mailbox, "--store", "b.db", cwd=tmp_path, env=named)
+    assert not err
+
+
+def test_commands_that_come_next_can_be_typed_where_the_shell_finds_none(tmp_path, monkeypatch):
+    from observant.cli.store_options import program
+
+    made = tmp_path / ".venv" / "bin" / "observant"
+    made.parent.mkdir(parents=True)
+    made.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(made)])
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert program() == ".venv/bin/observant"
+    monkeypatch.setenv("PATH", str(made.parent))
+    assert program() == "observant"
 
 
 def test_a_table_that_is_too_wide_loses_its_least_columns(monkeypatch, capsys):

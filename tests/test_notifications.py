@@ -1373,7 +1373,7 @@ def test_the_command_line_from_subscribing_to_dead_letters(tmp_path):
         assert refused.exit_code == 1
         assert "loopback" in refused.output
         allowed = ("notify", "test", "ops", "--allow", "127.0.0.0/8")
-        assert "taken" in observant(*allowed, folder=tmp_path).output
+        assert ": delivered" in observant(*allowed, folder=tmp_path).output
     stamp, signature = (receiver.got[0][1][f"observant-{k}"] for k in ("timestamp", "signature"))
     assert verify(told["secret"], stamp, signature, receiver.got[0][2], now=time.time())
     with open_store(tmp_path / "observant.db") as store:

@@ -122,3 +122,9 @@ def test_parts_of_a_module_that_moved_are_not_loaded_twice(monkeypatch):
     from observant.simulation.traces import Trace as Now
 
     assert Trace is Now
+
+
+def test_the_package_is_a_program():
+    words = [sys.executable, "-m", "observant", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout == f"observant {observant.__version__}\n"

@@ -879,7 +879,7 @@ def test_hosts_in_trouble_are_told_with_what_helps():
         found = {"".join(name.split(">")[1:]): row for name, row in rows.items()}
         assert "not found (404)" in found["a.example"]
         assert "correct the address" in found["a.example"]
-        assert "--no-robots" in found["b.example"]
+        assert "--set robots=no" in found["b.example"]
         with world.client("read") as client:
             told = {row["host"]: row for row in client.get("/api/v1/hosts").json()}
         assert told["a.example"]["status"] == 404

@@ -868,7 +868,7 @@ def test_other_peoples_files_are_left_alone(tmp_path):
     with closing(sqlite3.connect(foreign)) as database:
         database.execute("CREATE TABLE sources (x)")
     before = foreign.read_bytes()
-    with pytest.raises(StoreError, match="no store of observant"):
+    with pytest.raises(StoreError, match="not an observant store"):
         open_store(foreign)
     assert foreign.read_bytes() == before
     with pytest.raises(StoreError, match="no folder"):

@@ -983,7 +983,7 @@ def test_two_visits_at_one_time_are_refused_by_row_and_source():
         VisitLog.from_columns(["a", "b", "b", "a"], [5, 1, 2, 5])
     assert str(caught.value) == (
         "row 4, column time, source 'a': the second visit at 1970-01-01T00:00:05Z (the first is "
-        "row 1); drop one, or say which to keep"
+        'row 1); drop one, or keep the "first" or the "last" (on_duplicate)'
     )
     assert (caught.value.row, caught.value.source) == (4, "a")
 
@@ -1099,7 +1099,7 @@ def test_rows_are_counted_over_batches_and_anew_in_each_file():
         reader.finish()
     assert str(caught.value) == (
         "two.csv, row 3, column time, source 'a': the second visit at 1970-01-01T00:00:02Z (the "
-        "first is one.csv, row 2); drop one, or say which to keep"
+        'first is one.csv, row 2); drop one, or keep the "first" or the "last" (on_duplicate)'
     )
     with pytest.raises(VisitLogError, match=r"two\.csv, row 5, column time: the time -7"):
         reader.add(batch(6, -7))

@@ -144,7 +144,12 @@ def lazy(
         setattr(module, name, value)
         return value
 
-    return find, lambda: sorted({*vars(sys.modules[package]), *homes})
+    def names() -> list[str]:
+        module = sys.modules[package]
+        inner = {name for name in vars(module) if name.startswith("__")}
+        return sorted({*inner, *getattr(module, "__all__", ()), *homes})
+
+    return find, names
 
 
 class MovedModules:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Drawn", "Note", "Table", "first_rows"]
+__all__ = ["Drawn", "Note", "Table", "first_rows", "installed"]
 
 _SHOWN = 10
 _WIDEST = 48
@@ -30,7 +30,8 @@ def _plot(answer: Any) -> Any:
     from observant.plugins import load, needed
 
     if not answer.figure:
-        raise InputError(f"there is no figure of a {type(answer).__name__}")
+        name = type(answer).__name__
+        raise InputError(f"there is no figure of a {name}; draw its columns with to_pandas()")
     try:
         return load(answer.figure)(answer)
     except ImportError as error:
@@ -67,12 +68,12 @@ class Table:
 
     def to_pandas(self) -> Any:
         """Return the columns as a pandas data frame; pandas must be installed."""
-        _installed("pandas")
+        installed("pandas")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
         """Return the columns as a Polars data frame; Polars must be installed."""
-        return _installed("polars").from_arrow(self.to_arrow())
+        return installed("polars").from_arrow(self.to_arrow())
 
     def summary(self) -> dict[str, Any]:
         """How many rows there are, and the median and the extremes of every column of numbers."""
@@ -185,7 +186,8 @@ def _arrow(column: Any) -> pa.Array:
     return pa.array(column)
 
 
-def _installed(name: str) -> Any:
+def installed(name: str) -> Any:
+    """Import a package that people install themselves, or say how."""
     from importlib import import_module
 
     try:

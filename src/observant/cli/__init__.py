@@ -23,7 +23,7 @@ SECTIONS = {
         "add": "Watch these addresses, a list of them, a feed, or a sitemap's pages.",
         "serve": "Watch the sources, and show them in a browser.",
         "run": "Watch the sources within a budget, without a browser.",
-        "list": "Which sources are watched, how often do they change?",
+        "list": "Which sources are watched, and how often do they change?",
         "show": "Everything about one source, or the results of a query.",
         "check": "Visit a source now.",
         "signal": "Say that sources may have changed.",
@@ -36,7 +36,7 @@ SECTIONS = {
         "notify": "Who is notified of changes, and what could not be delivered?",
     },
     "Keep": {
-        "import": "Take in visits of archives, crawlers, watchers, feeds.",
+        "import": "Import visits recorded by archives, crawlers, watchers and feeds.",
         "store": "Export, back up, restore and check the store.",
         "settings": "Budget, objective and grace; everything entered, out and in.",
         "access": "Who may sign in, and which programs may use the API?",
@@ -46,7 +46,7 @@ SECTIONS = {
     },
     "Plan": {
         "currency": "How current is a copy that is refreshed every so often?",
-        "plan": "How often to visit each source, for a budget?",
+        "plan": "How often should each source be visited, for a budget?",
     },
     "Study": {
         "demo": "See what planning is worth.",

@@ -60,7 +60,7 @@ def access(ctx: click.Context, common: Common) -> None:
 def user_add(name: str, role: str, common: Common) -> None:
     """Add an account.
 
-    The password is asked for, or read as a line from standard input.
+    The password is asked for, or read from a line of standard input.
 
     \b
     Examples:
@@ -95,7 +95,7 @@ def user_remove(name: str, common: Common) -> None:
 def user_password(name: str, common: Common) -> None:
     """Set a new password, and end all sessions of the account.
 
-    The password is asked for, or read as a line from standard input.
+    The password is asked for, or read from a line of standard input.
 
     \b
     Examples:
@@ -118,10 +118,10 @@ def user_password(name: str, common: Common) -> None:
     help="What the token may do.",
 )
 @click.option(
-    "--days", type=Number(0, min_open=True), help="How long it is valid.  [default: for ever]"
+    "--days", type=Number(0, min_open=True), help="How many days it is valid.  [default: for ever]"
 )
 @click.option("--list", "list_", is_flag=True, help="List the tokens, without their secrets.")
-@click.option("--revoke", is_flag=True, help="Take a token back: NAME is its number in the list.")
+@click.option("--revoke", is_flag=True, help="Revoke a token; NAME is its number in the list.")
 @store_options
 def token(
     name: str | None,
@@ -131,7 +131,7 @@ def token(
     revoke: bool,
     common: Common,
 ) -> None:
-    """Make a token under a NAME, and print its secret, which cannot be read again.
+    """Make a token called NAME, and print its secret, which is shown only once.
 
     \b
     Examples:

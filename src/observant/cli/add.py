@@ -43,15 +43,17 @@ _FAILED = 10
 
 
 _setting_options = together(
-    click.option("--title", metavar="TEXT", default="", help="What people call it."),
+    click.option("--title", metavar="TEXT", default="", help="A title for people to read."),
     setting(
-        "--importance", type=Number(0), help="Their weight.  [default: that of their tags, or 1]"
+        "--importance",
+        type=Number(0),
+        help="How much they matter.  [default: that of their tags, or 1]",
     ),
     min_period_option(cls=Setting),
     max_period_option(cls=Setting),
     setting("--css", metavar="RULE", help="Watch only what this CSS selector finds."),
     setting(
-        "--ignore", multiple=True, metavar="REGEX", help="Leave this text out; may be given again."
+        "--ignore", multiple=True, metavar="REGEX", help="Ignore this text; may be given again."
     ),
     setting(
         "--when",
@@ -119,12 +121,12 @@ _setting_options = together(
         type=Integer(0),
         help="Columns of a record that may differ before it counts; with change=columns.",
     ),
-    rare("--confirm", type=Integer(0, 10), help="Further visits that must see it too."),
+    rare("--confirm", type=Integer(0, 10), help="Further visits that must confirm it too."),
     robots_option(cls=Setting, hidden=True),
     click.option(
         "--preview",
         is_flag=True,
-        help="Fetch it now and show what these settings take of it; nothing is kept.",
+        help="Fetch it now and show the text that these settings select; nothing is kept.",
     ),
 )
 """Every setting of a source, for `add` and `edit`."""
@@ -136,7 +138,8 @@ _setting_options = together(
     "--file",
     "list_",
     metavar="LIST",
-    help="Watch the addresses in this file, one a line, tags behind them; - is standard input.",
+    help="Watch the addresses in this file, one per line, with tags after them; - is standard "
+    "input.",
 )
 @click.option("--sitemap", metavar="URL", help="Watch every page that this sitemap lists.")
 @click.option("--feed", metavar="URL", help="Watch the list of entries of this feed.")
@@ -152,7 +155,7 @@ _setting_options = together(
 @click.option("--name", metavar="NAME", help="A name of your own, for one address.")
 @_setting_options
 @allow_option
-@click.option("--update", is_flag=True, help="Give these settings to what is watched already, too.")
+@click.option("--update", is_flag=True, help="Give these settings also to what is watched already.")
 @click.option("--later", is_flag=True, help="Leave the first visits to `observant serve`.")
 @store_options
 def add(
@@ -171,12 +174,12 @@ def add(
     common: Common,
     **options: Any,
 ) -> None:
-    """Watch more sources: pages, lists of them, feeds, the pages of a sitemap.
+    """Watch more sources: pages, lists of pages, feeds, the pages of a sitemap.
 
     Sources that are watched already stay as they are; add says what would change, and changes it
-    with --update. New sources are visited at once, politely and outside the budget. Says what is no
-    plain page (a feed, a sitemap, JSON, a PDF, an empty shell), what could not be read, and what
-    helps. Prints how many are new.
+    with --update. New sources are visited at once, politely and outside the budget. Prints how many
+    are new, what is not a plain page (a feed, a sitemap, JSON, a PDF, a page that is empty without
+    a browser), and what could not be read, with advice.
 
     \b
     Examples:
@@ -232,6 +235,9 @@ def add(
             loaded.settings_of(source.tags, source.config, source.name, kind=source.kind)
         done = collection.sources.add_described(sources, update=update, trusted=True)
         visits = [] if later or not done.added else look_at_new(found, loaded)
+        if not later:
+            again = [source.name for source in sources[:MOST_LOOKS] if source.name in known]
+            visits += look_again(found, loaded, again)
         pace = budget_in_words(found, loaded)
     if common.as_json:
         edited = [to_builtins(one) for one in done.edited]
@@ -248,9 +254,9 @@ def add(
     if done.edited:
         click.echo("Changed:" if update else "Not changed; --update would change:", err=True)
         tell_edits(done.edited, err=True)
+    tell_first_visits(visits)
     if done.added:
-        tell_first_visits(visits)
-        click.echo("Next: observant serve")
+        click.echo(f"Next: {common.next_command('serve', allow)}")
         if pace:
             click.echo(pace, err=True)
 
@@ -265,7 +271,7 @@ def add(
 )
 @_setting_options
 @click.option("--unset", multiple=True, hidden=True, help="As --set NAME= does.")
-@click.option("--dry-run", is_flag=True, help="Read everything, write nothing, report.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @store_options
 def edit(
     sources: tuple[str, ...],
@@ -282,7 +288,7 @@ def edit(
 ) -> None:
     """Change the settings of sources, and print what changed.
 
-    SOURCE is its name, or a part of the name that only it has. What is given replaces what was
+    SOURCE is its name, or a part of it that no other source has. What you give replaces what was
     there; everything else stays. --set NAME= removes a setting. --preview shows the effect without
     keeping anything.
 
@@ -399,6 +405,15 @@ def look_at_new(store: Store, config: Config) -> list[Visit]:
 
         asyncio.run(look())
     return visits
+
+
+def look_again(store: Store, config: Config, names: Sequence[str]) -> list[Visit]:
+    """Visit those of these sources again that no visit could read so far."""
+    from observant.observer.loop import Observer
+
+    rows = [store.sources.get(name) for name in names]
+    unread = [r.name for r in rows if r.state == "active" and r.visits and r.good_at is None]
+    return asyncio.run(Observer(store, config).check_all(unread)) if unread else []
 
 
 def tell_first_visits(visits: list[Visit]) -> None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     "--draw-from",
     "terms",
     metavar="FILE",
-    help="With --indexes: the queries to draw from, one a line.",
+    help="With --indexes: the queries to draw from, one per line.",
 )
 @click.option(
     "--sample",
@@ -107,7 +107,8 @@ def audit(
 ) -> None:
     """Measure how current an index is, from the dates it claims.
 
-    Several are compared: files, standing queries, or --indexes that random queries are put to.
+    Compares several if you give several: files, standing queries, or --indexes to which random
+    queries are put.
 
     CLAIMS is a Parquet, CSV or JSON Lines file (also .gz, .zst), or - for standard input, one row
     for each entry looked at:

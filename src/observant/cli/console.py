@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import math
 import sys
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -50,13 +51,18 @@ def read_log(
     on_duplicate: str,
     group: str | None = None,
 ) -> VisitLog:
-    """Read the visit log that the options of `reading_options` name; ``-`` is standard input."""
+    """Read the visit log that the options of `reading_options` name; ``-`` is standard input.
+
+    Visits in the future are said to standard error: mostly their clock, or their unit, is wrong.
+    """
     from observant.formats import read_visits
+    from observant.times import DAY, micros
+    from observant.units import counted
 
     named_format(visits, format_)
     files: list[Any] = [sys.stdin.buffer if name == "-" else name for name in visits]
     with progress_bar("reading", "rows") as advance:
-        return read_visits(
+        log = read_visits(
             *files,
             format=format_,
             time_unit=time_unit,
@@ -66,6 +72,11 @@ def read_log(
             evidence_only=True,
             progress=advance,
         )
+    late = int((log.time > micros(time.time() + DAY)).sum())
+    if late:
+        said = f"note: {counted(late, 'visit')} in the future; are the times and --time-unit right?"
+        click.echo(said, err=True)
+    return log
 
 
 def moment(option: str, text: str, unit: str, within: tuple[float, float]) -> float:

@@ -58,13 +58,15 @@ _YEAR = 365.25
 )
 @grace_option(default="0d")
 @click.option(
-    "--replicas", type=Integer(1), help="So many replicas are asked: adds how current the best is."
+    "--replicas",
+    type=Integer(1),
+    help="How many replicas are asked: adds how current the best one is.",
 )
 @click.option(
     "--ask",
     type=SHARE,
     metavar="ALPHA",
-    help="How surely one replica must be current: adds how many to ask.",
+    help="How likely one replica must be current: adds how many to ask.",
 )
 @click.option(
     "--pages",
@@ -111,7 +113,7 @@ def currency(
     as_json: bool,
     plot: str | None,
 ) -> None:
-    """Say how current a copy is that is renewed with a fixed period.
+    """Say how current a copy is that is refreshed at a fixed period.
 
     A copy is current within a grace when every update it has missed is younger than the grace.
     Its currency is the probability of that at a random moment. Say how the sources change (--rate,

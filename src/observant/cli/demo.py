@@ -13,6 +13,7 @@ import click
 
 from observant.cli.console import print_json, print_table, working
 from observant.cli.options import json_option, seed_option
+from observant.cli.store_options import program
 from observant.cli.values import Integer, Number
 from observant.units import format_share
 
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from observant.simulation import PolicyComparison
 
 _NAMES = {
-    "uniform": "all alike",
+    "uniform": "all equally often",
     "nutch": "as Apache Nutch does",
     "heritrix": "as Heritrix does",
     "observant": "as observant does",
-    "clairvoyant": "by who knows every rate",
+    "clairvoyant": "with every rate known",
 }
 _SECONDS = 40.0
 
@@ -55,9 +56,9 @@ _SECONDS = 40.0
 )
 @json_option
 def demo(pages: int, seconds: float | None, seed: int, directory: str, as_json: bool) -> None:
-    """See what planning is worth, on a real history and on a web that is watched live.
+    """See what planning is worth, on a real history and on a synthetic web watched live.
 
-    First a year of updates of 600 real software packages is replayed: visited all alike, by the
+    First a year of updates of 600 real software packages is replayed: visited equally often, by the
     rules of two crawlers, and as observant does. Then the real observer watches a synthetic web
     over HTTP on loopback, where a month passes in less than a minute: pages change at random, by
     the clock, in bursts; some are noisy, slow or broken, some servers lie. What it did is judged
@@ -90,10 +91,10 @@ def demo(pages: int, seconds: float | None, seed: int, directory: str, as_json: 
         return
     click.echo(
         f"\nThe picture is {folder / 'demo.png'}; the other files are beside it. Next:\n"
-        f"  observant serve --no-observer --store {folder / 'observant.db'}\n"
-        f"  observant list --store {folder / 'observant.db'} --sort rate --descending\n"
-        f"  observant estimate {folder / 'visits.parquet'} --method pooled\n"
-        f"  observant simulate {folder / 'history.parquet'} --budget 0.1/source/day "
+        f"  {program()} serve --no-observer --store {folder / 'observant.db'}\n"
+        f"  {program()} list --store {folder / 'observant.db'} --sort rate --descending\n"
+        f"  {program()} estimate {folder / 'visits.parquet'} --method pooled\n"
+        f"  {program()} simulate {folder / 'history.parquet'} --budget 0.1/source/day "
         "--score-from half -p observant -p cho-square-root"
     )
 
@@ -118,7 +119,7 @@ def _history(folder: Path, *, quiet: bool) -> PolicyComparison:
             f"{trace.updates.times.size:,} times in a year.\n"
             f"   {len(trace) // 10} visits a day; the second half of the year counts.\n"
         )
-    with working("Visiting them all alike, and by the rules of two crawlers"):
+    with working("Visiting them equally often, and by the rules of two crawlers"):
         rivals = simulate(trace, RIVALS, **asked)
     if not quiet:
         _print_worth(rivals)
@@ -197,7 +198,11 @@ def _draw(folder: Path, history: PolicyComparison, result: Judgement) -> None:
 def _print_worth(answer: PolicyComparison, only: tuple[str, ...] = ()) -> None:
     """How many copies are out of date, and what visiting all alike would cost to do as well."""
     print_table(
-        ("visited", "copies out of date", "visits a day it takes when all are visited alike"),
+        (
+            "visited",
+            "copies out of date",
+            "visits a day needed to match it, all visited equally often",
+        ),
         [
             (
                 _NAMES[one.policy],
@@ -214,7 +219,7 @@ def _print_worth(answer: PolicyComparison, only: tuple[str, ...] = ()) -> None:
     fewer, saved = 1 - ours.relative_staleness, ours.visits_saved
     click.echo(
         f"\n   With observant {format_share(abs(fewer), 0)} {'fewer' if fewer >= 0 else 'more'} "
-        "copies are out of date than when all are visited alike"
+        "copies are out of date than when all are visited equally often"
         + (
             f".\n   To do as well, that would take {format_share(abs(saved - 1), 0)} "
             f"{'more' if saved >= 1 else 'fewer'} visits."

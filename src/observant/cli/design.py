@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--probability",
     type=SHARE,
-    help="How surely it must come that close: 75% or 0.75.  [default: 95%]",
+    help="How likely it must come that close: 75% or 0.75.  [default: 95%]",
 )
 @click.option(
     "--method",
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @click.option(
     "--adaptive",
     is_flag=True,
-    help="When to change the interval on the way, after what was seen.",
+    help="When to change the interval along the way, by what was seen.",
 )
 @json_option
 def design(

@@ -25,7 +25,7 @@ def engine_options(
         click.option(
             "--engine",
             type=Choice(engines),
-            help="Where to work.  [default: memory when it fits, else disk]",
+            help="Where to compute.  [default: memory when it fits, else disk]",
         ),
         click.option(
             "--memory",
@@ -39,7 +39,8 @@ def engine_options(
                 "--spill",
                 type=click.Path(file_okay=False),
                 metavar="FOLDER",
-                help="For --engine disk: where visits wait. An interrupted run goes on there.  "
+                help="For --engine disk: where visits are spilled, and where an interrupted "
+                "run resumes.  "
                 "[default: OUTPUT.spill]",
             )
         )

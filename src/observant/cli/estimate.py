@@ -68,24 +68,24 @@ _ORDERS = ("source", "rate", "visits", "changes")
     type=Choice(("mean", "map")),
     default="mean",
     show_default=True,
-    help="Of the posterior that --prior gives: its mean, or its most likely rate.",
+    help="Report the mean of the posterior, or its most likely rate; with --prior.",
 )
 @click.option(
     "--classes",
     type=DURATIONS,
-    help="Say which of these rhythms each source has instead, and how likely: 1d,1w,30d.",
+    help="Instead say which of these rhythms each source has, and how likely: 1d,1w,30d.",
 )
 @group_option()
 @confidence_option
 @click.option(
     "--use-first-age",
     is_flag=True,
-    help="Count the age at a dated first visit: right for sources much older than their gaps.",
+    help="Count the age at a dated first visit; right for sources much older than their gaps.",
 )
 @click.option(
     "--zero-truncated",
     is_flag=True,
-    help="Sources that never changed were left out of the log (pooled methods).",
+    help="The log leaves out sources that never changed (pooled methods).",
 )
 @signals_option
 @reading_options

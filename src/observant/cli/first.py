@@ -68,6 +68,10 @@ def _next(sources: int, failing: int, visits: int) -> dict[str, str]:
 
 def _told(standing: str, steps: dict[str, str]) -> str:
     steps = steps | {"observant --help": "all commands"}
+    from observant.cli.store_options import program
+
+    called = program()
+    steps = {step.replace("observant", called, 1): why for step, why in steps.items()}
     width = max(map(len, steps))
     return "\n".join([standing, *(f"  {step:<{width}}  {why}" for step, why in steps.items())])
 

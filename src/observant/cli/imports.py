@@ -42,7 +42,7 @@ _SAMPLES = 5
     "--format", "format_", metavar="NAME", help="The format.  [default: found by looking]"
 )
 @list_option()
-@click.option("--dry-run", is_flag=True, help="Read everything, write nothing, report.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option(
     "--accept",
     multiple=True,
@@ -98,7 +98,7 @@ def import_(
     as_json: bool,
     **said: Any,
 ) -> None:
-    """Take in visits that other tools have kept: archives, crawlers, watchers, feeds.
+    """Import visits that other tools have recorded: archives, crawlers, watchers, feeds.
 
     FILES are paths or globs, compressed or not; a format is found by looking into each. The
     report says what the evidence can and cannot support. What cannot support rates (lists of

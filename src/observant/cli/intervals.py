@@ -57,8 +57,8 @@ _KINDS = {
     show_default=True,
     help="How to estimate; see above.",
 )
-@click.option("--step", type=DURATION.above_zero(), help="Distance of the points; bins of m6.")
-@click.option("--max", "maximum", type=DURATION.above_zero(), help="Longest interval looked at.")
+@click.option("--step", type=DURATION.above_zero(), help="Distance between points; the bins of m6.")
+@click.option("--max", "maximum", type=DURATION.above_zero(), help="Longest interval to consider.")
 @click.option("--test", is_flag=True, help="Test every source instead: Poisson, bursty or regular.")
 @group_option()
 @click.option(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from observant.store import Delivery, StoredSubscription
 
-_owner_option = click.option("--owner", metavar="NAME", help="Whose subscription it is.")
+_owner_option = click.option("--owner", metavar="NAME", help="The account it belongs to.")
 _what = together(
     click.option(
         "--topic",
@@ -28,7 +28,7 @@ _what = together(
         multiple=True,
         type=Choice(TOPICS),
         metavar="TOPIC",
-        help=f"Only these, may be given again: {', '.join(TOPICS)}.",
+        help=f"Only these events; may be given again: {', '.join(TOPICS)}.",
     ),
     click.option(
         "--tag",
@@ -42,7 +42,7 @@ _what = together(
         "hosts",
         multiple=True,
         metavar="HOST",
-        help="Only sources of this host, .example.org is all below; may be given again.",
+        help="Only sources of this host (.example.org: and all below it); may be given again.",
     ),
     click.option(
         "--source",
@@ -54,7 +54,7 @@ _what = together(
     click.option(
         "--every",
         type=DURATION.kept(),
-        help="Have these sources visited at least so often, as in 3d; one visit serves all.",
+        help="Have these sources visited at least this often: 3d. One visit serves everybody.",
     ),
     _owner_option,
     click.option(
@@ -62,14 +62,20 @@ _what = together(
         "terms",
         multiple=True,
         metavar="TERM",
-        help="Only if this stands in the changed text; may be given again.",
+        help="Only if the changed text contains this; may be given again.",
     ),
-    click.option("--magnitude", type=Number(0, 1), help="Only if so much changed, 0 to 1."),
+    click.option(
+        "--magnitude", type=Number(0, 1), help="Only if at least this much changed, 0 to 1."
+    ),
     click.option("--subject", metavar="TEXT", help="Template of the subject."),
     click.option(
         "--template", metavar="TEXT", help="Template of the text; @FILE reads it from a file."
     ),
-    click.option("--digest", type=DURATION.kept(), help="Collect for so long, as in 1h or 1d."),
+    click.option(
+        "--digest",
+        type=DURATION.kept(),
+        help="Collect events this long, and send them together: 1h, 1d.",
+    ),
     click.option(
         "--quiet",
         multiple=True,
@@ -77,7 +83,11 @@ _what = together(
         help="Send nothing then: '22:00-07:00'; may be given again.",
     ),
     click.option("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]"),
-    click.option("--secret", metavar="TEXT", help="Signs what a webhook gets.  [default: made up]"),
+    click.option(
+        "--secret",
+        metavar="TEXT",
+        help="Key that signs what a webhook gets.  [default: a random one]",
+    ),
 )
 """Add the options that say who is notified of what, when, and how."""
 
@@ -136,7 +146,7 @@ def subscribe(
     common: Common,
     **asked: Any,
 ) -> None:
-    """Notify a CHANNEL of events, under a NAME of your choice.
+    """Send events to a CHANNEL, under a NAME of your choice.
 
     A channel is a webhook (https://…), e-mail (mailto:me@example.org; the server is notify.mail in
     the configuration), or any address of Apprise; - reads it from standard input, since it often
@@ -151,6 +161,7 @@ def subscribe(
       observant notify add law https://example.org/hook --term 'data protection' --magnitude 0.1
     """
     from observant.notifications import checked
+    from observant.notifications.channels.mail import NO_SERVER, kept_server
     from observant.store import Filter, Subscription
 
     wanted, given = _asked(asked)
@@ -159,13 +170,16 @@ def subscribe(
     entry = checked(Subscription(name=name, channel=channel, filter=Filter(**wanted), **given))
     with common.collected(create=True) as collection:
         kept = collection.store.subscriptions.add(collection.subscriptions.watching(entry))
+        server = collection.given.notify.mail or kept_server(collection.store).host
     _tell(kept, "" if kept.secret == given.get("secret", "") else kept.secret, common.as_json)
+    if kept.channel.startswith("mailto:") and not server:
+        click.echo(f"Not yet: {NO_SERVER}", err=True)
 
 
 @notify.command("change")
 @click.argument("name")
 @click.option(
-    "--channel", metavar="CHANNEL", help="Another address. On another host it gets a new secret."
+    "--channel", metavar="CHANNEL", help="A new address; on another host it gets a new secret."
 )
 @click.option("--pause/--resume", "paused", default=None, help="Send nothing for a while.")
 @_what
@@ -177,7 +191,7 @@ def change(
     common: Common,
     **asked: Any,
 ) -> None:
-    """Change a subscription: what is given replaces what was there.
+    """Change a subscription; what you give replaces what was there.
 
     \b
     Examples:
@@ -228,9 +242,9 @@ def remove(names: tuple[str, ...], common: Common) -> None:
 @allow_option
 @store_options
 def try_out(name: str, allow: tuple[str, ...], common: Common) -> None:
-    """Send one test message now, and say what became of it.
+    """Send one test message now, and say whether it was delivered.
 
-    Exits with 1 if it was not accepted.
+    Exits with 1 if it was not delivered.
 
     \b
     Examples:
@@ -238,20 +252,24 @@ def try_out(name: str, allow: tuple[str, ...], common: Common) -> None:
     """
     with common.collected(allow=allow or None) as collection:
         tried = collection.subscriptions.test(collection.store.subscriptions.get(name).id)
-    taken = f"taken: {tried.error}" if tried.error else "taken"
+    done = f"delivered: {tried.error}" if tried.error else "delivered"
     common.tell(
         {"ok": tried.ok, "error": tried.error or None},
-        f"{name}: {taken if tried.ok else f'not {taken}'}",
+        f"{name}: {done if tried.ok else f'not {done}'}",
     )
     if not tried.ok:
         sys.exit(1)
 
 
-@notify.command("log", short_help="What was sent; have dead letters tried again.")
+@notify.command("log", short_help="What was sent; retry what could not be delivered.")
 @click.argument("ids", nargs=-1, type=int, metavar="[ID]...")
 @click.option("--subscription", metavar="NAME", help="Only those of this subscription.")
 @click.option("--state", type=Choice(DELIVERY_STATES), help="Only those in this state.")
-@click.option("--retry", is_flag=True, help="Have dead letters tried again: ID..., of one, or all.")
+@click.option(
+    "--retry",
+    is_flag=True,
+    help="Retry dead letters: those with an ID, of one --subscription, or --all.",
+)
 @click.option("--all", "all_", is_flag=True, help="All dead letters.")
 @limit_option
 @store_options
@@ -264,7 +282,7 @@ def log(
     limit: int,
     common: Common,
 ) -> None:
-    """Show the delivery log, newest first, or have dead letters tried again.
+    """Show the delivery log, newest first, or retry what could not be delivered.
 
     \b
     Examples:
@@ -308,8 +326,8 @@ def _tell(kept: StoredSubscription, secret: str, as_json: bool) -> None:
     if as_json:
         print_json(_subscription_json(shown(kept)) | ({"secret": secret} if secret else {}))
         return
-    paused = "" if kept.enabled else ", but not now"
-    click.echo(f"{kept.name} will be notified by {shown(kept).channel}{paused}")
+    paused = "" if kept.enabled else " (paused)"
+    click.echo(f"{kept.name}: notifications go to {shown(kept).channel}{paused}")
     if secret:
         click.echo(f"Its secret, shown this once: {secret}")
     click.echo(f"Try it: observant notify test {kept.name}")

@@ -113,7 +113,7 @@ class Shared(Inherited):
         if self.opts[0] != names[-1]:
             return None
         few = len(names) == 1
-        text = "Print JSON." if few else "As of every command: see observant --help."
+        text = "Print JSON." if few else "Common to all commands: see observant --help."
         return ", ".join(names), text
 
 
@@ -275,7 +275,7 @@ def seed_option(default: int | None = 1, *, shown: str = "") -> Decorator:
         type=Integer(0),
         default=default,
         show_default=True,
-        help=_text("Of chance: the same seed, the same answer.", shown),
+        help=_text("Random seed; the same seed gives the same answer.", shown),
     )
 
 
@@ -290,7 +290,7 @@ confidence_option = click.option(
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.95,
     show_default=True,
-    help="Of the intervals.",
+    help="Confidence level of the intervals.",
 )
 weibull_option = click.option(
     "--weibull",
@@ -331,7 +331,7 @@ format_option = click.option(
     "--format",
     "format_",
     type=Choice(TABLE_FORMATS),
-    help="Format of the input, where the name does not show it, as of standard input.",
+    help="Format of the input, if its name does not show it (standard input, for example).",
 )
 time_unit_option = click.option(
     "--time-unit",
@@ -375,10 +375,10 @@ allow_option = click.option(
     help="A private network that may be reached: 192.168.1.0/24. May be given again.",
 )
 contact_option = click.option(
-    "--contact", metavar="ADDRESS", help="Yours, for the people whose servers are visited."
+    "--contact", metavar="ADDRESS", help="Your address, for the people whose servers you visit."
 )
 log_option = click.option(
-    "--log", type=Choice(["text", "json"]), help="Form of the log on standard error."
+    "--log", type=Choice(["text", "json"]), help="Format of the log on standard error."
 )
 verbose_option = click.option("--verbose", "-v", is_flag=True, help="Log every visit.")
 
@@ -412,18 +412,18 @@ def plot_option(what: str) -> Decorator:
 signals_option = click.option(
     "--signals",
     metavar="FILE",
-    help="A table of signals of change beside the visits: source and time, and where there are "
-    "kind and changed_at. How far they are true is learned from the visits.",
+    help="A table of signals of change beside the visits: source and time, and optionally "
+    "kind and changed_at. The visits show how far they can be trusted.",
 )
 rows_option = click.option(
     "--rows",
     type=Integer(0),
     default=20,
     show_default=True,
-    help="The most rows to print as a table.",
+    help="How many rows to print at most.",
 )
 limit_option = click.option(
-    "--limit", type=Integer(1), default=50, show_default=True, help="The most to show."
+    "--limit", type=Integer(1), default=50, show_default=True, help="How many to show at most."
 )
 
 

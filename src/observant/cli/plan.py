@@ -55,7 +55,7 @@ _HEARD = (
 )
 
 
-@click.command("plan", short_help="How often to visit each source, for a budget?")
+@click.command("plan", short_help="How often should each source be visited, for a budget?")
 @click.argument("rates", metavar="RATES")
 @budget_option()
 @click.option(
@@ -69,13 +69,13 @@ _HEARD = (
 @click.option(
     "--importance",
     metavar="COLUMN",
-    help="The column that weighs the sources.  [default: importance, if there is one]",
+    help="The column with the importance of each source.  [default: importance, if there is one]",
 )
 @click.option(
     "--accesses",
     multiple=True,
     metavar="LOG",
-    help="Weigh the sources by how often this access log asks for them; may be given again.",
+    help="Weight the sources by how often this access log asks for them; may be given again.",
 )
 @signals_option
 @click.option("--host-cap", type=BUDGET, help="The most visits to any one host: 100/day.")
@@ -89,12 +89,12 @@ _HEARD = (
 @click.option(
     "--queues",
     type=Integer(1),
-    help="Put the sources into so many queues of fixed rate; prints what that costs.",
+    help="Put the sources into this many queues of fixed rate, and say what that costs.",
 )
 @click.option(
     "--ahead",
     type=Integer(1, 30),
-    help="From a visit log: which sources to visit in each of so many units of time after it.",
+    help="From a visit log: which sources to visit in each of this many units of time after it.",
 )
 @click.option(
     "--slot",
@@ -130,7 +130,7 @@ def plan(
     memory: int | None,
     **options: Any,
 ) -> None:
-    """Divide a visiting budget over sources, so that the copy is as good as it can be.
+    """Divide a budget of visits among sources so that the copies are as good as possible.
 
     RATES is a Parquet, CSV or JSON Lines file (also .gz, .zst), or - for standard input: what
     `observant estimate -o` writes, or any table with the columns
@@ -145,7 +145,7 @@ def plan(
       cost          of a visit (optional; the budget is then in that unit)
       grace         how late its copy may be: 6h, or days (optional; --grace where it is empty)
 
-    A visit log will do too. Its rates are then estimated (pooled). From a log, and from a table of
+    A visit log will do too; its rates are then estimated (pooled). From a log, and from a table of
     `observant estimate`, the plan takes all that is known of each rate, not only one number: a
     source that was never seen to change does not have the rate 0.
 

@@ -27,13 +27,13 @@ from observant.cli.options import (
 def population(
     visits: tuple[str, ...], confidence: float, as_json: bool, plot: str | None, **reading: Any
 ) -> None:
-    """Describe a collection: how often do its sources change, and how unlike are they?
+    """Describe a collection: how often do its sources change, and how much do they differ?
 
     VISITS are Parquet, CSV or JSON Lines files (also .gz, .zst), or - for standard input. Columns:
     source and time; and changed, or digest, or last_modified. Dates of modification (last_modified)
-    tell the most.
+    say the most.
 
-    Prints a fit for each kind of evidence; --json tells the curves too.
+    Prints a fit for each kind of evidence; --json adds the curves.
 
     \b
     Examples:

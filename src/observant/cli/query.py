@@ -35,7 +35,7 @@ _MOST = 100_000
     help="What the list is.",
 )
 @click.option(
-    "--items", default="", metavar="RULE", help="Where results stand: CSS, XPath, JMESPath."
+    "--items", default="", metavar="RULE", help="Where the results are: CSS, XPath or JMESPath."
 )
 @click.option("--link", default="", metavar="RULE", help="Their address, inside an item.")
 @click.option("--title", default="", metavar="RULE", help="Their title, inside an item.")
@@ -52,9 +52,11 @@ _MOST = 100_000
     "terms",
     multiple=True,
     metavar="TERM[=WEIGHT]",
-    help="What matters in them; may be given again.",
+    help="A term that matters in them; may be given again.",
 )
-@click.option("--watch", is_flag=True, help="Watch the results themselves, while they are results.")
+@click.option(
+    "--watch", is_flag=True, help="Watch the results themselves, as long as they are listed."
+)
 @click.option(
     "--share",
     type=Number(0, 1, min_open=True),
@@ -62,7 +64,7 @@ _MOST = 100_000
     show_default=True,
     help="At most this part of the budget goes to the results.",
 )
-@click.option("--may-be-empty", is_flag=True, help="No result at all is an answer, not a failure.")
+@click.option("--may-be-empty", is_flag=True, help="An empty list is an answer, not a failure.")
 @click.option(
     "--tag", "tags", multiple=True, metavar="TAG", help="Tag what is added; may be given again."
 )
@@ -114,7 +116,8 @@ def query(
         print_json({"added": name})
         return
     click.echo(f"The results of {name} will be tracked.")
-    click.echo(f"Next: observant check {name}, then observant show {name}")
+    check = common.next_command(f"check {name}")
+    click.echo(f"Next: {check}, then observant show {name}")
 
 
 def _list(common: Common) -> None:

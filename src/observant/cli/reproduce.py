@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option(
     "--runs",
     type=Integer(1),
-    help="How much is simulated (runs, sources or steps); each has a good number of its own.",
+    help="How much to simulate (runs, sources or steps).  [default: differs for each]",
 )
 @seed_option()
 @click.option(
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     "--store",
     cls=Inherited,
     metavar="FILE|URL",
-    help="Pages of your own, for the figures about words, links and dates of pages.",
+    help="A store with pages of your own, for the figures about words, links and dates.",
 )
 @json_option
 def reproduce(
@@ -61,7 +61,7 @@ def reproduce(
     plot: str | None,
     as_json: bool,
 ) -> None:
-    """Rebuild what the papers printed, and say whether we find the same.
+    """Rebuild the results printed in the papers, and say whether ours agree.
 
     NAME is one of --list, such as cho-figure-7; * stands for anything, as in 'cho-*'. Without a
     name everything is rebuilt, in a few minutes. Each shows the published value, ours, and
@@ -74,7 +74,7 @@ def reproduce(
 
     Words of a paper without a number, values of its formulas that it does not print, and goals of
     our own are marked as such and counted apart. A difference is a result, not a failure: the
-    command then ends well too.
+    exit code is 0 all the same.
 
     \b
     Examples:

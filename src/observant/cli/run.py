@@ -22,7 +22,7 @@ from observant.cli.options import (
     sampling_option,
     verbose_option,
 )
-from observant.cli.store_options import Common, due, place, store_options
+from observant.cli.store_options import Common, due, place, store_options, tell_remedies
 from observant.cli.values import DURATION, Integer
 from observant.times import DAY, iso
 from observant.units import counted, format_share
@@ -44,11 +44,13 @@ FAILED = 11
 @objective_option(shown="freshness")
 @grace_option(text=True, shown="0d")
 @click.option("--for", "for_", type=DURATION, help="Stop after this time, as in 10min.")
-@click.option("--visits", type=Integer(1), help="Stop after so many visits.")
+@click.option("--visits", type=Integer(1), help="Stop after this many visits.")
 @sampling_option
 @allow_option
 @contact_option
-@click.option("--metrics", metavar="FILE|PORT", help="OpenMetrics: a file, or a port of loopback.")
+@click.option(
+    "--metrics", metavar="FILE|PORT", help="OpenMetrics: a file, or a port on this machine."
+)
 @log_option
 @verbose_option
 @store_options
@@ -131,9 +133,9 @@ def check(
     exit_code: bool,
     common: Common,
 ) -> None:
-    """Visit sources now, due or not, and say what was found.
+    """Visit sources now, due or not, and report what was found.
 
-    SOURCE is the name of one, or a part of the name that only it has. Subscribers are notified of
+    SOURCE is the name of a source, or a part of it that no other has. Subscribers are notified of
     what is found, so --all or --tag in a crontab is enough to watch a few pages.
 
     \b
@@ -144,7 +146,6 @@ def check(
     """
     from observant.cli.console import print_json, progress_bar, wide_enough
     from observant.notifications import notifying
-    from observant.observer.failures import remedy
     from observant.observer.loop import Observer
 
     with common.opened(allow=allow or None) as (found, loaded):
@@ -152,7 +153,11 @@ def check(
         if everything or tag:
             names += [row.name for row in found.sources.each(state="active", tag=tag)]
         if not names:
-            raise click.UsageError(f"no active source has the tag {tag!r}" if tag else "say which")
+            raise click.UsageError(
+                f"no active source has the tag {tag!r}"
+                if tag
+                else "say which: names of sources, --tag or --all"
+            )
 
         async def look() -> list[Visit]:
             telling = notifying(found, loaded) if everything or tag else nullcontext()
@@ -169,9 +174,7 @@ def check(
         for visit in visits:
             reason = visit.comparison.reason if visit.comparison else (visit.error or "")
             click.echo(f"{visit.outcome:>11}  {wide_enough(visit.source, 60)}  {reason}")
-        for helps in dict.fromkeys(remedy(v.error, v.status) for v in visits if v.error):
-            if helps:
-                click.echo(f"What helps: {helps}", err=True)
+        tell_remedies((visit.error, visit.status) for visit in visits if visit.error)
     if exit_code and any(visit.changed for visit in visits):
         sys.exit(FOUND_CHANGES)
     if exit_code and any(visit.outcome == "failed" for visit in visits):

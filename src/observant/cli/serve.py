@@ -45,7 +45,7 @@ from observant.cli.values import Integer
     metavar="ADDRESS",
     help="A reverse proxy whose X-Forwarded headers are believed; may be given again.",
 )
-@click.option("--no-observer", is_flag=True, help="Only show; another process visits.")
+@click.option("--no-observer", is_flag=True, help="Only show; another process makes the visits.")
 @budget_option("grows with the sources")
 @objective_option(shown="freshness")
 @grace_option(text=True, shown="0d")
@@ -67,7 +67,7 @@ def serve(
 ) -> None:
     """Watch all sources and serve dashboard, API and feeds, until Ctrl-C.
 
-    Nobody gets in without an account or a token. The first run makes an account and prints its
+    Nobody gets in without an account or a token. The first run creates an account and prints its
     password, once. It listens on loopback unless --host says otherwise. Prints its address to
     standard error, with --json to standard output.
 

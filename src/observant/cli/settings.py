@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def settings(ctx: click.Context, common: Common) -> None:
     """Show the settings in force, change them, and export or import everything entered.
 
-    Those marked as kept were changed while it ran, and are in the store.
+    Those marked as kept were changed at run time, and are in the store.
 
     \b
     Examples:
@@ -99,17 +99,22 @@ def change(
     )
 
 
-@settings.command("importance", short_help="Weigh sources by how often people ask for them.")
+@settings.command("importance", short_help="Weight sources by how often people ask for them.")
 @click.argument("files", nargs=-1, required=True, metavar="LOG...")
-@click.option("--site", metavar="HOST", default="", help="Whose log it is, if it names no hosts.")
+@click.option(
+    "--site",
+    metavar="HOST",
+    default="",
+    help="The host the log belongs to, if its lines name none.",
+)
 @click.option("--robots", is_flag=True, help="Count clients that call themselves robots too.")
-@click.option("--follow", is_flag=True, help="Go on with the lines that are added, until stopped.")
+@click.option("--follow", is_flag=True, help="Keep reading lines as they are added, until stopped.")
 @click.option(
     "--refresh",
     type=DURATION.above_zero(),
     default="5min",
     show_default=True,
-    help="With --follow: how often the sources are weighed anew.",
+    help="With --follow: how often the importance is updated.",
 )
 @click.option(
     "--half-life",
@@ -118,7 +123,7 @@ def change(
     show_default=True,
     help="With --follow: after this long an access weighs half.",
 )
-@click.option("--dry-run", is_flag=True, help="Read everything, write nothing, report.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @rows_option
 @store_options
 def importance(
@@ -132,12 +137,12 @@ def importance(
     rows: int,
     common: Common,
 ) -> None:
-    """Weigh the watched sources by how often people ask for them, according to access LOGs.
+    """Weight the watched sources by how often people ask for them, according to access LOGs.
 
-    A LOG is in the common or the combined format (Apache, nginx), or has a JSON object a line
-    (nginx, Caddy, Traefik); .gz, .zst and .bz2 are read, - is standard input. An access is an
-    answered GET of somebody who is no robot. Rates of access are pooled, so a source that nobody
-    asked for is worth a little. The mean importance of the site's sources becomes 1.
+    A LOG is in the common or the combined format (Apache, nginx), or has one JSON object per line
+    (nginx, Caddy, Traefik); .gz, .zst and .bz2 are read, - is standard input. An access is a
+    successful GET, robots left out. Rates of access are pooled, so a source that nobody asked for
+    still counts a little. The mean importance of the site's sources becomes 1.
 
     \b
     Examples:
@@ -242,9 +247,9 @@ def export(file: str, mask: bool, common: Common) -> None:
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
 @store_options
 def import_(file: str, common: Common) -> None:
-    """Take in a FILE that was exported, or - for standard input.
+    """Import a FILE that was exported, or - for standard input.
 
-    New sources are added, known ones described anew. Doing it twice is the same as doing it once.
+    New sources are added, known ones updated. Importing twice is the same as importing once.
     Prints how many of each, and which sources are not visited until the configuration allows them.
 
     \b

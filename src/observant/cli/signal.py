@@ -14,14 +14,14 @@ from observant.cli.store_options import Common, store_options
     "-f",
     "file",
     metavar="FILE",
-    help="A list of addresses, one a line; - for standard input.",
+    help="A file of addresses, one per line; - is standard input.",
 )
 @click.option(
     "--kind",
     default="ping",
     show_default=True,
     metavar="WORD",
-    help="Who says so: signals of one kind about one host are believed alike.",
+    help="The sender; signals of one kind about one host are trusted alike.",
 )
 @store_options
 def signal(
@@ -30,11 +30,11 @@ def signal(
     kind: str,
     common: Common,
 ) -> None:
-    """Say that sources may have changed. A running observer hears it within seconds.
+    """Announce that sources may have changed. A running observer hears of it within seconds.
 
-    A signal is not an order: it makes a visit worth more, as far as signals of its kind about its
-    host have proved true, and spends no budget. Addresses that are not watched are counted,
-    and nothing is kept of them.
+    A signal is not an order. It makes a visit more urgent, in proportion to how often signals of
+    this kind about this host have been right, and costs no budget. Addresses that are not watched
+    are counted and otherwise ignored.
 
     \b
     Examples:

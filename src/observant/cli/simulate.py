@@ -152,8 +152,7 @@ def simulate(
     list_: bool,
     **options: Any,
 ) -> None:
-    """Replay real updates under several policies that all spend the same, and account for the
-    truth.
+    """Replay real updates under several policies with the same budget, and compare the results.
 
     TRACE is a Parquet, CSV or JSON Lines file, or - for standard input, with a row for every
     update (`observant study trace` makes one):

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.options import limit_option
-from observant.cli.store_options import Common, ago, chosen, due, seconds, store_options
+from observant.cli.store_options import (
+    Common,
+    ago,
+    chosen,
+    due,
+    seconds,
+    store_options,
+    tell_remedies,
+)
 from observant.cli.values import Choice, Integer
 from observant.names import DIFFS, SORTS, STATES
 from observant.times import iso
@@ -54,7 +62,6 @@ def list_(
       observant list --tag news --sort rate --descending
     """
     from observant.cli.console import print_json
-    from observant.observer.failures import failure, remedy
     from observant.store import SourceQuery
 
     only: dict[str, Any] = {"search": search, "tag": tag, "host": host, "state": state}
@@ -72,10 +79,7 @@ def list_(
     _print_table(rows)
     if total > len(rows):
         click.echo(f"{len(rows):,} of {total:,}; --limit shows more.")
-    failing = {(row.error, row.status): row for row in reversed(rows) if row.failed_in_row}
-    for error, status in reversed(failing):
-        if helps := remedy(error, status):
-            click.echo(f'What helps against "{failure(error, status)}": {helps}', err=True)
+    tell_remedies((row.error, row.status) for row in rows if row.failed_in_row)
 
 
 @click.command("show", short_help="Everything about one source.")
@@ -88,13 +92,13 @@ def list_(
     show_default=True,
     help="How many of its last visits to show.",
 )
-@click.option("--dropped", is_flag=True, help="Of a query: those that were results once, too.")
+@click.option("--dropped", is_flag=True, help="For a query: also show former results.")
 @store_options
 def show(source: str, number: int, dropped: bool, common: Common) -> None:
-    """Show a source with its rate, its next visit and the reason for it, and its last visits.
+    """Show a source: its rate, its next visit and the reason for it, and its last visits.
 
-    SOURCE is its name, or a part of the name that only it has. Of a standing query the results are
-    shown too, by rank.
+    SOURCE is its name, or a part of it that no other source has. For a standing query the results
+    are shown too, by rank.
 
     \b
     Examples:
@@ -105,7 +109,7 @@ def show(source: str, number: int, dropped: bool, common: Common) -> None:
 
     from observant.cli.console import print_json
     from observant.observer.failures import remedy
-    from observant.units import format_rate
+    from observant.units import counted, format_rate
 
     with common.collected() as collection:
         name = collection.store.sources.find(source).name
@@ -131,7 +135,7 @@ def show(source: str, number: int, dropped: bool, common: Common) -> None:
         if not row.good_at or row.rate is None or row.rate_low is None or row.rate_high is None
         else f"{format_rate(row.rate)}, 95 % from {format_rate(row.rate_low)} "
         f"to {format_rate(row.rate_high)}",
-        "visits": f"{row.visits:,}, {row.changes:,} changes, {row.failures:,} failed",
+        "visits": f"{row.visits:,}, {counted(row.changes, 'change')}, {row.failures:,} failed",
         "last visit": ago(row.visited_at, now),
         "last change": ago(row.changed_at, now),
         "next visit": _next_visit(row, now),
@@ -191,7 +195,7 @@ def diff(
 ) -> None:
     """Show what changed between two kept versions of a source, by default the last two.
 
-    SOURCE is its name, or a part of the name that only it has.
+    SOURCE is its name, or a part of it that no other source has.
 
     \b
     Examples:

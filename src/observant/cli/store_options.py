@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
+import sys
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -18,7 +21,7 @@ from observant.times import DAY, iso
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from observant.observer.config import Config
     from observant.service.collection import Collection
@@ -70,6 +73,19 @@ class Common(NamedTuple):
             return
         for line in lines:
             click.echo(line)
+
+    def next_command(self, command: str, allow: Sequence[str] = ()) -> str:
+        """A command to go on with, on the same store and with the same networks allowed.
+
+        >>> Common("my pages.db", None).next_command("serve", ["127.0.0.1"])
+        "observant serve --store 'my pages.db' --allow 127.0.0.1"
+        """
+        words = [*command.split()]
+        words += ["--store", place(self.store)] if self.store else []
+        words += ["--config", self.config] if self.config else []
+        for network in allow:
+            words += ["--allow", network]
+        return f"{program()} {shlex.join(words)}"
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -151,6 +167,27 @@ def place(store: str) -> str:
         return store
     without = re.sub(r"://([^/?#:]*):[^/?#]*@", r"://\1@", store)
     return re.sub(r"([?&]password=)[^&]*", r"\1•••", without)
+
+
+def program() -> str:
+    """How to call this program from here: its path where the shell would not find it."""
+    called = Path(sys.argv[0])
+    if called.name != "observant" or not called.is_file():
+        return "observant"
+    on_path = shutil.which("observant")
+    if on_path and Path(on_path).resolve() == called.resolve():
+        return "observant"
+    here, place = Path.cwd(), called.absolute()
+    return str(place.relative_to(here) if place.is_relative_to(here) else place)
+
+
+def tell_remedies(failed: Iterable[tuple[str | None, int | None]]) -> None:
+    """Say to standard error what helps against each kind of failure: error and status."""
+    from observant.observer.failures import failure, remedy
+
+    for error, status in dict.fromkeys(failed):
+        if helps := remedy(error, status):
+            click.echo(f'What helps against "{failure(error, status)}": {helps}', err=True)
 
 
 def picked(row: Any, names: str) -> dict[str, Any]:

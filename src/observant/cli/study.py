@@ -9,7 +9,7 @@ from observant.plugins import load
 
 STUDIES = {
     "intervals": "How long between updates? The whole distribution.",
-    "trend": "Is it changing more, or less, than it did?",
+    "trend": "Does it change more or less often than before?",
     "population": "How are rates distributed, and how many links rot?",
     "design": "How often must I look to know a rate?",
     "audit": "How current is an index that somebody else keeps?",
@@ -38,7 +38,7 @@ class _Studies(Group):
 
 @click.group("study", cls=_Studies)
 def study() -> None:
-    """Studies that you make now and then: of intervals, trends, a collection, an index, the papers.
+    """Studies for now and then: intervals, trends, a whole collection, an index, the papers.
 
     \b
     Examples:

@@ -56,12 +56,12 @@ _written = together(
 @click.option(
     "--sources",
     type=Integer(1),
-    help="How many sources, taken evenly.  [default: all]",
+    help="How many sources to take, evenly spaced.  [default: all]",
 )
 @click.option(
     "--hidden",
     is_flag=True,
-    help="Draw the updates that no visit could see, too, from the rates of the sources.",
+    help="Also draw the updates that no visit could see, from the rates of the sources.",
 )
 @seed_option()
 @reading_options
@@ -118,7 +118,7 @@ def _rates(log: VisitLog) -> Any:
 @trace.command("git", short_help="The files of a git repository, and their commits.")
 @click.argument("path", type=click.Path())
 @click.option(
-    "--branch", metavar="NAME", default="HEAD", show_default=True, help="Whose history it is."
+    "--branch", metavar="NAME", default="HEAD", show_default=True, help="The branch to read."
 )
 @click.option("--under", metavar="FOLDER", help="Only files below this folder.")
 @click.option(
@@ -139,8 +139,8 @@ def git(
     """Make a trace of the git repository at PATH: its files, and the commits that touched them.
 
     Every file is a source, every commit that touched it an update. Commits are those of the
-    branch's first-parent line, so a merged branch counts once, when it landed. Deletions are no
-    updates. The folder of a file is its group.
+    branch's first-parent line, so a merged branch counts once, when it landed. Deletions do
+    not count. The folder of a file is its group.
 
     \b
     Examples:
@@ -162,14 +162,14 @@ def git(
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILES...")
 @_written
 def releases(files: tuple[str, ...], output: str, as_json: bool) -> None:
-    """Make a trace of what registries and sites say of themselves: each file is a source.
+    """Make a trace of the dates that registries and sites publish: each file is a source.
 
     \b
     FILES are a package's releases, a feed, or a list of times:
       {"time": {"1.0.0": "2020-01-31T12:00:00Z", …}}
       {"releases": {"1.0": [{"upload_time_iso_8601": "2020-01-31T12:00:00Z"}], …}}
       a JSON list of times, or of objects with a time; an RSS, Atom or JSON feed
-      a text with a time a line
+      a text with one time per line
 
     \b
     Examples:
@@ -185,7 +185,7 @@ def releases(files: tuple[str, ...], output: str, as_json: bool) -> None:
     _finish(made, output, as_json=as_json)
 
 
-@trace.command("sample", short_help="Made-up sources that change by a process.")
+@trace.command("sample", short_help="Synthetic sources that change by a process.")
 @click.option(
     "--process",
     "model",
@@ -214,10 +214,13 @@ def releases(files: tuple[str, ...], output: str, as_json: bool) -> None:
     type=DURATION.above_zero(),
     default="1y",
     show_default=True,
-    help="For how long they are followed.",
+    help="How long they are followed.",
 )
 @click.option(
-    "--groups", type=Integer(0), default=0, help="How many groups share the sources, at random."
+    "--groups",
+    type=Integer(0),
+    default=0,
+    help="How many groups the sources are divided into, at random.",
 )
 @seed_option()
 @_written
@@ -232,7 +235,7 @@ def sample(
     output: str,
     as_json: bool,
 ) -> None:
-    """Make a trace of made-up sources, whose updates are drawn from a model of change.
+    """Make a trace of synthetic sources, whose updates are drawn from a model of change.
 
     \b
     Examples:
@@ -267,7 +270,7 @@ def sample(
 @click.argument("file", metavar="TRACE")
 @json_option
 def show(file: str, as_json: bool) -> None:
-    """Show what is in a trace: sources, updates, from when to when.
+    """Show what a trace holds: sources, updates, and when.
 
     \b
     Examples:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from observant.visits import VisitLog
 
 
-@click.command("trend", short_help="Is it changing more, or less, than it did?")
+@click.command("trend", short_help="Does it change more or less often than before?")
 @visits_argument
 @click.option(
     "--source",
@@ -148,7 +148,7 @@ def trend(
     time_unit: str,
     **options: Any,
 ) -> None:
-    """Find out whether each source changes more, or less, than it did; and what comes next.
+    """Find out whether each source changes more or less often than before, and what comes next.
 
     VISITS are Parquet, CSV or JSON Lines files, or - for standard input. With the columns source
     and time alone they are a list of updates; --start and --end then say when you watched. With

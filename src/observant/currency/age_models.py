@@ -34,18 +34,26 @@ class AgeProcess(Protocol):
     def age_cdf(self, x: Any) -> Any: ...
 
 
-Source: TypeAlias = "ArrayLike | AgeProcess | Callable[[Array], Array]"
+@runtime_checkable
+class Rated(Protocol):
+    """A table of rates, such as `observant.estimate_rates` makes."""
+
+    @property
+    def rate_per_day(self) -> Array: ...
+
+
+Source: TypeAlias = "ArrayLike | AgeProcess | Rated | Callable[[Array], Array]"
 
 
 def as_model(source: Source) -> AgeModel:
-    """Read rates, a process, or G as a function, as one model of the age of the source."""
+    """Read rates, a table of them, a process, or G as a function, as one model of the age."""
     if isinstance(source, AgeModel):
         return source
     if isinstance(source, AgeProcess):
         return _Process(source)
     if callable(source):
         return _Function(source)
-    return PoissonRates(per_day(source))
+    return PoissonRates(source.rate_per_day if isinstance(source, Rated) else per_day(source))
 
 
 class AgeModel(ABC):

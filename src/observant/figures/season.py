@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import altair as alt
     from numpy.typing import NDArray
 
-    from observant.estimation.season import Season
+    from observant.estimation.season import Season, Seasons
     from observant.planning.phases import VisitTimes
 
 _DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -33,6 +33,11 @@ def season_figure(season: Season) -> alt.LayerChart | alt.Chart:
         scale=alt.Scale(scheme="blues", domainMin=0),
         legend=alt.Legend(title=["relative", "rate"], gradientLength=150),
     )
+
+
+def seasons_figure(table: Seasons) -> alt.LayerChart | alt.Chart:
+    """The season of all sources; where groups have one each, choose one with ``of(source)``."""
+    return season_figure(table.season)
 
 
 def week_map(

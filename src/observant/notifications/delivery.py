@@ -15,7 +15,7 @@ import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from observant.errors import InputError, ObservantError
+from observant.errors import InputError, ObservantError, StoreError
 from observant.notifications.alarms import Alarms, silences
 from observant.notifications.channels import SendResult, class_of, way_of
 from observant.notifications.messages import compose
@@ -412,6 +412,8 @@ async def notifying(
                 await deliverer.deliver_due()
         except TimeoutError:
             log.info("events wait for the next start")
+        except StoreError as error:
+            log.warning("events wait for the store: %s", error)
         except Exception:
             log.exception("the last events could not be delivered")
         finally:

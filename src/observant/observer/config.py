@@ -468,7 +468,10 @@ def load_config(
     config: Config = _converted(values, Config, where)
     tags = {f"[tags.{tag}]": own for tag, own in config.tags.items()}
     for table, own in (tags | {"[defaults]": config.defaults}).items():
-        _check_limits(_settings(own, "", table).limits, table)
+        try:
+            _check_limits(_settings(own, "").limits, None)
+        except InputError as error:
+            raise InputError(f"{table}: {error.message}", file=where) from error
     for entry in config.sources:
         if not entry.url:
             raise InputError("every source needs a url", file=where, source=entry.name or None)

@@ -238,7 +238,9 @@ class Observer:
 
     async def _visit_once(self, name: str, fence: int) -> Visit:
         if name not in self.watchlist:
-            raise InputError("this source is paused: observant resume", source=name)
+            raise InputError(
+                "this source is paused; observant edit --resume goes on with it", source=name
+            )
         return await self.visitor.visit(self.watchlist[name], fence)
 
     async def visit_now(self, name: str) -> Visit:

@@ -79,7 +79,7 @@ def describe(
         try:
             canonical = parse(canonical).href
         except BadURL as error:
-            hint = "" if ":" in canonical else f"; did you mean https://{canonical}?"
+            hint = _meant(canonical)
             raise InputError(f"{error}{hint}", source=address) from error
     elif kind == "file":
         plain = canonical.removeprefix("file://")
@@ -96,6 +96,20 @@ def describe(
         importance=importance,
         config=settings or {},
     )
+
+
+def _meant(address: str) -> str:
+    """What somebody meant who left out the scheme; a port is mostly one of a server at home.
+
+    >>> _meant("example.org/news"), _meant("localhost:8000"), _meant("ftp://a.example/")
+    ('; did you mean https://example.org/news?', '; did you mean http://localhost:8000?', '')
+    """
+    if "://" in address or not address or " " in address:
+        return ""
+    host, colon, port = address.partition("/")[0].partition(":")
+    if colon and not (host and port.isdecimal()):
+        return ""
+    return f"; did you mean http{'' if colon else 's'}://{address}?"
 
 
 def add_sources(store: Store, config: Config, sources: list[Source]) -> int:

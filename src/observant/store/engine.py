@@ -235,7 +235,7 @@ class Engine(ABC):
         def work(session: Session) -> None:
             if not session.value("has_migrations"):
                 if not create:
-                    raise StoreError(f"{place} holds no store of observant; create one first")
+                    raise StoreError(f"{place} holds no store; `observant add` creates one")
                 session.script(session.text("create_migrations"))
             done = session.value("version") or 0
             if done > newest:

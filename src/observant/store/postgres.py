@@ -285,7 +285,7 @@ class PostgresEngine(Engine):
         except psycopg.Error as error:
             away = isinstance(error, psycopg.OperationalError) and _connection_lost(error)
             if away:
-                raise StoreAwayError(f"{self} is away: {str(error).strip()}") from error
+                raise StoreAwayError(f"{self} is away: {' '.join(str(error).split())}") from error
             raise StoreError(f"{self}: {str(error).strip()}") from error
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sources"]
 
+_SCHEMES = ("", "https://", "http://")
 _FIELDS = {name for name in Source.__struct_fields__ if name != "name"}
 
 
@@ -140,14 +141,18 @@ class Sources(StorePiece):
         return found[0]
 
     def find(self, text: str) -> StoredSource:
-        """The source of this name or, if only one name contains the text, that one."""
+        """The source of this name or, if only one name contains the text, that one.
+
+        An address without its scheme, and without the last slash, is a name too: `example.org`.
+        """
+        whole = [f"{scheme}{text}{slash}" for scheme in _SCHEMES for slash in ("", "/")]
 
         def work(session: Session) -> StoredSource:
-            exact = select_sources(
-                session, "s.name = :name AND s.state <> 'removed'", {"name": text}
-            )
-            if exact:
-                return exact[0]
+            where = "s.name IN :names AND s.state <> 'removed'"
+            exact = {row.name: row for row in select_sources(session, where, {"names": whole})}
+            for name in whole:
+                if name in exact:
+                    return exact[name]
             contains = session.text("contains").replace("{word}", "word")
             statement = session.text("names_containing").replace("{contains}", contains)
             names = session.sql(statement, {"word": text.casefold()})

@@ -334,7 +334,7 @@ def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     marked = connection.execute("PRAGMA application_id").fetchone()[0]
     if tables and marked != APPLICATION_ID:
-        raise StoreVersionError(f"{path}: is a SQLite database, but no store of observant")
+        raise StoreVersionError(f"{path}: is a SQLite database, but not an observant store")
 
 
 def filesystem_of(path: Path, mounts: str = "/proc/self/mountinfo") -> str | None:

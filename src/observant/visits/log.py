@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.errors import InputError, VisitLogError
+from observant.tables import installed
 from observant.times import MICROSECONDS_PER_DAY
 from observant.units import counted, format_duration
 from observant.visits.columns import MISSING, column_of, numbers_in, plain_column, text_in
@@ -260,6 +261,15 @@ class VisitLog:
         import pyarrow as pa
 
         return pa.Table.from_batches(self.to_batches())
+
+    def to_pandas(self) -> Any:
+        """Return the whole log as a pandas data frame; pandas must be installed."""
+        installed("pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return the whole log as a Polars data frame; Polars must be installed."""
+        return installed("polars").from_arrow(self.to_arrow())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)

@@ -49,7 +49,8 @@ class LogReader:
     Traceback (most recent call last):
         ...
     observant.errors.VisitLogError: visits.csv, row 2, column time, source 'a': the second visit \
-at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
+at 1970-01-01T00:00:10Z (the first is row 1); drop one, or \
+keep the "first" or the "last" (on_duplicate)
     """
 
     def __init__(
@@ -265,8 +266,8 @@ at 1970-01-01T00:00:10Z (the first is row 1); drop one, or say which to keep
             instant = np.datetime64(int(time[at]), "us").astype(object)
             raise VisitLogError(
                 f"the second visit at {instant.isoformat()}Z (the first is "
-                f"{'' if other[0] == file else f'{other[0]}, '}row {other[1]}); drop one, or say "
-                "which to keep",
+                f"{'' if other[0] == file else f'{other[0]}, '}row {other[1]}); drop one, or "
+                'keep the "first" or the "last" (on_duplicate)',
                 file=file,
                 row=row,
                 column="time",

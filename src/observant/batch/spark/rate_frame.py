@@ -199,7 +199,7 @@ def _log(tables: Iterable[pa.Table], reading: dict[str, Any]) -> VisitLog:
                 reader.add(batch)
         return reader.finish()
     except VisitLogError as error:
-        message = _ROW.sub("", error.message).replace(", or say which to keep", "")
+        message = _ROW.sub("", error.message).partition(", or keep")[0]
         raise VisitLogError(message, column=error.column, source=error.source) from error
 
 

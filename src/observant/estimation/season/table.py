@@ -126,6 +126,7 @@ class Season(Drawn):
 class Seasons(Table):
     """The season of every group, and the level of every source."""
 
+    figure: ClassVar[str] = "observant.figures.season:seasons_figure"
     columns: ClassVar[tuple[str, ...]] = (
         "source",
         "group",

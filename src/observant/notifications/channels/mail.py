@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from observant.store import Store
 
 KEPT = "notify.mail"
+NO_SERVER = (
+    "no mail server is set; enter it on the page Settings, or as notify.mail in the "
+    "configuration, such as smtp://user:password@host"
+)
 _SECURITY = {"starttls": "smtp", "tls": "smtps", "none": "smtp+plain"}
 Word = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
@@ -208,10 +212,7 @@ _PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
 
 def _server(url: str) -> _MailServer:
     if not url:
-        raise InputError(
-            "no server for e-mail is set: on the page Settings, or as "
-            "notify.mail = smtp://user:password@host"
-        )
+        raise InputError(NO_SERVER)
     try:
         parts = urlsplit(url)
         port = parts.port

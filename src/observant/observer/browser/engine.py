@@ -236,7 +236,7 @@ class _Running:
                     browser = await _launch(playwright, settings, mark, sandbox=True)
                 bare = "Chromium does not start with its sandbox here"
             if browser is None:
-                log.warning("the browser runs without its sandbox", extra={"reason": bare})
+                log.warning("the browser runs without its sandbox: %s", bare)
                 browser = await _launch(playwright, settings, mark, sandbox=False)
         except BrowserError as error:
             await playwright.stop()

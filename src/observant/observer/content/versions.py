@@ -14,6 +14,7 @@ from observant.observer.content.record import (
     compare_terms,
     record_of,
 )
+from observant.units import counted
 
 if TYPE_CHECKING:
     from observant.observer.content.document import Document
@@ -115,5 +116,5 @@ class VersionPair(NamedTuple):
         """Why what differs, if anything, is no change."""
         if self.differs:
             return f"too little to count: {why}"
-        noise = f", {len(self.masked)} noisy fields ignored" if self.masked else ""
+        noise = f", {counted(len(self.masked), 'noisy field')} ignored" if self.masked else ""
         return f"the same text{noise}"

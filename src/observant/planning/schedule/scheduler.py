@@ -319,7 +319,7 @@ class Scheduler(OldNames):
         return self.beliefs([source]).one(0)
 
     def beliefs(self, sources: Iterable[str | int] | None = None) -> Beliefs:
-        """What is believed of the rates of these sources, or of all, a row each."""
+        """The estimate of its rates of these sources, or of all, a row each."""
         state = self._state
         asked = state.slot.values() if sources is None else map(state.find, sources)
         return state.beliefs(np.fromiter(asked, np.int64))

@@ -175,7 +175,7 @@ class State:
         )
 
     def beliefs(self, slots: NDArray[np.int64]) -> Beliefs:
-        """What is believed of the rates of the sources at these places."""
+        """The estimate of its rates of the sources at these places."""
         rows = self.sources[slots]
         return Likelihoods(self.values[slots], self.place[slots]).weighed(
             self.known.sums,
