@@ -1,6 +1,7 @@
 """`belief_loops`, compiled. Import this only where it is used: numba takes a second to load."""
 
 import types
+from typing import Any
 
 import numba
 
@@ -15,7 +16,8 @@ _MAKE_ARRAYS = {"move", "summarise", "learn_histories", "grid_rows"}
 """The others borrow those that they are given (`planning.schedule.heaps`)."""
 _room = dict(vars(belief_loops))
 for _name in _NAMES:  # each calls the others as they are compiled
-    _jit = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=_name in _MAKE_ARRAYS)
+    _options: dict[str, Any] = {"_nrt": _name in _MAKE_ARRAYS}
+    _jit = numba.njit(cache=True, nogil=True, error_model="numpy", **_options)
     _plain = _room[_name]
     _copy = types.FunctionType(_plain.__code__, _room, _name, _plain.__defaults__)
     _copy.__module__, _copy.__qualname__ = __name__, _name
