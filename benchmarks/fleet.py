@@ -7,11 +7,13 @@ clock is fast, so that DAYS pass in SECONDS. The observers are processes of thei
 PostgreSQL (URL, or a server of the tests). Measured are one observer, several, and several of which
 one is killed at half-time: the share of copies that were current in the second half (of the days
 that a source was up to date, by what really happened), the visits made for each that the budget
-allowed, and how far the prices of the observers were apart.
+allowed, and how far the prices of the observers were apart. A second table shows the price of every
+observer, and what all of them have spent, at ten moments.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -25,7 +27,6 @@ import numpy as np
 
 from observant.observer.clock import AcceleratedClock
 from observant.observer.config import Config
-from observant.observer.fleet import Offer
 from observant.observer.loop import Observer
 from observant.observer.program import add_sources, describe
 from observant.observer.schedule import warm_up
@@ -65,7 +66,9 @@ def config_of(updates):
 
 
 def observe(url, name, seconds, days):
-    """One observer, in a process of its own: says that it is ready, and is told when to begin."""
+    """One observer, in a process of its own: says that it is ready, is told when to begin, and
+    says its price every second, with the day.
+    """
     updates = world(days)
     warm_up()
     print("ready", flush=True)
@@ -86,13 +89,25 @@ def observe(url, name, seconds, days):
                 lease=8.0,
                 seed=int(name.split()[-1]),
             )
+            telling = asyncio.create_task(tell_price(observer, clock))
             await observer.run(until=(START + days) * DAY)
+            telling.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await telling
 
     asyncio.run(run())
 
 
+async def tell_price(observer, clock):
+    while True:
+        await asyncio.sleep(1.0)
+        print(clock.time() / DAY - START, observer.schedule.price, flush=True)
+
+
 def measure(server, many, *, seconds, days, killed=False):
-    """Freshness in the second half, visits for each of the budget, and prices over time."""
+    """Freshness in the second half; the days of all visits; and the prices of each observer, as
+    rows of days and prices.
+    """
     updates, mark = world(days), "&" if "?" in server else "?"
     url = f"{server}{mark}schema=fleet_{os.urandom(4).hex()}"
     with open_store(url) as store:
@@ -114,7 +129,6 @@ def measure(server, many, *, seconds, days, killed=False):
         for child in children:
             child.stdin.write(f"{begin}\n")
             child.stdin.flush()
-        prices = []
         try:
             while any(child.poll() is None for child in children):
                 time.sleep(1.0)
@@ -122,18 +136,15 @@ def measure(server, many, *, seconds, days, killed=False):
                 if killed and passed > seconds / 2:
                     children[0].send_signal(signal.SIGKILL)
                     killed = False
-                rows = store.leases.observers(living=True, now=2e9)
-                offers = [offer for row in rows if (offer := Offer.of(row.detail))]
-                prices.append((passed / seconds * days, [round(o.price, 4) for o in offers]))
         finally:
             for child in children:
                 child.kill() if child.poll() is None else None
-        seen, made = defaultdict(list), 0
+        prices = [np.loadtxt(child.stdout, ndmin=2) for child in children]
+        seen = defaultdict(list)
         for visit in store.visits.list(limit=10**6):
             seen[visit.source].append(visit.started_at / DAY)
-            made += START <= visit.started_at / DAY <= START + days
-    spent = made / (PER_SOURCE * len(updates) * days)
-    return fresh_share(updates, seen, days), spent, prices
+    made = np.sort(np.concatenate(list(seen.values()))) - START
+    return fresh_share(updates, seen, days), made[(made >= 0) & (made <= days)], prices
 
 
 def fresh_share(updates, seen, days):
@@ -168,18 +179,52 @@ def main():
 
 
 def _report(server, options):
+    cases = ((1, False), (options.observers, False), (options.observers, True))
+    days, found = options.days, []
     print("| observers | α in the second half | visits for each of the budget | prices apart |")
     print("|---|--:|--:|--:|")
-    for many, killed in ((1, False), (options.observers, False), (options.observers, True)):
-        alpha, spent, prices = measure(
-            server, many, seconds=options.seconds, days=options.days, killed=killed
+    for many, killed in cases:
+        alpha, made, prices = measure(
+            server, many, seconds=options.seconds, days=days, killed=killed
         )
-        late = [p for day, p in prices if day > options.days / 4 and len(p) > 1]
-        apart = f"{np.mean([max(p) / min(p) - 1 for p in late]):.1%}" if late else ""
+        found.append((made, prices))
+        late = np.linspace(days / 4, days, 100)
+        known = [row for row in _prices_at(prices, late) if len(row) > 1]
+        apart = f"{np.mean([max(row) / min(row) - 1 for row in known]):.1%}" if known else ""
         name = f"{many}, one killed at half-time" if killed else str(many)
-        print(f"| {name} | {alpha:.2%} | {spent:.3f} | {apart} |", flush=True)
+        print(f"| {name} | {alpha:.2%} | {_spent(made, days):.3f} | {apart} |", flush=True)
         if options.json:
-            print(json.dumps(prices))
+            print(json.dumps([rows.tolist() for rows in prices]))
+    moments = np.linspace(days / 10, days, 10)
+    titles = [f"{many} killed" if killed else str(many) for many, killed in cases]
+    print()
+    print(f"| day | {' | '.join(f'price, {name} | spent, {name}' for name in titles)} |")
+    print("|--:|" + "--:|" * 2 * len(cases))
+    columns = [(_prices_at(prices, moments), made) for made, prices in found]
+    for k, day in enumerate(moments):
+        cells = [
+            f"{', '.join(f'{price:.3f}' for price in prices[k])} | {_spent(made, day):.3f}"
+            for prices, made in columns
+        ]
+        print(f"| {day:g} | {' | '.join(cells)} |")
+
+
+def _spent(made, day):
+    """Visits up to a day for each that the budget allowed."""
+    many = sum(pages for pages, _, _ in HOSTS)
+    return (made <= day).sum() / (PER_SOURCE * many * day)
+
+
+def _prices_at(prices, moments):
+    """The last price that each observer told before each moment; none of one that was killed."""
+    rows = [[] for _ in moments]
+    for told in prices:
+        step = np.diff(told[:, 0]).max(initial=0.0)
+        for row, at in zip(rows, moments, strict=True):
+            k = np.searchsorted(told[:, 0], at, side="right") - 1
+            if 0 <= k and at - told[k, 0] <= 2 * step:
+                row.append(told[k, 1])
+    return rows
 
 
 if __name__ == "__main__":
