@@ -222,7 +222,7 @@ def _prices_at(prices, moments):
         step = np.diff(told[:, 0]).max(initial=0.0)
         for row, at in zip(rows, moments, strict=True):
             k = np.searchsorted(told[:, 0], at, side="right") - 1
-            if 0 <= k and at - told[k, 0] <= 2 * step:
+            if k >= 0 and at - told[k, 0] <= 2 * step:
                 row.append(told[k, 1])
     return rows
 

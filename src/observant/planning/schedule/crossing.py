@@ -5,7 +5,8 @@ which W(s) reaches a price: the same numbers as `observant.planning.objectives`,
 takes one decision at a time. Import it only where it is used, since numba takes a second to load.
 
 With signals (`signalled`), time runs as seff = s + b·n, n the number of signals since the visit:
-a signal is worth b days (frontier 4; Busa-Fekete et al. 2025).
+a signal is worth b days (Busa-Fekete et al. 2025). Changes come silently at rate a, signals at rate
+g, of which ν are false.
 """
 
 # mypy: ignore-errors
@@ -182,7 +183,7 @@ def worth_of_signal(silent, signal, false):
 
 @jit
 def signalled(silent, signal, false, iota):
-    """V(ι) = w(ι) − e^(−aι)·ψ(ι): the index of freshness with signals (frontier 4)."""
+    """V(ι) = w(ι) − e^(−aι)·ψ(ι): the index of freshness with signals."""
     length, fresh = cycle(silent, signal, false, iota)
     return fresh - math.exp(-silent * iota) * length
 

@@ -3,13 +3,13 @@
 Import only where it is used. Every decision costs O(log n). The rules, in the order of `due`:
 
 - The source whose crossing time comes first is visited when that time has come and the savings hold
-  the cost of the visit. The savings never exceed more than `burst`, so a backlog cannot burst.
+  the cost of the visit. The savings never exceed `burst`, so a backlog cannot burst.
 - When enough is saved (`ready`), the first source is visited before its time: no budget is lost.
   The same holds for what the savings cannot hold, where somebody asks only now and then.
 - Crossing times are those of the price (`keys`), and the price follows what happens (`pricing`).
   Where it rests, every source is visited exactly on its crossing time.
 - A host that was visited rests. Its next source waits at the head of a queue; a host that
-  is always waited for gets a price of its own (saturated hosts, frontier 12.2).
+  is always waited for gets a price of its own.
 """
 
 # mypy: ignore-errors
@@ -168,7 +168,7 @@ def advance(clock, now):
 
 @jit
 def next_time(sources, heaps, clocks):
-    """When `due` may have something: the first is due and can be paid, or the savings is full."""
+    """When `due` may have something: the first is due and can be paid, or the savings are full."""
     clock = clocks[0]
     which = first(heaps, clock)
     if which < 0:

@@ -67,9 +67,9 @@ SOURCE = np.dtype(
 GIVEN = np.dtype(
     [
         ("rate", "f8"),
-        ("silent", "f8"),  # a, g and ν of frontier 4
-        ("signal", "f8"),
-        ("false", "f8"),
+        ("silent", "f8"),  # a of `crossing`: changes a day that no signal announces
+        ("signal", "f8"),  # g: signals a day, true and false
+        ("false", "f8"),  # ν: those of them that are false
         ("signals", "i8"),  # since the last visit
     ]
 )

@@ -161,7 +161,7 @@ def _length(silent, signal, worth, iota):
     """ψ(ι): the expected length of a cycle."""
     if worth * _MOST_TERMS < iota:
         return iota / (1 + worth * signal)
-    # A false rate that gives this worth: the cycle is that of frontier 4.
+    # A false rate that gives this worth: then the cycle is that of `crossing`.
     return cycle(silent, signal, signal * math.exp(-silent * worth), iota)[0]
 
 

@@ -41,7 +41,7 @@ from observant.planning.schedule.siblings import refresh
 __all__ = ["PRICE_SLACK", "chance", "key_of", "mend_another", "place", "rekey_all", "turn"]
 
 
-_BEST_WINDOW = 1.5936  # λw at which one visit teaches most about λ (frontier 3)
+_BEST_WINDOW = 1.5936  # λ · days at which one visit teaches most about λ
 _TURNS = 8  # times in a bin that the clocks of siblings are read
 _MANY = 100_000  # with more sources than this, a round is made in parts:
 _MOVED, _LOOKED_AT = 5_000, 50_000  # so many are moved, or looked at, for one question
@@ -106,7 +106,7 @@ def announced(clock, known, i):
 
 @inner
 def wake(source, clock, known):
-    """Turn the age at which a source is wait into the time at which it is due.
+    """Turn how long a source waits after its last visit into the time at which it is due.
 
     The clock of siblings is read for what has passed; what comes counts as an ordinary time. Where
     hours differ, time passes as visits are made (`hours`).

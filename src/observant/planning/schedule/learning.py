@@ -1,8 +1,8 @@
 """How are the rates of a collection distributed? Learned while it is being visited.
 
-The collection is its own prior (DESIGN 4): the weights of the grid of rates that make all outcomes
-so far most likely (`observant.estimation.priors.fit_collection`; frontier 9). A group with many
-sources has a prior of its own, drawn towards the prior of all.
+The collection is its own prior: the weights of the grid of rates that make all outcomes so far most
+likely (`observant.estimation.priors.fit_collection`). A group with many sources has a prior of its
+own, drawn towards the prior of all.
 """
 
 from __future__ import annotations

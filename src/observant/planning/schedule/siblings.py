@@ -3,17 +3,17 @@
 Sources of one folder, host or template are often updated at once (a deploy, an edit of a series).
 So each group keeps an **activity**: how much faster than usual its sources changed, bin of time
 after bin of time. A source's own time is then not the time on the wall, but what the clock of its
-group shows, which runs fast where the group was active. Rates are learned in that time, and the
-index is taken at that time. When a visit finds a change, the bins between it and the visit before
-become more active, and every sibling that was last visited before them is wanted earlier. One that
-was visited since is not.
+group shows, which runs fast where the group was active. The index is taken at that time; rates are
+learned in the time on the wall. When a visit finds a change, the bins between it and the visit
+before become more active, and every sibling that was last visited before them is wanted earlier.
+One that was visited since is not.
 
 Groups form a tree: the whole collection, hosts, folders. The activity of a group in a bin is
 
     (K · activity of its parent + changes found there) / (K + changes expected there)
 
 so a group speaks for itself only as far as its own visits say something. A change found in a window
-of several bins is shared among them in proportion to their activity (the E step of frontier 10).
+of several bins is shared among them in proportion to their activity.
 What a group's own visits weigh against the group above, K, is learned: several K are kept side by
 side, with ordinary time beside them, and each counts by how well it would have predicted the
 outcomes so far. Where sources change together K is small; where they do not, their own time is the

@@ -31,7 +31,7 @@ class Known(NamedTuple):
     place: NDArray[np.int16]
     """The likelihood of each source (`observant.estimation.belief`), where rates are learned."""
     given: NDArray[Any]
-    """Rates and hints, where they are given."""
+    """Rates, and how good signals are, where they are given."""
     sums: NDArray[np.float64]
     """Priors, added up; a row for each group of sources, the first for all."""
     table: NDArray[np.float64]
