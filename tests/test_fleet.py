@@ -111,6 +111,25 @@ def uneven_world(seed):
     return updates
 
 
+def test_a_price_found_while_others_have_the_whole_budget_is_that_of_ordinary_times():
+    """Sources of others that are new take all of the budget for a while; and then somebody learns a
+    prior, or adds a source, and the price is found anew.
+    """
+    schedule = Schedule(10.0, start=START * DAY)
+    last = (START - 1) * DAY
+    schedule.add(
+        Planned(f"https://cat.example/{k}", "cat.example", last_at=last) for k in range(50)
+    )
+    before = schedule.price
+    share = divide(schedule.offer(), [Offer(10.0, before, 1.0, new=1e6)], 20.0, 2 / DAY)
+    assert share.budget < 1e-3
+    schedule.take(share)
+    for _ in schedule.settling():
+        pass
+    assert schedule.price == pytest.approx(before, rel=0.1)
+    assert schedule.budget == share.budget
+
+
 def visit_all(updates, parts, *, shared=False, lost_at=math.inf, taken_at=math.inf):
     """Visits (source, day) of schedules that have these hosts each, and the budget together.
 

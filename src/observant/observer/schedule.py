@@ -245,8 +245,12 @@ class Schedule:
         )
 
     def settling(self) -> Iterator[None]:
-        """Find the price of a visit, and when everybody is due at it; gives way now and then."""
-        yield from self._scheduler.settling()
+        """Find the price of a visit, and when everybody is due at it; gives way now and then.
+
+        While others have all of the budget for sources that are new, the price is still that of
+        what we spend otherwise: that of nothing at all would be beyond all bounds.
+        """
+        yield from self._scheduler.settling(self._spends)
 
     def remove(self, name: str) -> None:
         if name in self._scheduler:

@@ -59,8 +59,11 @@ class Price:
         for _ in self.settling():
             pass
 
-    def settling(self) -> Iterator[None]:
-        """Find the price on a sample, and key every source at it, some at a time."""
+    def settling(self, budget: float | None = None) -> Iterator[None]:
+        """Find the price on a sample, and key every source at it, some at a time.
+
+        It is the price at which the budget is spent, or another one that is given.
+        """
         state = self._state
         self.touched = 0
         here = state.here()
@@ -77,7 +80,8 @@ class Price:
         sample = here[:: -(-len(here) // (_FEWER if self.patient else _SAMPLE))].copy()
         share = costs.sum() / state.sources["cost"][sample].sum()
         sources, _, _, clocks, known = state.all
-        clock["price"] = self._solve(sources, clocks, sample, known, clock["budget"] / share)
+        wanted = clock["budget"] if budget is None else budget
+        clock["price"] = self._solve(sources, clocks, sample, known, wanted / share)
         if not self.patient:
             self._keys.rekey_all(*state.all)
             return

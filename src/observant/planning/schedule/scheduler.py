@@ -415,9 +415,12 @@ class Scheduler(OldNames):
         if not self._price.patient:
             self._price.settle()
 
-    def settling(self) -> Iterator[None]:
-        """Find the price of a visit, and key every source at it; gives way now and then."""
-        yield from self._price.settling()
+    def settling(self, budget: float | None = None) -> Iterator[None]:
+        """Find the price of a visit, and key every source at it; gives way now and then.
+
+        A `budget` other than the present one is what will be spent before long.
+        """
+        yield from self._price.settling(budget)
 
     # -- what a person changes ----------------------------------------------------------------
 
