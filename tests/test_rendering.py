@@ -310,7 +310,7 @@ def test_a_part_is_chosen_by_pointing_in_the_dashboard(site, tmp_path):
             first = client.get("/sources/1/choose")
             assert first.status_code == 200
             assert "#gone" in first.text
-            assert "The nearest to it is" in first.text  # by the text of before
+            assert "The closest match is" in first.text  # by the text of before
             assert "<code>b.price</code></a>" in first.text
             link = re.search(r'href="(/sources/1/choose\?css=b.price)"', first.text)[1]
             picked = client.get(link)

@@ -134,7 +134,7 @@ def test_what_differs_is_framed(drawn):
         page = person.get("/sources/1", params={"look": "differences"}).text
     marks = page.split('class="frames"')[1].split("</svg>")[0]
     assert marks.count("<rect") == 2
-    assert "Framed is what is more than" in page
+    assert "Framed: what differs by more than" in page
 
 
 def test_the_api_has_the_pictures_and_where_they_differ(drawn):

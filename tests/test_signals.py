@@ -62,6 +62,21 @@ def test_a_signal_brings_a_source_forward():
     assert listening.due_at("b") < plain.due_at("b")
 
 
+@pytest.mark.parametrize("gap", [0.2, 1.0, 5.0])
+def test_the_first_signal_of_an_unknown_channel_puts_off_no_visit(gap):
+    """How often it sends is not known after one signal, however soon that came."""
+    scheduler = make_scheduler(10.0)
+    names = [f"page{k}" for k in range(20)]
+    scheduler.add(names)
+    for visit in range(12):
+        for k, name in enumerate(names):
+            scheduler.visited(name, gap * visit + k / 1e3, (visit + k) % 3 == 0 if visit else None)
+    before, now = scheduler.due_at("page3"), gap * 11 + 0.1
+    scheduler.due(now, 1)
+    scheduler.signals.receive(["page3"], [now], "hook", "a.example")
+    assert scheduler.due_at("page3") <= before
+
+
 def test_a_signal_about_a_change_that_was_seen_says_nothing():
     scheduler = Scheduler(1.0, prior="learn", jitter=0)
     scheduler.add(["a"], last=2.0)

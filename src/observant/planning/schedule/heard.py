@@ -110,7 +110,7 @@ RECENT = 3.0  # days whose signals say how many come now
 _BURST = 3.0  # signals that one change may bring
 _LASTING = 200.0  # days after which a source's has
 _WORTHLESS = 0.1  # precision below which a channel weighs nothing
-_USUAL = 0.1  # changes a day of a source of which nothing is known
+_USUAL = 0.1  # changes a day, or signals, of a source of which nothing is known
 _SILENT = 0.25  # prior probability that a channel announces nothing
 _RHO_LOW, _RHO_HIGH, _X_LOW, _X_HIGH, _X_STEP = -14, 14, -24, 24, 4  # octaves of φ/λ and λs
 _MOST_TERMS = 30  # signals in a cycle that are counted one by one
@@ -541,7 +541,8 @@ def review(channels, c):
         mean += weights[level] * LEVELS[level]
     own.level = nearest_level(mean)
     # Before visits say more: a third of the signals is false, and all that are far too many.
-    came = own.signals / max(own.exposure, 1e-9) if own.signals > 0 else 0.0
+    # In its first days it has sent as many as usual, however soon the first of them came.
+    came = (own.signals + 1) / (own.exposure + 1 / _USUAL) if own.signals > 0 else 0.0
     rate = mean_rate(kind)
     usual = max(came / 3, came - 2 * rate, 1e-6)
     others, days = max(kind.falses - own.falses, 0.0), kind.days - own.days
