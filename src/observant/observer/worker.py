@@ -23,8 +23,6 @@ from observant.errors import InputError, ObservantError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["IDLE", "WorkerReply", "WorkerRequest", "main"]
-
 IDLE = 60.0
 """Seconds without a request after which a worker ends."""
 _GROWN = 48 << 20

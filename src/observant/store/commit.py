@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from observant.store.engine import Session
     from observant.store.visit import Visit
 
-__all__ = ["Prepared", "commit"]
-
 _AHEAD_SECONDS = 3600.0
 """A last visit that is farther ahead than this was made by a wrong clock: it is the last no more.
 """

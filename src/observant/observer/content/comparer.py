@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
     from observant.store.visit import Error, Outcome, Validators
 
-__all__ = ["Comparer", "compare"]
-
 VERSIONS = 8
 """So many earlier versions are remembered by digest, to recognise one that returns."""
 IMPATIENT = 3

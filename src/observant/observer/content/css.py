@@ -5,8 +5,6 @@ The usual way, CSS rewritten as XPath, takes seconds on a hostile page of a few 
 for every part of the selector: it knows the answers of its parent and of the siblings before it.
 """
 
-__all__ = ["Css", "compile_css"]
-
 import functools
 import re
 from collections.abc import Callable

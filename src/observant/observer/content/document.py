@@ -10,9 +10,6 @@ import functools
 import hashlib
 import re
 
-__all__ = ["Document", "clean", "decoded", "digest", "short_digest", "utf8"]
-
-
 # -- Digests: short, fast, and not to be forged by a page that wants to look unchanged ------------
 
 

@@ -8,8 +8,6 @@ jsonpath-rfc9535, which has no such limit (`$..*..*..*..*` of 60 objects in each
 after 0.22 s, 1.6 s there) and takes 1.5 to 8 times as long (`python -m benchmarks.by_hand`).
 """
 
-__all__ = ["compile_jsonpath"]
-
 import functools
 import json
 import operator

@@ -17,18 +17,6 @@ noise: what changes more than that is the content.
 The state is a small JSON value. `describe` shows it, `Rules.keep` overrules it.
 """
 
-__all__ = [
-    "MASK",
-    "Field",
-    "LearnedNoise",
-    "describe",
-    "known_noise",
-    "learn",
-    "learn_attributes",
-    "learned_noise",
-    "seen_unchanged",
-]
-
 import re
 from typing import Any, NamedTuple
 

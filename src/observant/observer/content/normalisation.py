@@ -7,8 +7,6 @@ entities or network. A tree is built only for selections; its depth and its numb
 limited. Names and addresses are cut off: what is kept of one line does not grow with the page.
 """
 
-__all__ = ["html_tree", "kind_of", "read", "xml_tree"]
-
 import codecs
 import contextlib
 import functools

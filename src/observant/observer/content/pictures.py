@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["PictureDifference", "difference_of_pictures", "image_type", "kept_image", "parse_box"]
-
 _LARGEST = 1280 * 6000
 """Pixels of a picture; more are not unpacked."""
 _TILE = 16

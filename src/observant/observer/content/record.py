@@ -16,19 +16,6 @@ from observant.observer.content.document import Document, short_digest
 if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
 
-__all__ = [
-    "ATTRIBUTES",
-    "STRUCTURE",
-    "Difference",
-    "changed_attributes",
-    "compare_terms",
-    "observed_again",
-    "pieces",
-    "query_weights",
-    "record_of",
-    "term_vector",
-]
-
 
 # -- Term vectors: how much of a text has changed (Brewington 3.2) --------------------------------
 #

@@ -19,19 +19,6 @@ from observant.observer.content.pictures import parse_box
 from observant.observer.content.record import STRUCTURE, Difference
 from observant.units import counted
 
-__all__ = [
-    "CHANGES",
-    "Rules",
-    "changed_columns",
-    "compiled_pattern",
-    "describe_change",
-    "error_page",
-    "ignoring",
-    "judge",
-    "read_rules",
-]
-
-
 Change = Literal["bytes", "text", "structure", "magnitude", "columns", "query", "visual"]
 CHANGES: tuple[str, ...] = get_args(Change)
 

@@ -19,16 +19,6 @@ from observant.observer.content.document import short_digest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "HIDDEN",
-    "LEARNING",
-    "LOOKS",
-    "SecondLook",
-    "differs_by_itself",
-    "judge_looks",
-    "without_clocks",
-]
-
 LEARNING = 12
 """After so many changes in a row that were still there a moment later, a page is believed at once,
 unless it has ever differed by itself."""

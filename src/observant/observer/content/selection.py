@@ -4,15 +4,6 @@ A selection that finds nothing is a failed comparison, not an empty page: otherw
 the page, or a mistake in the selection, would look like a change and then like silence.
 """
 
-__all__ = [
-    "COMPILERS",
-    "TIME_LIMIT",
-    "compile_jmespath",
-    "compile_xpath",
-    "found_by",
-    "select",
-]
-
 import functools
 import re
 import time

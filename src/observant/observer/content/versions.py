@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
     from observant.store.visit import Previous
 
-__all__ = ["NO_DIFFERENCE", "VersionPair"]
-
 NO_DIFFERENCE = Difference(0.0, 0.0, 0.0)
 _FIELDS = (
     "last_modified",

@@ -16,17 +16,6 @@ if TYPE_CHECKING:
 
     from observant.planning.objectives.own import Penalty
 
-__all__ = [
-    "between",
-    "check",
-    "check_objective",
-    "column",
-    "columns_of",
-    "host_rest",
-    "lasting",
-    "times",
-]
-
 
 def check_objective(objective: str | Penalty, grace: float, *, learned: bool) -> str:
     """Which objective compiled code takes it for. One of somebody's own is in a table, and taken

@@ -5,7 +5,7 @@ clocks of siblings (`siblings`), on which a source may live.
 """
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 
 import math
 
@@ -27,8 +27,6 @@ from observant.planning.schedule.heard import (
 from observant.planning.schedule.hours import note_hours, through_of, visit_time
 from observant.planning.schedule.index_tables import remains
 from observant.planning.schedule.siblings import BLEND, SPREAD, attribute, elapsed, score, weigh
-
-__all__ = ["believe", "learn", "listens", "signals_at", "time_of", "weigh_list"]
 
 _SAMPLE = 5_000  # members of a list that are looked at to find what a read is worth
 _DOUBT = 0.02  # of the worth of a list that is not believed, so that it can prove honest

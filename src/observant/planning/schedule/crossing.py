@@ -10,26 +10,11 @@ g, of which ν are false.
 """
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 
 import math
 
 from observant.planning.schedule.heaps import jit
-
-__all__ = [
-    "CODES",
-    "EXACT",
-    "average",
-    "crossing",
-    "cycle",
-    "cycles_at",
-    "cycles_of",
-    "limit",
-    "signalled",
-    "signalled_crossing",
-    "value",
-]
-
 
 # Codes of the objectives; freshness is currency without grace.
 CODES = {"freshness": 0, "currency": 0, "harmonic": 1, "age": 2, "delay": 3, "detected": 4}

@@ -13,7 +13,7 @@ Import only where it is used. Every decision costs O(log n). The rules, in the o
 """
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 
 import math
 
@@ -43,9 +43,6 @@ from observant.planning.schedule.heard import RECENT, believed, record_of, revie
 from observant.planning.schedule.hours import real_time, visit_time
 from observant.planning.schedule.keys import PRICE_SLACK, announced, key_of, mend_another, turn
 from observant.planning.schedule.pricing import index_now, learn_price, own_price
-
-__all__ = ["due", "hear", "next_time", "take_out", "visited"]
-
 
 _HOST_CREDIT = 4.0  # visits that a host has saved up may follow at its shortest delay
 _RETRIES_DOUBLE = 10

@@ -18,8 +18,6 @@ from observant.planning.schedule.heard import LEVELS, read_list, state_of_signal
 from observant.planning.schedule.hours import real_time
 from observant.planning.schedule.keys import chance
 
-__all__ = ["drive", "retrace"]
-
 _FAILURE = 7  # a stream of chance of its own
 
 

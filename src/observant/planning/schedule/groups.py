@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Groups", "lengthen"]
-
 _LEAST = 3
 """Sources that make a group."""
 _DEEPEST = 6

@@ -6,28 +6,12 @@ whose host rests, and those on their way. Every source knows its place, so movin
 """
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 
 import numba
 import numpy as np
 
 from observant.times import HOURS
-
-__all__ = [
-    "CLOCK",
-    "GIVEN",
-    "HEAP",
-    "HOST",
-    "SOURCE",
-    "first",
-    "inner",
-    "jit",
-    "making",
-    "pull",
-    "put",
-    "settle_at",
-    "sink",
-]
 
 _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 jit = numba.njit(**_OPTIONS, _nrt=False)

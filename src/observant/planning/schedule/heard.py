@@ -26,28 +26,6 @@ from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS, RATE
 from observant.planning.schedule.crossing import cycle, value
 from observant.planning.schedule.heaps import inner, jit, making
 
-__all__ = [
-    "CHANNEL",
-    "HEARD",
-    "LEVELS",
-    "RECENT",
-    "believed",
-    "changed_by",
-    "combined",
-    "heard_crossing",
-    "heard_index",
-    "judge_channel",
-    "list_weight",
-    "read_list",
-    "record_of",
-    "review",
-    "signal_tables",
-    "slope_places",
-    "stands_for",
-    "state_of_signals",
-]
-
-
 LEVELS = np.array([0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98])
 """The recalls that are looked at."""
 CHANNEL = np.dtype(

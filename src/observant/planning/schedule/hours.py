@@ -24,20 +24,6 @@ import numpy as np
 from observant.planning.schedule.heaps import jit, making
 from observant.times import HOURS
 
-__all__ = [
-    "DAILY",
-    "PACES",
-    "best_hours",
-    "hour_shape",
-    "mean_wait",
-    "note_hours",
-    "pace_of",
-    "real_time",
-    "through_at",
-    "through_of",
-    "visit_time",
-]
-
 PACES = np.array([1.0, 4.0, 16.0])
 """Visits a day for which hours are found; rarer visits follow those of one a day."""
 _SELDOM, _OFTEN = 0.5, 0.125

@@ -7,7 +7,7 @@ posterior is a sum of products, and between two times the index is very nearly a
 """
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 
 import math
 from functools import cache
@@ -18,9 +18,6 @@ from observant.estimation.belief_loops import CELL, FINE, OFFSETS, POINTS, RATES
 from observant.planning.objectives.own import PenaltyTable
 from observant.planning.schedule.crossing import CODES, limit, value
 from observant.planning.schedule.heaps import jit
-
-__all__ = ["crossing_of", "index_of", "make_tables", "remains"]
-
 
 _BOTTOM, _TOP = -44, 44  # octaves of λs, from nothing at all to everything
 _POWERS = {"freshness": 1, "currency": 1, "harmonic": 1, "age": 2, "delay": 1, "detected": 0}

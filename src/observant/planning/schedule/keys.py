@@ -6,7 +6,7 @@ group (`siblings`), which is read anew every so often; then all keys move.
 """
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 
 import math
 
@@ -37,9 +37,6 @@ from observant.planning.schedule.pricing import (
     price_of,
 )
 from observant.planning.schedule.siblings import refresh
-
-__all__ = ["PRICE_SLACK", "chance", "key_of", "mend_another", "place", "rekey_all", "turn"]
-
 
 _BEST_WINDOW = 1.5936  # λ · days at which one visit teaches most about λ
 _TURNS = 8  # times in a bin that the clocks of siblings are read

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from observant.estimation.belief import GRID, Likelihoods
 from observant.estimation.priors import FEWEST, fit_collection
 
-__all__ = ["SAMPLE", "Learned", "Lesson", "learn_prior", "priors_of_groups"]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 SAMPLE = 5_000

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from observant.planning.schedule.state import State
 
-__all__ = ["Hours", "Pace", "joined", "visits_by_hour"]
-
 _ENOUGH = 100.0
 """Changes, on even days and on odd ones, before hours are compared."""
 _MORE = 1.1

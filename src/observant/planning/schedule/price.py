@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from observant.planning.schedule.state import State
 
-__all__ = ["Price"]
-
 _SAMPLE, _FEWER = 4096, 1024
 """Sources that are looked at to find the price; fewer where nobody is to wait."""
 _LARGE_CHANGE = 0.1

@@ -6,7 +6,7 @@ budget, when it was too low, or early, when it was too high.
 """
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 
 import math
 
@@ -30,18 +30,6 @@ from observant.planning.schedule.heard import (
     list_weight,
 )
 from observant.planning.schedule.index_tables import crossing_of, index_of
-
-__all__ = [
-    "index_now",
-    "learn_price",
-    "list_rates",
-    "own_price",
-    "period_at",
-    "price_of",
-    "solve_price",
-    "spending",
-]
-
 
 _HOST_GAIN = 0.05
 _OF_SIGNALS = 0.1  # of a step where many were announced at once: that says little of the price

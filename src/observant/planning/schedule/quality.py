@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["OldNames", "SignalQuality", "SignalledVisits", "fit_signals"]
-
 __getattr__, _ = lazy(__name__, {}, {"HintQuality": "SignalQuality", "fit_hints": "fit_signals"})
 _STEPS = 60
 _KEPT = 200_000

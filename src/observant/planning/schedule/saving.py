@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from observant.planning.schedule.scheduler import Scheduler
 
-__all__ = ["load_state", "state_of"]
-
 T = TypeVar("T", bound="Scheduler")
 
 _TYPE = "observant scheduler, version 8"

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from observant.planning.objectives.own import Penalty
 
-__all__ = ["Scheduler"]
-
 _FIRST_LOOK = 0.1
 """Visits per source after which the prior is learned for the first time; then at every doubling."""
 _SAME_VISIT = 1e-9

@@ -21,28 +21,13 @@ ordinary one. Whether a change belongs where its date says is found out in the s
 """
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 
 import math
 
 import numpy as np
 
 from observant.planning.schedule.heaps import jit
-
-__all__ = [
-    "BELIEFS",
-    "BINS",
-    "BLEND",
-    "SHARED",
-    "SPREAD",
-    "STEP",
-    "attribute",
-    "elapsed",
-    "refresh",
-    "score",
-    "weigh",
-]
-
 
 BINS = 256
 """Bins of time that are remembered; what is older counts as usual."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from observant.planning.schedule.quality import SignalQuality
     from observant.planning.schedule.state import State
 
-__all__ = ["LISTING", "Reliability", "Signals", "pooled"]
-
 LISTING = frozenset({"sitemap", "feed"})
 """Kinds of signals that stand in a list, which says nothing until it is read."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from observant.planning.objectives.own import Penalty
 
-__all__ = ["Glance", "Known", "State"]
-
 _MORE = 1 << 15
 """Sources for which room is made at once at most: nobody has to wait for more."""
 
