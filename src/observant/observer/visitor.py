@@ -52,9 +52,6 @@ LONGEST_VISIT = 600.0
 _RECENT = 5.0
 _LONGEST_TEXT = 1 << 16
 _STORE_FAILURES = 5
-_TOGETHER = 0.02
-"""Seconds that a busy observer waits for visits to be committed together; a quarter of them for
-what visits must know before they begin."""
 _METERED = 8
 """One visit in so many is measured where the budget counts visits and not their cost."""
 
@@ -79,13 +76,8 @@ class Visitor:
         self._outage, self._tally = outage, tally
         self._store, self._patience = watchlist.store, watchlist.patience
         self._clock = watchlist.clock
-        waits = self._clock.speed == 1.0  # an accelerated clock does not stand still meanwhile
-        self._commits = GroupCommit(
-            self._store, patience=self._patience, pause=_TOGETHER if waits else 0.0
-        )
-        self._reads = GroupRead(
-            self._store, patience=self._patience, pause=_TOGETHER / 4 if waits else 0.0
-        )
+        self._commits = GroupCommit(self._store, patience=self._patience)
+        self._reads = GroupRead(self._store, patience=self._patience)
         self._ends: deque[float] = deque(maxlen=10_000)
         self._store_failures = self._looks = 0
         self.broken: ObservantError | None = None
