@@ -179,6 +179,7 @@ def test_a_sitemap_on_a_private_network(web, tmp_path):
         (["add", "ls", "--kind", "command"], "configuration file"),
         (["add", "x", "--kind", "telepathy"], "no kind of source"),
         (["add", "--file", "none.txt"], "cannot be read"),
+        (["add", "addresses.txt"], "--file addresses.txt watches the addresses in it"),
         (["list", "--store", "none.db"], "none.db"),
         (["check", "x", "--store", "none.db"], "none.db"),
         (["run", "--budget", "much"], "not a budget"),
@@ -186,6 +187,7 @@ def test_a_sitemap_on_a_private_network(web, tmp_path):
     ],
 )
 def test_mistakes_get_one_line(words, complaint, tmp_path):
+    (tmp_path / "addresses.txt").write_text("https://example.org/\n")
     _, err = observant(*words, cwd=tmp_path, code=2)
     assert complaint in err
     assert err.count("\n") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -196,6 +197,12 @@ def add(
 
     if name and len(addresses) != 1:
         raise click.UsageError("--name goes with exactly one address")
+    for address in addresses:
+        if kind is None and Path(address).is_file():
+            raise click.UsageError(
+                f"{address} is a file: --file {address} watches the addresses in it,"
+                " --kind file the file itself"
+            )
     settings = _settings(options)
     if preview:
         common = common._replace(store=":memory:") if common.new_file() else common
