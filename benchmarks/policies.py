@@ -63,6 +63,7 @@ WITHOUT = {
     "siblings": ObservantPolicy(siblings=False, name="without siblings"),
     "drift": ObservantPolicy(drift=np.inf, name="without drift"),
     "ages": ObservantPolicy(ages=False, name="without ages"),
+    "least share": ObservantPolicy(least_share=0.0, name="without least share"),
 }
 
 
@@ -166,7 +167,7 @@ def study(
     }
     ours = [OURS]
     if ingredients:
-        ours += [WITHOUT["siblings"], WITHOUT["drift"]]
+        ours += [WITHOUT["siblings"], WITHOUT["drift"], WITHOUT["least share"]]
     if ingredients and evidence != "existence":
         ours.append(WITHOUT["ages"])
     if bound:

@@ -408,6 +408,31 @@ def test_uncertain_sources_are_explored():
     assert visits_to_starved(0.5) > 1.2 * visits_to_starved(0.0)
 
 
+@pytest.mark.parametrize(("share", "importance"), [(0.25, 1.0), (0.1, 1.0), (0.25, 0.5), (0.0, 1)])
+def test_who_changes_too_often_to_be_kept_current_gets_its_least_share(share, importance):
+    """All alike, a visit in two days; ten change a thousand times a day, and are seen to."""
+    fast, n, budget, end = 10, 100, 50.0, 160.0
+    scheduler = Scheduler(
+        budget, prior=gamma_prior(), least_share=share, explore=0.0, jitter=0.0, max_period=1000.0
+    )
+    weights = np.where(np.arange(n) < fast, importance, 1.0)
+    scheduler.add(range(n), importance=weights, last=0.0)
+    for visit in range(1, 31):
+        for source in range(fast):
+            scheduler.visited(source, visit / 100, changed=True)
+    rates = np.where(np.arange(n) < fast, 1000.0, 0.2)
+    times, sources = drive(scheduler, end, poisson_outcomes(rates, 4))
+    gaps = np.concatenate([np.diff(times[sources == source]) for source in range(fast)])
+    if share == 0:
+        assert (sources[times > end / 2] < fast).sum() == 0
+        return
+    longest = n / budget / share * weights.mean() / importance
+    assert len(gaps) >= fast * (end / longest - 2)
+    assert longest * 0.9 < gaps.max() < longest * 1.1
+    assert (sources < fast).mean() < 1.2 * share * fast / n + 30 * fast / (budget * end)
+    assert worst_window(times, budget, 50.0, end) < 0.02
+
+
 # -- politeness -----------------------------------------------------------------------------------
 
 

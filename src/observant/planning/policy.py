@@ -42,6 +42,9 @@ SAMPLING = {"even": JITTER, "mixed": MIXED}
 """How far a visit is moved, by the name of the sampling."""
 LONGEST = 365.0
 """Days after which a source is visited, however little that is worth."""
+LEAST_SHARE = 0.1
+"""Of the visits that a source would get if all were visited alike: for one that changes so often
+that visits cannot keep it current."""
 
 
 def make_scheduler(
@@ -52,6 +55,7 @@ def make_scheduler(
     jitter: float = JITTER,
     explore: float = 0.0,
     max_period: float = LONGEST,
+    least_share: float = LEAST_SHARE,
     burst: float = 1.0,
     **options: Any,
 ) -> Scheduler:
@@ -67,6 +71,7 @@ def make_scheduler(
         jitter=jitter,
         explore=explore,
         max_period=max_period,
+        least_share=least_share,
         burst=burst,
         ready=1.0,
         **options,
@@ -121,6 +126,7 @@ class ObservantPolicy:
     drift: float = DRIFT
     jitter: float = JITTER
     max_period: float = LONGEST
+    least_share: float = LEAST_SHARE
     signals: str = "learned"
     prior: Prior | Literal["learn"] = "learn"
     objective: str | Penalty | None = None
@@ -144,6 +150,7 @@ class ObservantPolicy:
             drift=self.drift,
             jitter=self.jitter,
             max_period=self.max_period,
+            least_share=self.least_share,
             objective=objective,
             grace=world.grace if objective == "currency" else 0.0,
             burst=1.0 if (cost == 1.0).all() else 1.0 + slot,  # nothing of a slot is lost

@@ -83,6 +83,8 @@ CLOCK = np.dtype(
         ("explore", "f8"),
         ("lease", "f8"),
         ("retry", "f8"),
+        ("longest", "f8"),  # days that a source waits which visits cannot keep current
+        ("importance", "f8"),  # of all sources, on average
         ("drift", "f8"),  # days after which a rate is drawn anew, on average
         ("age_weight", "f8"),  # how far the age at the first visit is believed
         ("code", "i8"),

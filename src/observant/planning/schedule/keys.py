@@ -32,6 +32,7 @@ from observant.planning.schedule.hours import real_time, through_of, visit_time
 from observant.planning.schedule.pricing import (
     index_now,
     list_rates,
+    longest_wait,
     own_price,
     period_at,
     price_of,
@@ -53,7 +54,8 @@ def key_of(sources, hosts, clock, known, i):
     if source.why > BOUND:
         return
     period = period_at(source, clock, price_of(source, hosts, clock), known, i)
-    source.period = period
+    longest = longest_wait(source, clock, known, i, period)
+    source.period = min(period, longest)
     swing = 2 * chance(clock.seed, i, source.visits, 0) - 1
     begin = 0.0
     if announced(clock, known, i):
@@ -82,7 +84,7 @@ def key_of(sources, hosts, clock, known, i):
         if square - mean**2 > (0.5 * mean) ** 2 and mean * period > _BEST_WINDOW:
             period = _BEST_WINDOW / mean
             source.why = BOUND
-    ceiling = source.maximum * (1 - 0.5 * clock.jitter * (1 + swing))
+    ceiling = longest * (1 - 0.5 * clock.jitter * (1 + swing))
     if period > ceiling or period < source.minimum:
         period = max(min(period, ceiling), source.minimum)
         source.why = BOUND

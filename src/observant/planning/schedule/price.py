@@ -31,7 +31,13 @@ class Price:
     """Finds the price at which all visits together spend the budget."""
 
     def __init__(
-        self, state: State, *, burst: float | None, ready: float | None, patient: bool
+        self,
+        state: State,
+        *,
+        burst: float | None,
+        ready: float | None,
+        least_share: float,
+        patient: bool,
     ) -> None:
         from observant.planning.schedule import keys, pricing
 
@@ -40,6 +46,7 @@ class Price:
         self._solve: Any = pricing.solve_price
         self._spending: Any = pricing.spending
         self.burst, self.ready, self.patient = burst, ready, patient
+        self.least_share = least_share
         self.touched = 0
         """Sources that came, went or changed since the price was found."""
 
@@ -74,6 +81,7 @@ class Price:
         clock["burst"] = burst if self.burst is None else self.burst
         clock["ready"] = clock["burst"] if self.ready is None else min(self.ready, clock["burst"])
         clock["savings"] = min(clock["savings"], clock["burst"])
+        self._grant(here)
         clock["gain"] = _GAIN if state.learning else min(0.05, 1 / np.sqrt(len(here)))
         sample = here[:: -(-len(here) // (_FEWER if self.patient else _SAMPLE))].copy()
         share = costs.sum() / state.sources["cost"][sample].sum()
@@ -93,6 +101,15 @@ class Price:
         clock["price"], clock["budget"], clock["burst"] = price, budget, burst
         clock["ready"] = burst if self.ready is None else min(self.ready, burst)
         clock["savings"] = min(clock["savings"], burst)
+        self._grant(self._state.here())
+
+    def _grant(self, here: NDArray[np.int64]) -> None:
+        """How long a source waits at most that gets its least share of visits."""
+        clock, sources = self._state.clock[0], self._state.sources
+        if self.least_share and len(here):
+            even = sources["cost"][here].sum() / clock["budget"]
+            clock["longest"] = even / self.least_share
+            clock["importance"] = sources["importance"][here].mean()
 
     def elasticity(self) -> float:
         """By what power of the price spending falls, near the price of now."""

@@ -33,6 +33,7 @@ from observant.planning.schedule.index_tables import crossing_of, index_of
 
 _HOST_GAIN = 0.05
 _OF_SIGNALS = 0.1  # of a step where many were announced at once: that says little of the price
+_CHANGES = 10.0  # a copy that is left alone for so many changes is as stale as it can be
 _LEARNED = 1e-3  # to which a crossing is found where rates are learned, and known far less well
 
 
@@ -84,6 +85,25 @@ def period_at(source, clock, price, known, i):
         period = min(period, read)
         believe(source, clock, known, i)
     return period
+
+
+@inner
+def longest_wait(source, clock, known, i, period):
+    """Days that a source waits at most; right after `period_at`, with its belief.
+
+    Where it changes so often that visits cannot keep it current, none of them is worth its price.
+    It gets its least share of them all the same.
+    """
+    if clock.learning == 0 or source.importance <= 0 or listens(clock, known, i):
+        return source.maximum
+    longest = clock.longest * max(clock.importance / source.importance, 1.0)
+    if period <= longest:
+        return source.maximum
+    list_rates(known, i)
+    mean = 0.0
+    for k in range(POINTS):
+        mean += known.weights[k] * known.rates[k]
+    return min(source.maximum, max(longest, source.grace + _CHANGES / mean))
 
 
 @inner
@@ -207,6 +227,7 @@ def spending(sources, clock, chosen, known, price):
         else:
             own = price * source.cost / source.importance
             period = period_at(source, clock, own, known, i)
+            period = min(period, longest_wait(source, clock, known, i, period))
             if clock.learning == 0 and period < math.inf:
                 given = known.given[i]
                 if given.signal > 0:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="Scheduler")
 
-_TYPE = "observant scheduler, version 8"
+_TYPE = "observant scheduler, version 9"
 _ARRAYS = ("sources", "heaps", "hosts", "clock", "given", "prior", "values", "place", "daily")
 _OF_SIGNALS = ("heard", "more", "channels")
 _OF_GROUPS = ("shared", "parent", "found", "placed", "expected", "activity", "shown")
@@ -46,7 +46,7 @@ def state_of(scheduler: Scheduler) -> dict[str, Any]:
         "type": _TYPE,
         "objective": own["_objective"],
         "grace": own["_grace"],
-        "burst": [own["_price"].burst, own["_price"].ready],
+        "burst": [own["_price"].burst, own["_price"].ready, own["_price"].least_share],
         "bounds": [_text(x) for x in own["_bounds"]],
         "host_defaults": [_text(x) for x in state.host_defaults],
         "nodes": dict(state.groups.node_of),
@@ -74,6 +74,7 @@ def load_state(kind: type[T], saved: dict[str, Any]) -> T:
         grace=saved["grace"],
         burst=saved["burst"][0],
         ready=saved["burst"][1],
+        least_share=saved["burst"][2],
         prior="learn" if learning else None,
         patient=patient,
         hours=hours,

@@ -76,7 +76,9 @@ class Scheduler(OldNames):
     others (see `siblings`). It is learned how much, and that it may be nothing.
 
     `jitter` moves every visit by up to that share of its period, so that visits do not lock to a
-    phase. `max_period` is the ceiling: no source waits longer, however little it is worth.
+    phase. `max_period` is the ceiling: no source waits longer, however little it is worth. One that
+    changes so often that visits cannot keep it current would wait until then; with learned rates
+    it gets `least_share` of the visits that it would get if all were visited alike.
     `explore` is the probability that a source whose rate is still uncertain is visited when a
     visit teaches most. `burst` is the most that can be spent at once (default: √n visits, or a
     second of the budget); when `ready` is saved (default: all of that), somebody is visited before
@@ -103,6 +105,7 @@ class Scheduler(OldNames):
         ready: float | None = None,
         min_period: float = 0.0,
         max_period: float = 365.0,
+        least_share: float = 0.0,
         host_delay: float = 0.0,
         host_cap: float = np.inf,
         lease: float = 1.0,
@@ -118,6 +121,7 @@ class Scheduler(OldNames):
         alike = check_objective(objective, grace, learned=prior is not None)
         between("jitter", jitter, 0, 0.9)
         between("explore", explore, 0, 1)
+        between("least_share", least_share, 0, 1)
         between("lease", lease, 0, np.inf)
         between("retry", retry, 0, np.inf)
         if isinstance(prior, str) and prior != "learn":
@@ -127,7 +131,9 @@ class Scheduler(OldNames):
         self._keys: Any = keys
         self._state = State(None if prior is None else self._prior.rows(), objective)
         most = None if burst is None else float(check("burst", burst, 0, above=True))
-        self._price = Price(self._state, burst=most, ready=ready, patient=patient)
+        self._price = Price(
+            self._state, burst=most, ready=ready, least_share=least_share, patient=patient
+        )
         self.signals = Signals(self._state, dispatch, objective, self._price)
         self.pace = Pace(self._state, follows=hours and prior is not None)
         self._objective, self._adapting = objective, isinstance(prior, str)
@@ -142,6 +148,7 @@ class Scheduler(OldNames):
         clock["lease"], clock["retry"], clock["seed"] = lease, retry, seed
         clock["learning"] = prior is not None
         clock["drift"], clock["age_weight"] = lasting(drift), 1.0
+        clock["longest"], clock["importance"] = np.inf, 1.0
         clock["budget"] = check("budget", budget, 0, above=True)
 
     def __len__(self) -> int:

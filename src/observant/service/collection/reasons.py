@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _RISK = 0.05
 """That a copy is out of date, at the end of its time to live."""
+_MUCH_LATER = 10.0
+"""Periods after which a source is worth its price, or never will be."""
 _NOTHING = 1e-12
 """A price below which there is more budget than anybody can spend."""
 
@@ -84,9 +86,12 @@ def _by_price(
     grace = config.limits_of(settings)["grace"]
     model = objective(objective_of(config), RateMixture(known.rates, known.weights), grace)
     waited = max(now - (source.good_at or now), 0.0) / DAY
-    index = settings.importance * float(model.index(np.array([waited]))[0])
-    index /= (source.cost or 1.0) if config.counts_cost else 1.0
     period = max((source.due_at or now) - (source.good_at or now), 0.0) / DAY
+    cost = (source.cost or 1.0) if config.counts_cost else 1.0
+    index, much_later = (
+        settings.importance * float(model.index(np.array([days]))[0]) / cost
+        for days in (waited, _MUCH_LATER * period)
+    )
     wish = collection.store.subscriptions.wishes().period(source.name, source.tags, source.host)
     known_of = {
         "often": _often(source.rate),
@@ -120,6 +125,12 @@ def _by_price(
         limit = _(
             "that price is never reached, so it is due %(when)s, after its longest period of "
             "%(span)s"
+        )
+    elif much_later < price:
+        span = period
+        limit = _(
+            "it changes too often for visits to keep it current, and is due %(when)s all the same, "
+            "since every source gets a share of the visits"
         )
     else:
         span = period
