@@ -80,7 +80,7 @@ system:
 	command -v java >/dev/null || missing="$$missing default-jre-headless"; \
 	test -z "$$missing" \
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
-			&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; } \
+			&& DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -qq $$missing >/dev/null; } \
 		|| echo "Not here, and its tests are left out (apt-get install):$$missing"
 
 # Debian's python3 comes without venv; as root we can fetch it ourselves.

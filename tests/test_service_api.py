@@ -1180,6 +1180,37 @@ def test_the_why_of_a_source_names_price_index_and_constraints(fresh, settings, 
     assert says in text
 
 
+@pytest.mark.parametrize(
+    ("days", "says"),
+    [
+        (5, "it changes too often for visits to keep it current, and is due in 4d"),
+        (0.01, "due now"),
+    ],
+)
+def test_the_why_of_a_source_that_changes_too_often_to_be_kept_current(fresh, days, says):
+    now = fresh.collection.now()
+    fresh.collection.now = lambda: now
+    fresh.collection.given = Config(budget="1/day")
+    for letter, rate in (("a", 300.0), ("b", 0.5)):
+        fresh.collection.sources.add(NewSource(url=f"https://{letter}.example/"))
+        fresh.store.visits.record(
+            Visit(
+                source=f"https://{letter}.example/",
+                started_at=now - 24 * 3600,
+                ended_at=now - 24 * 3600,
+                outcome="first",
+            ),
+            posterior=Posterior(
+                data=_poisson_evidence(rate), rate=rate, rate_low=rate / 2, rate_high=2 * rate
+            ),
+            due_at=now + (days - 1) * 24 * 3600,
+        )
+    until(lambda: price_of(fresh.collection) is not None)  # it is computed beside the pages
+    text = fresh.collection.sources.why(1)
+    assert says in text
+    assert ("too often" in text) == (days > 1)
+
+
 def test_the_why_of_a_source_that_is_not_visited_by_price(world):
     assert "The last visit failed" in world.collection.sources.why(3)
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from observant.planning.schedule.state import State
 
+HOPELESS = 10.0
+"""Changes that are expected before the next visit to a source which visits cannot keep current."""
 _SAMPLE, _FEWER = 4096, 1024
 """Sources that are looked at to find the price; fewer where nobody is to wait."""
 _LARGE_CHANGE = 0.1

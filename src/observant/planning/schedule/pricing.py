@@ -30,10 +30,10 @@ from observant.planning.schedule.heard import (
     list_weight,
 )
 from observant.planning.schedule.index_tables import crossing_of, index_of
+from observant.planning.schedule.price import HOPELESS
 
 _HOST_GAIN = 0.05
 _OF_SIGNALS = 0.1  # of a step where many were announced at once: that says little of the price
-_CHANGES = 10.0  # a copy that is left alone for so many changes is as stale as it can be
 _LEARNED = 1e-3  # to which a crossing is found where rates are learned, and known far less well
 
 
@@ -103,7 +103,7 @@ def longest_wait(source, clock, known, i, period):
     mean = 0.0
     for k in range(POINTS):
         mean += known.weights[k] * known.rates[k]
-    return min(source.maximum, max(longest, source.grace + _CHANGES / mean))
+    return min(source.maximum, max(longest, source.grace + HOPELESS / mean))
 
 
 @inner

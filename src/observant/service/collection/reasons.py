@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _RISK = 0.05
 """That a copy is out of date, at the end of its time to live."""
-_MUCH_LATER = 10.0
-"""Periods after which a source is worth its price, or never will be."""
 _NOTHING = 1e-12
 """A price below which there is more budget than anybody can spend."""
 
@@ -77,6 +75,7 @@ def _by_price(
 ) -> str:
     from observant.currency import RateMixture
     from observant.planning.objectives import objective
+    from observant.planning.schedule.price import HOPELESS
     from observant.service.posteriors import beliefs_of
 
     config = collection.config
@@ -88,10 +87,11 @@ def _by_price(
     waited = max(now - (source.good_at or now), 0.0) / DAY
     period = max((source.due_at or now) - (source.good_at or now), 0.0) / DAY
     cost = (source.cost or 1.0) if config.counts_cost else 1.0
-    index, much_later = (
+    index, at_due = (
         settings.importance * float(model.index(np.array([days]))[0]) / cost
-        for days in (waited, _MUCH_LATER * period)
+        for days in (waited, period)
     )
+    missed = float((known.rates * known.weights).sum()) * (period - grace)
     wish = collection.store.subscriptions.wishes().period(source.name, source.tags, source.host)
     known_of = {
         "often": _often(source.rate),
@@ -126,7 +126,7 @@ def _by_price(
             "that price is never reached, so it is due %(when)s, after its longest period of "
             "%(span)s"
         )
-    elif much_later < price:
+    elif missed > 0.9 * HOPELESS and at_due < price:  # jitter takes up to a twentieth
         span = period
         limit = _(
             "it changes too often for visits to keep it current, and is due %(when)s all the same, "
