@@ -185,7 +185,7 @@ class Walk:
                 if name in FRONT[1:]:
                     for definition in self.modules[name].definitions.values():
                         self.reach(definition)
-        self.resolve("observant.cli", "main")
+        self.resolve("observant.__main__", "program")
         for module in self.modules.values():
             for definition in module.definitions.values():
                 if definition.is_handler:

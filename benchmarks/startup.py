@@ -72,8 +72,6 @@ def main():
     for name, own in took.items():
         ratios = "".join(f"{own / took[rival]:18.2f}" for rival in rivals)
         print(f"{name:32}{own:9.3f}{ratios}")
-    if "import pandas" in took:
-        print("PyArrow loads pandas where it is installed, so `estimate` pays for it here.")
 
 
 if __name__ == "__main__":

@@ -107,11 +107,11 @@ class Price:
 
     def _grant(self, here: NDArray[np.int64]) -> None:
         """How long a source waits at most that gets its least share of visits."""
-        clock, sources = self._state.clock[0], self._state.sources
         if self.least_share and len(here):
-            even = sources["cost"][here].sum() / clock["budget"]
-            clock["longest"] = even / self.least_share
-            clock["importance"] = sources["importance"][here].mean()
+            clock, some = self._state.clock[0], here[:: -(-len(here) // _SAMPLE)]
+            costs, importance = (self._state.sources[name][some] for name in ("cost", "importance"))
+            clock["longest"] = costs.mean() * len(here) / clock["budget"] / self.least_share
+            clock["importance"] = importance.mean()
 
     def elasticity(self) -> float:
         """By what power of the price spending falls, near the price of now."""
