@@ -1,10 +1,8 @@
 """`belief_loops`, compiled. Import this only where it is used: numba takes a second to load."""
 
 import types
-from typing import Any
 
-import numba
-
+from observant.compiled import borrowing, jit
 from observant.estimation import belief_loops
 
 _NAMES = (
@@ -13,15 +11,13 @@ _NAMES = (
     *("learn_histories", "weigh_all", "summarise_all", "unchanged_all", "grid_rows"),
 )
 _MAKE_ARRAYS = {"move", "summarise", "learn_histories", "grid_rows"}
-"""The others borrow those that they are given (`planning.schedule.heaps`)."""
+"""The others borrow those that they are given."""
 _room = dict(vars(belief_loops))
 for _name in _NAMES:  # each calls the others as they are compiled
-    _options: dict[str, Any] = {"_nrt": _name in _MAKE_ARRAYS}
-    _jit = numba.njit(cache=True, nogil=True, error_model="numpy", **_options)
     _plain = _room[_name]
     _copy = types.FunctionType(_plain.__code__, _room, _name, _plain.__defaults__)
     _copy.__module__, _copy.__qualname__ = __name__, _name
-    _room[_name] = _jit(_copy)
+    _room[_name] = (jit if _name in _MAKE_ARRAYS else borrowing)(_copy)
 
 clear, spread, learn, weigh = (_room[name] for name in ("clear", "spread", "learn", "weigh"))
 unchanged, summarise = _room["unchanged"], _room["summarise"]

@@ -10,19 +10,9 @@ cores.
 
 import math
 
-import numba
 import numpy as np
 
-jit = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
-# Sums may be taken in any order here, so that the compiler can use vector instructions.
-vector = numba.njit(
-    cache=True,
-    nogil=True,
-    boundscheck=False,
-    error_model="numpy",
-    fastmath={"reassoc", "contract", "nsz"},
-)
-inlined = numba.njit(inline="always")
+from observant.compiled import inlined, jit, vector
 
 CHANGED, DATED = 1, 2
 WEIGHT_OF_TIES = 0.73  # see `firth`

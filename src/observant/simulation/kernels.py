@@ -3,13 +3,10 @@
 Import this only where it is used: numba takes a second to load.
 """
 
-import numba
 import numpy as np
 
+from observant.compiled import jit
 from observant.visits.kernels import sort_stretch
-
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
-
 
 # -- what is visited when -------------------------------------------------------------------------
 

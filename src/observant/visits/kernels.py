@@ -10,8 +10,7 @@ import numba
 import numpy as np
 from numba.core import cgutils, types
 
-jit = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
-inlined = numba.njit(inline="always")
+from observant.compiled import inlined, jit
 
 
 @numba.extending.intrinsic

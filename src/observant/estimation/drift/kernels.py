@@ -9,18 +9,9 @@ Import this only where it is used: numba takes a second to load.
 
 import math
 
-import numba
 import numpy as np
 
-jit = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
-# Sums may be taken in any order here, so that the compiler can use vector instructions.
-vector = numba.njit(
-    cache=True,
-    nogil=True,
-    boundscheck=False,
-    error_model="numpy",
-    fastmath={"reassoc", "contract", "nsz"},
-)
+from observant.compiled import jit, vector
 
 CHANGED, DATED = 1, 2
 FLOOR = 1e-250  # no rate is ever impossible, so that any later visit can be taken in

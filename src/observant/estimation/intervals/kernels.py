@@ -1,10 +1,11 @@
 """Compiled counting of pairs of visits by their distance. Called by `pairs`, which explains."""
 
 import numpy as np
-from numba import njit
+
+from observant.compiled import jit
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@jit
 def count_by_walking(times, last, step, slack, counts):
     """Add each pair (i, j), i < j < last[i], to the first bin whose edge it does not pass.
 
@@ -44,7 +45,7 @@ def count_by_walking(times, last, step, slack, counts):
             counts[k] += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@jit
 def count_by_edges(times, last, step, slack, counts):
     """The same counts: pairs not passing an edge, less those not passing the edge before."""
     before = 0

@@ -8,12 +8,11 @@ at the end spreads them over the bins. Weeks are whole numbers, not loops.
 
 import math
 
-import numba
 import numpy as np
 
+from observant.compiled import jit
 from observant.estimation.kernels import decay, root
 
-jit = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
 CHANGED, DATED = 1, 2
 
 

@@ -3,13 +3,14 @@
 import math
 
 import numpy as np
-from numba import njit
+
+from observant.compiled import jit
 
 _SERIES = np.array([(n - 1) / math.factorial(n) for n in range(19, 1, -1)])
 """1 − (1 + x)e⁻ˣ = Σ (n − 1)(−x)ⁿ/n!, the last first: for small x, where the left side is lost."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@jit
 def currency_crossing(price, rates, grace, start, answer):
     """Days past the grace at which the currency index reaches the price; see `numerics`."""
     # A single price, grace or start stands for all.
@@ -42,7 +43,7 @@ def currency_crossing(price, rates, grace, start, answer):
         answer[i] = u * (1.0 + B) / rate
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@jit
 def _less_log(u):
     """Return u − log(1 + u) with all its digits."""
     if u >= 0.3:
@@ -55,7 +56,7 @@ def _less_log(u):
     return u * z - 2.0 * z * zz * tail
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@jit
 def mean_currency_index(s, rates, weights, grace, answer):
     """The currency index of each source, averaged over its rates; see `averaged`."""
     to_rates, to_grace = min(len(rates) - 1, 1), min(grace.size - 1, 1)  # one stands for all
@@ -65,7 +66,7 @@ def mean_currency_index(s, rates, weights, grace, answer):
         answer[i] = _mean_index(late, rates[i * to_rates], weights[i], beta)[0]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@jit
 def _mean_index(late, rates, weights, beta):
     """W of one source so late after the grace, and its slope there."""
     total = slope = 0.0
@@ -86,7 +87,7 @@ def _mean_index(late, rates, weights, beta):
     return total, slope
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@jit
 def mean_currency_crossing(price, limit, start, rates, weights, grace, answer):
     """When the mean index of each source reaches the price: Newton's method for log W of log s,
     which is nearly a line, within a bracket.

@@ -9,10 +9,10 @@ clocks of siblings (`siblings`), on which a source may live.
 
 import math
 
+from observant.compiled import borrowing, inner
 from observant.estimation.belief_kernels import learn as learn_rate
 from observant.estimation.belief_kernels import weigh as weigh_rates
 from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS
-from observant.planning.schedule.heaps import inner, jit
 from observant.planning.schedule.heard import (
     LEVELS,
     changed_by,
@@ -170,7 +170,7 @@ def signals_at(source, known, i, now):
     return state_of_signals(known, i, own, plain, first)
 
 
-@jit
+@borrowing
 def weigh_list(sources, clocks, known, listing, members, place):
     """Let a list be read as often as that is worth for its members (`Signals.weigh`)."""
     step = max(-(-len(members) // _SAMPLE), 1)  # of a long list every so many

@@ -14,7 +14,7 @@ g, of which ν are false.
 
 import math
 
-from observant.planning.schedule.heaps import jit
+from observant.compiled import borrowing
 
 # Codes of the objectives; freshness is currency without grace.
 CODES = {"freshness": 0, "currency": 0, "harmonic": 1, "age": 2, "delay": 3, "detected": 4}
@@ -24,7 +24,7 @@ _FRESHNESS, _HARMONIC, _AGE, _DELAY = 0, 1, 2, 3
 _MOST_SIGNALS = 400  # terms of the sums over the number of signals; more than ever matter
 
 
-@jit
+@borrowing
 def value(code, rate, grace, s):
     """W(s) and its logarithmic slope s·W'(s) = s²·c'(s) of a Poisson source."""
     y = s - grace if code == _FRESHNESS else s
@@ -48,7 +48,7 @@ def value(code, rate, grace, s):
     return w, x * x * left
 
 
-@jit
+@borrowing
 def limit(code, rate, grace):
     """W(∞): a dearer visit is never worth its price."""
     if rate <= 0:
@@ -58,7 +58,7 @@ def limit(code, rate, grace):
     return math.inf if code <= _DELAY else 1.0
 
 
-@jit
+@borrowing
 def average(code, rates, weights, grace, s):
     """`value` averaged over a posterior on a grid of rates."""
     w, slope = 0.0, 0.0
@@ -70,7 +70,7 @@ def average(code, rates, weights, grace, s):
     return w, slope
 
 
-@jit
+@borrowing
 def crossing(code, rates, weights, grace, price, guess, tolerance=EXACT):
     """Smallest s with W(s) >= price, infinite where there is none.
 
@@ -110,7 +110,7 @@ def crossing(code, rates, weights, grace, price, guess, tolerance=EXACT):
     return s
 
 
-@jit
+@borrowing
 def tail(k, x):
     """Regularised lower incomplete gamma P(k + 1, x): more than k arrivals where x are expected."""
     if x <= 0:
@@ -131,7 +131,7 @@ def tail(k, x):
     return total
 
 
-@jit
+@borrowing
 def cycle(silent, signal, false, iota):
     """ψ(ι) and w(ι): expected length and fresh time of a cycle that ends at seff = ι."""
     if signal <= 0:
@@ -158,7 +158,7 @@ def cycle(silent, signal, false, iota):
     return length, fresh
 
 
-@jit
+@borrowing
 def worth_of_signal(silent, signal, false):
     """Days of waiting that one signal counts for, b = −ln(ν/g)/a."""
     if false <= 0 or silent <= 0:
@@ -166,14 +166,14 @@ def worth_of_signal(silent, signal, false):
     return math.log(signal / false) / silent
 
 
-@jit
+@borrowing
 def signalled(silent, signal, false, iota):
     """V(ι) = w(ι) − e^(−aι)·ψ(ι): the index of freshness with signals."""
     length, fresh = cycle(silent, signal, false, iota)
     return fresh - math.exp(-silent * iota) * length
 
 
-@jit
+@borrowing
 def signalled_crossing(silent, signal, false, price):
     """Smallest effective time ι with V(ι) >= price, infinite where there is none."""
     rate = silent + signal - false
@@ -206,7 +206,7 @@ def signalled_crossing(silent, signal, false, price):
     return high
 
 
-@jit
+@borrowing
 def cycles_of(silent, signal, false, lengths, waits, fresh):
     """Of cycles of these mean lengths: the effective time at which they end, and fresh time."""
     for i in range(len(lengths)):
@@ -227,7 +227,7 @@ def cycles_of(silent, signal, false, lengths, waits, fresh):
         waits[i], fresh[i] = high, cycle(silent[i], signal[i], false[i], high)[1]
 
 
-@jit
+@borrowing
 def cycles_at(silent, signal, false, prices, lengths):
     """Mean lengths of the cycles that end where the index reaches these prices."""
     for i in range(len(lengths)):

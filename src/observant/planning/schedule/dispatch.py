@@ -19,6 +19,7 @@ import math
 
 import numpy as np
 
+from observant.compiled import borrowing, inner, jit
 from observant.planning.schedule.beliefs import learn, listens
 from observant.planning.schedule.heaps import (
     AWAY,
@@ -33,9 +34,6 @@ from observant.planning.schedule.heaps import (
     TIMED,
     WAITING,
     first,
-    inner,
-    jit,
-    making,
     pull,
     put,
 )
@@ -55,7 +53,7 @@ _MENDED = 64  # keys that are mended for one visit at most, however many are lat
 # -- decisions ------------------------------------------------------------------------------------
 
 
-@jit
+@borrowing
 def due(sources, heaps, hosts, clocks, known, now, out):
     """Fill `out` with the sources to visit now; return how many."""
     clock = clocks[0]
@@ -163,7 +161,7 @@ def advance(clock, now):
     return spare if clock.ready >= clock.burst and spare > _ROUNDING * clock.burst else 0.0
 
 
-@jit
+@borrowing
 def next_time(sources, heaps, clocks):
     """When `due` may have something: the first is due and can be paid, or the savings are full."""
     clock = clocks[0]
@@ -180,7 +178,7 @@ def next_time(sources, heaps, clocks):
     return soonest + 1e-12 * max(1.0, abs(soonest))
 
 
-@jit
+@borrowing
 def saved_at(clock, needed):
     """When so much is saved."""
     days = max(needed - clock.savings, 0.0) / clock.budget
@@ -192,7 +190,7 @@ def saved_at(clock, needed):
 # -- what comes in --------------------------------------------------------------------------------
 
 
-@jit
+@borrowing
 def visited(sources, heaps, hosts, clocks, known, i, time, outcome, age):
     """Take in a visit: 1 changed, 0 not, −1 unknown, −2 failed. False if it is too early.
 
@@ -236,7 +234,7 @@ def visited(sources, heaps, hosts, clocks, known, i, time, outcome, age):
     return True
 
 
-@making
+@jit
 def hear(sources, heaps, hosts, clocks, known, which, when, about, place):
     """Take in signals, in the order of time; `about` is when each says that its source changed.
 
@@ -312,7 +310,7 @@ def deaf(known, i):
     return channel.level == 0 and channel.blind == 0 and known.heard[i].next == 0
 
 
-@jit
+@borrowing
 def take_out(sources, heaps, hosts, clocks, i):
     clock = clocks[0]
     source = sources[i]
@@ -328,7 +326,7 @@ def take_out(sources, heaps, hosts, clocks, i):
 # -- hosts that rest ------------------------------------------------------------------------------
 
 
-@jit
+@borrowing
 def wait_for_host(sources, heaps, hosts, clock, i):
     """The host rests: become its front, which waits in the heap, or queue behind it."""
     host = hosts[sources[i].host]

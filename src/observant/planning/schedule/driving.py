@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
+from observant.compiled import jit
 from observant.planning.schedule.beliefs import weigh_list
 from observant.planning.schedule.dispatch import due, hear, visited
-from observant.planning.schedule.heaps import making
 from observant.planning.schedule.heard import LEVELS, read_list, state_of_signals
 from observant.planning.schedule.hours import real_time
 from observant.planning.schedule.keys import chance
@@ -21,7 +21,7 @@ from observant.planning.schedule.keys import chance
 _FAILURE = 7  # a stream of chance of its own
 
 
-@making
+@jit
 def drive(
     sources,
     heaps,
@@ -102,7 +102,7 @@ def drive(
     return paid
 
 
-@making
+@jit
 def read(sources, heaps, hosts, clocks, known, lists, i, which, now) -> None:
     """Read a list: of every source that it names it shows the last date, and costs a visit.
 
@@ -128,7 +128,7 @@ def read(sources, heaps, hosts, clocks, known, lists, i, which, now) -> None:
     visited(sources, heaps, hosts, clocks, known, i, now, outcome, math.nan)
 
 
-@making
+@jit
 def retrace(sources, heaps, hosts, clocks, known, visits, signals, announced):
     """Take in visits and signals that were recorded, both in the order of time.
 

@@ -8,19 +8,10 @@ whose host rests, and those on their way. Every source knows its place, so movin
 # mypy: ignore-errors
 # ruff: noqa: ANN001, ANN201
 
-import numba
 import numpy as np
 
+from observant.compiled import borrowing, inner
 from observant.times import HOURS
-
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
-jit = numba.njit(**_OPTIONS, _nrt=False)
-"""Functions borrow the arrays that they are given. Counting anew in every call who holds each of
-them took two thirds of the time. So they can neither make an array nor return one: see `making`."""
-inner = numba.njit(**_OPTIONS, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""For functions that only compiled ones call: a wrapper for Python takes long to compile."""
-making = numba.njit(**_OPTIONS, _nrt=True)
-"""For functions that make or return an array."""
 
 SOURCE = np.dtype(
     [
@@ -104,7 +95,7 @@ PRICED, TIMED = 0, 1  # waits for the price, or for a time that cannot be brough
 CROSSING, BOUND, NEW, RETRY, POLITE = 0, 1, 2, 3, 4
 
 
-@jit
+@borrowing
 def before(key, i, other):
     """Earlier key first; equal keys in order of their slots, so that runs repeat exactly."""
     return key < other.key or (key == other.key and i < other.source)
@@ -177,7 +168,7 @@ def pull(sources, heaps, clock, i):
         sink(sources, heap, length, sources[moved].position)
 
 
-@jit
+@borrowing
 def first(heaps, clock):
     """The heap whose top comes first, or −1 when both are empty."""
     if clock.length[PRICED] == 0:

@@ -22,9 +22,9 @@ import math
 
 import numpy as np
 
+from observant.compiled import borrowing, inner, jit
 from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS, RATES
 from observant.planning.schedule.crossing import cycle, value
-from observant.planning.schedule.heaps import inner, jit, making
 
 LEVELS = np.array([0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98])
 """The recalls that are looked at."""
@@ -101,7 +101,7 @@ def slope_places():
     return 2.0 ** (np.arange((_X_HIGH - _SLOPE_LOW) * _SLOPE_STEP + 1) / _SLOPE_STEP + _SLOPE_LOW)
 
 
-@making
+@jit
 def signal_tables(code, slopes):
     """λᵐ·V over (recall, φ/λ, λs), and the worth λb of a signal over (recall, φ/λ).
 
@@ -134,7 +134,7 @@ def signal_tables(code, slopes):
     return table, worths
 
 
-@jit
+@borrowing
 def _length(silent, signal, worth, iota):
     """ψ(ι): the expected length of a cycle."""
     if worth * _MOST_TERMS < iota:
@@ -143,7 +143,7 @@ def _length(silent, signal, worth, iota):
     return cycle(silent, signal, signal * math.exp(-silent * worth), iota)[0]
 
 
-@jit
+@borrowing
 def _cell(octaves):
     """The place of φ/λ, given its logarithm, and the part of a step beyond it."""
     y = min(max(octaves - _RHO_LOW, 0.0), _RHO_HIGH - _RHO_LOW - 1e-9)
@@ -151,7 +151,7 @@ def _cell(octaves):
     return j, y - j
 
 
-@jit
+@borrowing
 def _look_up(table, level, j, part, octaves):
     """V between the places of φ/λ and λs, the latter by its logarithm."""
     y = min(max((octaves - _X_LOW) * _X_STEP, 0.0), (_X_HIGH - _X_LOW) * _X_STEP - 1e-9)
@@ -165,7 +165,7 @@ def _look_up(table, level, j, part, octaves):
 # -- one source -----------------------------------------------------------------------------------
 
 
-@jit
+@borrowing
 def arrivals(rate, span):
     """Signals a day at this rate, or the chance of one in a `span` of so many days, per day."""
     return rate if span <= 0 else -math.expm1(-rate * span) / span
@@ -188,13 +188,13 @@ def false_of(known, heard):
     return drawn_rate(heard, usual)
 
 
-@jit
+@borrowing
 def drawn_rate(heard, usual):
     stands = _CHANNEL_STANDS_FOR
     return (stands + heard.falses) / (stands / max(usual, 1e-9) + heard.days)
 
 
-@jit
+@borrowing
 def ratio(channel, heard):
     """How much more often a source changes than others of its channel."""
     if heard.rate <= 0 or channel.expected <= 0:
@@ -223,7 +223,7 @@ def state_of_signals(known, i, own, plain, first):
     return np.int64(channel.level), phi, count, first, channel.lag / scale, span
 
 
-@jit
+@borrowing
 def nearest_level(recall):
     """Which of `LEVELS` is nearest."""
     nearest = np.int64(0)
@@ -285,7 +285,7 @@ def believed(known, i):
     return combined(known, i)[0] > 0
 
 
-@jit
+@borrowing
 def covered(channel, last, time):
     """The share of the time between two visits in which silence says something: until a read."""
     if channel.lag <= 0:
@@ -392,7 +392,7 @@ def changed_by(known, place, signals, s):
 # -- lists that are read --------------------------------------------------------------------------
 
 
-@jit
+@borrowing
 def read_list(channels, c, time):
     """A list was read that names what changed: silence counts until then, and no further."""
     own = channels[c]
@@ -405,7 +405,7 @@ def read_list(channels, c, time):
         own.before, own.read = own.read, time
 
 
-@jit
+@borrowing
 def list_weight(heard, price):
     """What a list counts for: its members, less what the visits that it brings will cost.
 
@@ -509,7 +509,7 @@ def judge_channel(known, i, heard, gap, first, span, share, changed):
     review(known.channels, heard.channel - 1)
 
 
-@making
+@jit
 def review(channels, c):
     """Find the recall and the false rate of a channel that are used from now on."""
     own, kind = channels[c], channels[channels[c].kind]
@@ -539,13 +539,13 @@ def review(channels, c):
         own.level = 0
 
 
-@jit
+@borrowing
 def stands_for(lag):
     """False signals that the kind of a channel stands for; those of lists have a lag."""
     return _KIND_OF_LISTS if lag > 0 else _KIND_STANDS_FOR
 
 
-@jit
+@borrowing
 def mean_rate(channel):
     """About how often its sources change; without visits it is not known that they do not."""
     if channel.compared == 0:
@@ -554,7 +554,7 @@ def mean_rate(channel):
     return -math.log(1 - share) * channel.compared / channel.gaps
 
 
-@making
+@jit
 def posterior(channels, c):
     """Probability of each recall; other channels of the kind stand for some visits."""
     own, kind = channels[c], channels[channels[c].kind]

@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from observant.planning.schedule.heaps import jit, making
+from observant.compiled import borrowing, jit
 from observant.times import HOURS
 
 PACES = np.array([1.0, 4.0, 16.0])
@@ -55,7 +55,7 @@ DAILY = np.dtype(
 )
 
 
-@jit
+@borrowing
 def visit_time(through, t):
     """The time that counts visits. `through` is the share of a day that has passed at each hour."""
     day = math.floor(t)
@@ -64,7 +64,7 @@ def visit_time(through, t):
     return day + through[hour] + (inside - hour) * (through[hour + 1] - through[hour])
 
 
-@jit
+@borrowing
 def real_time(through, visit):
     """The time on the wall at which so many visits were made: the inverse of `visit_time`."""
     day = math.floor(visit)
@@ -73,7 +73,7 @@ def real_time(through, visit):
     return day + (hour + (inside - through[hour]) / (through[hour + 1] - through[hour])) / HOURS
 
 
-@making
+@jit
 def through_at(share):
     """The share of a day's visits that are made by each hour."""
     through = np.zeros(HOURS + 1)
@@ -83,19 +83,19 @@ def through_at(share):
     return through
 
 
-@jit
+@borrowing
 def pace_of(wait):
     """Which of the paces a source has that is visited after so many days."""
     return 0 if wait > _SELDOM else 1 if wait > _OFTEN else 2
 
 
-@making
+@jit
 def through_of(daily, wait):
     """The hours of a source that is visited after so many days."""
     return daily.through[pace_of(wait)]
 
 
-@making
+@jit
 def mean_wait(busy, share, n):
     """Days that an update waits on average, with about n visits a day in these shares of the hours.
 
@@ -115,7 +115,7 @@ def mean_wait(busy, share, n):
     return waits / total
 
 
-@making
+@jit
 def best_hours(busy, n):
     """The share of each hour in the visits of a day, and the wait: n visits a day.
 
@@ -147,7 +147,7 @@ def best_hours(busy, n):
 # -- what visits tell of the hours ----------------------------------------------------------------
 
 
-@making
+@jit
 def hour_shape(found, expected):
     """How much busier than usual each hour is, with mean 1; neighbours speak for each other."""
     busy = np.empty(HOURS)
@@ -160,7 +160,7 @@ def hour_shape(found, expected):
     return busy / busy.mean()
 
 
-@jit
+@borrowing
 def note_hours(daily, since, now, changed, chance, age):
     """Take in a comparison of two visits within a day, or one that tells an age.
 

@@ -14,10 +14,10 @@ from functools import cache
 
 import numpy as np
 
+from observant.compiled import borrowing
 from observant.estimation.belief_loops import CELL, FINE, OFFSETS, POINTS, RATES
 from observant.planning.objectives.own import PenaltyTable
 from observant.planning.schedule.crossing import CODES, limit, value
-from observant.planning.schedule.heaps import jit
 
 _BOTTOM, _TOP = -44, 44  # octaves of λs, from nothing at all to everything
 _POWERS = {"freshness": 1, "currency": 1, "harmonic": 1, "age": 2, "delay": 1, "detected": 0}
@@ -42,7 +42,7 @@ def make_tables(objective):
     return w, w[::CELL].copy(), left, left[::CELL].copy(), RATES ** -float(power)
 
 
-@jit
+@borrowing
 def at_time(table, coarse, place, weights, j):
     """Σ weight·table at time 2^(j/4), kept within the table; `coarse` is every 64th of it."""
     level = max(place[1], 0)
@@ -61,7 +61,7 @@ def at_time(table, coarse, place, weights, j):
     return total
 
 
-@jit
+@borrowing
 def index_of(known, place, s):
     """W(s), averaged over the posterior (`known.worths`: its weights times λ⁻ᵐ)."""
     if s <= 0:
@@ -75,7 +75,7 @@ def index_of(known, place, s):
     return low * (high / low) ** (y - j)
 
 
-@jit
+@borrowing
 def remains(known, place, s):
     """Probability that nothing has changed after s, read from the table."""
     if s <= 0:
@@ -87,7 +87,7 @@ def remains(known, place, s):
     return low + (y - j) * (high - low)
 
 
-@jit
+@borrowing
 def crossing_of(known, place, code, price, guess):
     """Smallest s with W(s) >= price, infinite where there is none."""
     if price <= 0:

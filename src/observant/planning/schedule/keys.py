@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from observant.compiled import borrowing, inner
 from observant.planning.schedule.beliefs import believe, listens, signals_at, time_of
 from observant.planning.schedule.crossing import worth_of_signal
 from observant.planning.schedule.heaps import (
@@ -22,8 +23,6 @@ from observant.planning.schedule.heaps import (
     PRICED,
     TIMED,
     WAITING,
-    inner,
-    jit,
     put,
     settle_at,
     sink,
@@ -122,7 +121,7 @@ def wake(source, clock, known):
     source.key = due
 
 
-@jit
+@borrowing
 def chance(seed, i, visit, which):
     """A number in [0, 1) that is always the same for the same visit (splitmix64)."""
     x = np.uint64(seed) ^ (np.uint64(i) * np.uint64(0x9E3779B97F4A7C15))
@@ -137,7 +136,7 @@ def chance(seed, i, visit, which):
 # -- many keys at once ----------------------------------------------------------------------------
 
 
-@jit
+@borrowing
 def place(sources, heaps, hosts, clocks, known, slots):
     """Key these sources anew and put them into the heap."""
     for i in slots:
@@ -146,7 +145,7 @@ def place(sources, heaps, hosts, clocks, known, slots):
             put(sources, heaps, clocks[0], i)
 
 
-@jit
+@borrowing
 def rekey_all(sources, heaps, hosts, clocks, known):
     """Key every waiting source anew; those that were added come into the heap."""
     clock = clocks[0]
@@ -272,7 +271,7 @@ def read_anew(sources, hosts, clock, known, i):
         wake(source, clock, known)
 
 
-@jit
+@borrowing
 def list_siblings(sources, clock, known):
     """Chain the sources of each group."""
     known.first_of[:] = -1

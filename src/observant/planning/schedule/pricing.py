@@ -10,6 +10,7 @@ budget, when it was too low, or early, when it was too high.
 
 import math
 
+from observant.compiled import borrowing, inner
 from observant.estimation.belief_loops import FINE, FLOOR, OFFSETS, POINTS, RATES
 from observant.planning.schedule.beliefs import believe, listens, signals_at, time_of
 from observant.planning.schedule.crossing import (
@@ -21,7 +22,6 @@ from observant.planning.schedule.crossing import (
     value,
     worth_of_signal,
 )
-from observant.planning.schedule.heaps import inner, jit
 from observant.planning.schedule.heard import (
     LEVELS,
     combined,
@@ -179,7 +179,7 @@ def learn_price(sources, hosts, clock, known, i, now, early, queued):
         clock.price *= math.exp(clock.gain * step)
 
 
-@jit
+@borrowing
 def solve_price(sources, clocks, chosen, known, budget):
     """The price at which the chosen sources spend the budget; by bisection of its logarithm."""
     clock = clocks[0]
@@ -216,7 +216,7 @@ def cycle_of(known, i, period):
     return cycle(mean - true, true + false, false, period)[0]
 
 
-@jit
+@borrowing
 def spending(sources, clock, chosen, known, price):
     """Cost per day of the chosen sources at a price."""
     total = 0.0

@@ -27,7 +27,7 @@ import math
 
 import numpy as np
 
-from observant.planning.schedule.heaps import jit
+from observant.compiled import borrowing
 
 BINS = 256
 """Bins of time that are remembered; what is older counts as usual."""
@@ -71,7 +71,7 @@ SHARED = np.dtype(
 )
 
 
-@jit
+@borrowing
 def elapsed(shared, activity, shown, since, now):
     """What a clock shows between two times. `shown` is what it shows at the start of some bins."""
     first = math.floor(since / shared.width)
@@ -86,7 +86,7 @@ def elapsed(shared, activity, shown, since, now):
     return since_bin(shared, activity, shown, first) + rest - inside * activity[first % BINS]
 
 
-@jit
+@borrowing
 def since_bin(shared, activity, shown, first):
     """What a clock shows from the start of a bin to that of the newest."""
     after, before = -(-first // STEP) * STEP, shared.bin // STEP * STEP
@@ -103,7 +103,7 @@ def since_bin(shared, activity, shown, first):
     return total * shared.width
 
 
-@jit
+@borrowing
 def attribute(
     shared, node, parent, found, placed, expected, activity, news, since, now, changes, chance, at
 ):
@@ -142,14 +142,14 @@ def attribute(
             above = parent[above]
 
 
-@jit
+@borrowing
 def overlap(shared, b, last, since, now):
     """Days of a bin within a window; the newest bin goes on until the next refresh."""
     stop = now if b == last else min(now, (b + 1) * shared.width)
     return max(stop - max(since, b * shared.width), 0.0)
 
 
-@jit
+@borrowing
 def refresh(shared, parent, found, placed, expected, activity, shown, moved, news, now):
     """Begin new bins, and find the activity of every group anew; parents come before children.
 
@@ -186,7 +186,7 @@ def refresh(shared, parent, found, placed, expected, activity, shown, moved, new
         note_shown(shared, activity[node], shown[node], max(shared.oldest, reach))
 
 
-@jit
+@borrowing
 def note_shown(shared, activity, shown, first):
     """Note what clocks show after a bin from which on their activity was found anew.
 
@@ -204,7 +204,7 @@ def note_shown(shared, activity, shown, first):
             shown[(at + 1) % kept, j] = total
 
 
-@jit
+@borrowing
 def set_level(shared, found, expected):
     """Expectations may be too high or too low everywhere; that says nothing of any one bin."""
     seen = foreseen = _ENOUGH
@@ -214,14 +214,14 @@ def set_level(shared, found, expected):
     shared.level = seen / foreseen
 
 
-@jit
+@borrowing
 def score(shared, j, chance, changed):
     """Judge a belief by the chance it gave to what happened."""
     shared.score[j] *= 1.0 - 1.0 / shared.memory
     shared.score[j] += math.log(chance if changed else 1 - chance)
 
 
-@jit
+@borrowing
 def weigh(shared):
     """Believe each K, and ordinary time, as far as the scores speak for it."""
     best = shared.score[BLEND]

@@ -7,11 +7,11 @@ import numba
 import numpy as np
 from numba.core import cgutils, types
 
+from observant.compiled import jit
 from observant.visits.kernels import word
 
-jit = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
 # Not inline="always": LLVM does it as well, and numba takes twice the time to compile.
-inlined = numba.njit(nogil=True, boundscheck=False, error_model="numpy")
+inlined = numba.njit(nogil=True, error_model="numpy")
 
 QUOTE, BACKSLASH, MINUS, ZERO, NINE = 34, 92, 45, 48, 57
 ONES = np.uint64(0x0101010101010101)
