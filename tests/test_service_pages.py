@@ -286,6 +286,26 @@ def test_the_first_run_says_where_the_password_is():
         assert "printed once" in client.get("/login").text
 
 
+# -- the first page and health -------------------------------------------------------------------
+
+
+def test_pages_of_one_title_are_told_apart_where_they_changed(world):
+    with world.browser("viewer") as client:
+        changes = look(client, "/").xpath("//ul[@class='feed']/li")
+    shown = {change.xpath("./span[@class='more clip']")[0].text for change in changes}
+    assert shown == {event.url for event in world.collection.overview().latest}
+
+
+def test_what_observers_noted_is_said_in_words(fresh):
+    fresh.store.journal.add("here:1:a", "start", {"budget": 432000.0})
+    fresh.store.journal.add("here:1:a", "stop", {"visits": 1})
+    with fresh.browser("owner") as client:
+        noted = look(client, "/status").xpath("//table[.//th='What']//td[3]/text()")
+        assert noted[:2] == ["ended after 1 visit", "began, with a budget of 432,000 visits a day"]
+        german = client.get("/status", headers={"Accept-Language": "de"}).text
+    assert "begann, mit einem Budget von 432.000 Besuchen am Tag" in german
+
+
 # -- sources ----------------------------------------------------------------------------------
 
 
