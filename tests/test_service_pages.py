@@ -296,6 +296,20 @@ def test_pages_of_one_title_are_told_apart_where_they_changed(world):
     assert shown == {event.url for event in world.collection.overview().latest}
 
 
+def test_numbers_of_one_page_have_the_signs_of_its_language(world):
+    german = {"Accept-Language": "de"}
+    with world.browser("viewer") as client:
+        for path in ("/", "/events", "/sources", "/population", "/status"):
+            until(lambda path=path: "data-reload" not in client.get(path).text, path)
+            page = lxml.html.fromstring(client.get(path, headers=german).text)
+            shown = " ".join(page.xpath("//main//*[not(self::script or self::option)]/text()"))
+            assert not re.search(r"\d\.\d+ ?(%|kB|MB)|\b0\.\d", shown), (path, shown)
+        page = lxml.html.fromstring(client.get("/", headers=german).text)
+        assert page.get("data-decimal") == ","
+        told = page.xpath("//@data-alpha-range")
+        assert told == ["{low} bis {high} %"]
+
+
 def test_what_observers_noted_is_said_in_words(fresh):
     fresh.store.journal.add("here:1:a", "start", {"budget": 432000.0})
     fresh.store.journal.add("here:1:a", "stop", {"visits": 1})
@@ -537,6 +551,31 @@ def test_figures_can_be_kept_as_pictures(world):
             assert client.get(path).status_code == 404
         assert client.get("/charts/activity.json?hours=99999").json()["missing"]
         assert client.get("/charts/timeline.json?source=9999").status_code == 404
+
+
+def test_ages_have_the_unit_that_a_person_would_take():
+    from observant.figures.dashboard import timeline_figure
+
+    for oldest, title, marks in (
+        (8.0, "age (seconds)", ["0", "2", "4", "6", "8"]),
+        (1800.0, "age (minutes)", ["0", "10", "20", "30"]),
+        (86_400.0, "age (hours)", ["0", "5", "10", "15", "20"]),
+        (30 * 86_400.0, "age (days)", ["0", "10", "20", "30"]),
+    ):
+        visits = [{"at": 1e9, "found": "changed", "update": 1e9}]
+        chart = timeline_figure(visits, 1e9 + oldest).to_dict()
+        axis = chart["layer"][0]["encoding"]["y"]["axis"]
+        days = float(re.search(r"/ ([-.e\d]+),", axis["labelExpr"])[1])
+        assert (axis["title"], [f"{v / days:.3g}" for v in axis["values"]]) == (title, marks)
+
+
+def test_a_number_of_changes_stands_once_on_its_axis():
+    from observant.figures.dashboard import attributes_figure
+
+    for most in range(1, 6):
+        axis = attributes_figure({"size": most, "text": 1}).to_dict()["encoding"]["x"]["axis"]
+        assert axis["values"] == list(range(most + 1))
+    assert "values" not in attributes_figure({"size": 6}).to_dict()["encoding"]["x"]["axis"]
 
 
 def test_no_cell_of_a_table_is_taken_for_a_formula():

@@ -122,6 +122,7 @@ def page(
             now=now,
             told=_(TOLD[told]) if told in TOLD else "",
             language=code(),
+            decimal=localized("."),
             spoken=languages(),
             here=path if request.method == "GET" and status < 400 else "/",
             translated=template not in ENGLISH,
@@ -181,6 +182,7 @@ def environment() -> jinja2.Environment:
         rate=lambda value: "?" if value is None else format_rate(value),
         percent=_percent,
         share=lambda value: "?" if value is None else f"{100 * value:.0f} %",
+        local=localized,
         number=lambda value: "?" if value is None else localized(f"{value:,.0f}"),
         short=lambda value: "?" if value is None else localized(f"{value:,.3g}"),
         size=_size,
@@ -243,9 +245,9 @@ def _size(number: float | None) -> str:
         return "?"
     for unit in ("B", "kB", "MB", "GB"):
         if number < 1000:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.3g} {unit}"
+            return f"{number:.0f} {unit}" if unit == "B" else f"{localized(f'{number:.3g}')} {unit}"
         number /= 1000
-    return f"{number:.3g} TB"
+    return f"{localized(f'{number:.3g}')} TB"
 
 
 def _is_web(url: object) -> bool:
