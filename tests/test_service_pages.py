@@ -303,7 +303,10 @@ def test_numbers_of_one_page_have_the_signs_of_its_language(world):
             until(lambda path=path: "data-reload" not in client.get(path).text, path)
             page = lxml.html.fromstring(client.get(path, headers=german).text)
             shown = " ".join(page.xpath("//main//*[not(self::script or self::option)]/text()"))
-            assert not re.search(r"\d\.\d+ ?(%|kB|MB)|\b0\.\d", shown), (path, shown)
+            assert not re.search(r"\d\.\d+ ?(%|kB|MB)|(?<![\d.])0\.\d+(?![\d.])", shown), (
+                path,
+                shown,
+            )
         page = lxml.html.fromstring(client.get("/", headers=german).text)
         assert page.get("data-decimal") == ","
         told = page.xpath("//@data-alpha-range")
@@ -567,6 +570,20 @@ def test_ages_have_the_unit_that_a_person_would_take():
         axis = chart["layer"][0]["encoding"]["y"]["axis"]
         days = float(re.search(r"/ ([-.e\d]+),", axis["labelExpr"])[1])
         assert (axis["title"], [f"{v / days:.3g}" for v in axis["values"]]) == (title, marks)
+
+
+def test_a_promise_below_what_is_current_now_is_inside_the_figure():
+    from types import SimpleNamespace
+
+    from observant.figures.dashboard import performance_figure
+
+    curve = [
+        SimpleNamespace(grace_days=grace, alpha=0.99, low=0.97, high=1.0) for grace in (0.0, 1.0)
+    ]
+    for promised, least in (((), 0.91), ((0.6, 0.8), 0.54)):
+        chart = performance_figure(curve, 0.0, promised).to_dict()
+        low, high = chart["layer"][0]["encoding"]["y"]["scale"]["domain"]
+        assert (round(low, 6), high) == (least, 1.0)
 
 
 def test_a_number_of_changes_stands_once_on_its_axis():
