@@ -214,25 +214,26 @@ def _in_words(action: str, detail: Any) -> str:
 
     >>> _in_words("start", {"budget": 432000.0})
     'began, with a budget of 432,000 visits a day'
-    >>> _in_words("took", {"shards": [0, 1]}), _in_words("fenced", {"shard": 7})
-    ('took over 2 shards', 'fenced shard 7')
+    >>> _in_words("took", {"shards": [0, 1]}), _in_words("released", {"shards": 1})
+    ('took over 2 shards', 'gave back 1 shard')
+    >>> _in_words("fenced", {"shard": 7})
+    'fenced shard 7'
     """
     match action, detail:
         case "start", {"budget": float(budget) | int(budget)}:
             a_day = localized(f"{budget:,.6g}")
             return _("began, with a budget of %(n)s visits a day") % {"n": a_day}
         case "stop", {"visits": int(n)}:
-            words = ngettext("ended after %(n)s visit", "ended after %(n)s visits", n)
-            return words % {"n": localized(f"{n:,}")}
-        case "took", {"shards": [*shards]}:
-            n = len(shards)
-            return ngettext("took over %(n)s shard", "took over %(n)s shards", n) % {"n": n}
-        case "released", {"shards": [*shards]}:
-            n = len(shards)
-            return ngettext("gave back %(n)s shard", "gave back %(n)s shards", n) % {"n": n}
-        case "lost", {"shards": [*shards]}:
-            n = len(shards)
-            return ngettext("lost %(n)s shard", "lost %(n)s shards", n) % {"n": n}
+            ended = ngettext("ended after %(n)s visit", "ended after %(n)s visits", n)
+            return ended % {"n": localized(f"{n:,}")}
+        case "took" | "released" | "lost", {"shards": list() | int() as shards}:
+            n = shards if isinstance(shards, int) else len(shards)
+            words = {
+                "took": ngettext("took over %(n)s shard", "took over %(n)s shards", n),
+                "released": ngettext("gave back %(n)s shard", "gave back %(n)s shards", n),
+                "lost": ngettext("lost %(n)s shard", "lost %(n)s shards", n),
+            }
+            return words[action] % {"n": n}
         case "store-away", {"seconds": seconds}:
             span = format_duration(seconds / DAY)
             return _("had no store for %(span)s") % {"span": span}
