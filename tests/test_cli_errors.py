@@ -773,6 +773,23 @@ def test_a_disk_that_is_full_is_told_in_one_line():
             assert err.startswith(told), line
 
 
+@pytest.mark.slow
+def test_ctrl_c_does_not_reach_the_processes_of_a_demo():
+    import multiprocessing
+    import signal
+
+    from observant.observer.synthetic.server import start_deaf
+
+    before = signal.getsignal(signal.SIGINT)
+    process = multiprocessing.get_context("spawn").Process(
+        target=signal.raise_signal, args=(signal.SIGINT,)
+    )
+    start_deaf(process)
+    process.join(60)
+    assert process.exitcode == 0
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_first_visits_that_are_cut_short_say_what_stays(monkeypatch, tmp_path):
     def stop(*_):
         raise KeyboardInterrupt

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,11 +104,13 @@ def _history(folder: Path, *, quiet: bool) -> PolicyComparison:
     with working("Reading a real year"):
         import multiprocessing
 
+        from observant.observer.schedule import warm_up
+        from observant.observer.synthetic.server import start_deaf
         from observant.observer.synthetic.trial import RIVALS
         from observant.simulation import simulate
         from observant.simulation.traces import example_trace, write_trace
 
-        multiprocessing.get_context("spawn").Process(target=_compile, daemon=True).start()
+        start_deaf(multiprocessing.get_context("spawn").Process(target=warm_up, daemon=True))
         trace = example_trace()
         write_trace(trace, folder / "history.parquet")
     asked: Any = {"budget": "0.1/source/day", "score_from": "half", "visits_saved": True}
@@ -130,14 +131,6 @@ def _history(folder: Path, *, quiet: bool) -> PolicyComparison:
     if not quiet:
         _print_worth(answer, ("observant", "clairvoyant"))
     return answer
-
-
-def _compile() -> None:
-    """Compile the scheduler, in a process of its own; Ctrl-C is answered by the one above."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from observant.observer.schedule import warm_up
-
-    warm_up()
 
 
 def _live(folder: Path, pages: int, seconds: float | None, seed: int, *, quiet: bool) -> Judgement:
