@@ -212,8 +212,8 @@ def _versions() -> dict[str, str]:
 def _in_words(action: str, detail: Any) -> str:
     """What an observer noted, as a sentence; what has none is shown as it is.
 
-    >>> _in_words("start", {"budget": 432000.0})
-    'began, with a budget of 432,000 visits a day'
+    >>> _in_words("start", {"budget": 1728000.0})
+    'began, with a budget of 1,728,000 visits a day'
     >>> _in_words("took", {"shards": [0, 1]}), _in_words("released", {"shards": 1})
     ('took over 2 shards', 'gave back 1 shard')
     >>> _in_words("fenced", {"shard": 7})
@@ -221,7 +221,7 @@ def _in_words(action: str, detail: Any) -> str:
     """
     match action, detail:
         case "start", {"budget": float(budget) | int(budget)}:
-            a_day = localized(f"{budget:,.6g}")
+            a_day = localized(f"{budget:,.0f}" if budget >= 100 else f"{budget:.3g}")
             return _("began, with a budget of %(n)s visits a day") % {"n": a_day}
         case "stop", {"visits": int(n)}:
             ended = ngettext("ended after %(n)s visit", "ended after %(n)s visits", n)

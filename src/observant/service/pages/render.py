@@ -179,7 +179,7 @@ def environment() -> jinja2.Environment:
         grace=lambda days: "0" if not days else _duration(days),
         points=lambda value: localized(f"{100 * value:+.1f}").replace("-", "−"),
         seconds=lambda value: _duration(None if value is None else value / DAY),
-        rate=lambda value: "?" if value is None else format_rate(value),
+        rate=lambda value: "?" if value is None else localized(format_rate(value)),
         percent=_percent,
         share=lambda value: "?" if value is None else f"{100 * value:.0f} %",
         local=localized,
@@ -233,7 +233,7 @@ def _rounded(days: float) -> str:
 
 
 def _duration(days: float | None) -> str:
-    return "?" if days is None else format_duration(days)
+    return "?" if days is None else localized(format_duration(days))
 
 
 def _percent(value: float | None) -> str:
