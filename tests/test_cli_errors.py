@@ -421,9 +421,7 @@ def test_all_commands_that_read_a_file_are_tried():
 @pytest.mark.parametrize("file", ["nowhere.csv", "empty.csv", "folder.csv", "latin.csv", "odd.xyz"])
 @pytest.mark.parametrize("words", READING.values(), ids=READING)
 def test_a_bad_file_is_named(words, file):
-    if words[0] == "add" and file == "empty.csv":
-        assert "--file" in complaint(*words, file)  # an empty list is no mistake of the file
-    elif words[0] == "import" and file == "latin.csv":
+    if words[0] == "import" and file == "latin.csv":
         assert "1 row" in complaint(*words, file)  # rows that cannot be read are counted
     else:
         assert file in complaint(*words, file)
@@ -540,6 +538,9 @@ def test_what_is_misspelt_is_mended():
         if not isinstance(command, click.Group) and options_of(command):
             told = complaint(*good(words), "--jsn")
             assert "there is no option --jsn; did you mean --" in told, words
+    assert "there is no option --level (see observant estimate" in complaint(
+        "estimate", "visits.csv", "--level", "0.9"
+    )
     assert "there is no command 'zzz' (see observant --help)" in complaint("zzz")
     assert complaint("run", "--objective", "fresh").startswith(
         "--objective: there is no 'fresh'; did you mean freshness?"
@@ -582,6 +583,34 @@ def test_a_file_that_cannot_be_written_is_named():
     assert "nowhere/x.svg" in complaint("estimate", "visits.csv", "--plot", "nowhere/x.svg")
     assert "x.gif" in complaint("estimate", "visits.csv", "--plot", "x.gif")
     assert "nowhere" in complaint("store", "backup", "nowhere/x.db")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("estimate", "visits.csv"),
+        ("plan", "rates.csv", "--budget", "1/day"),
+        ("currency", "--period", "1d", "--rates", "rates.csv"),
+        ("study", "trend", "visits.csv"),
+        ("study", "trace", "visits", "visits.csv"),
+        ("import", "visits.csv"),
+    ],
+    ids=" ".join,
+)
+def test_an_answer_is_never_written_over_what_is_read(words, world):
+    file = next(word for word in words if word.endswith(".csv"))
+    before = (world / file).read_bytes()
+    for name in (file, f"./{file}", world / file):
+        assert f"{file}: is what is read here" in complaint(*words, "-o", name)
+    assert (world / file).read_bytes() == before
+
+
+def test_a_folder_is_no_store():
+    assert complaint("list", "--store", "folder.csv").startswith("folder.csv: is a folder")
+
+
+def test_a_store_is_no_log():
+    assert "observant store export" in complaint("estimate", "observant.db")
 
 
 def test_too_much_to_ask_is_told():
@@ -727,6 +756,50 @@ def test_a_reader_that_has_had_enough_is_no_error():
         line = f"set -o pipefail; {command} | true"
         done = subprocess.run(["bash", "-c", line], capture_output=True, check=False)  # noqa: S603, S607
         assert (done.returncode, done.stderr) == (0, b""), words
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
+def test_a_disk_that_is_full_is_told_in_one_line():
+    for words in (("--help",), ("estimate", "visits.csv", "--json"), ("estimate", "visits.csv")):
+        command = shlex.join([sys.executable, "-m", "observant", *words])
+        for line, code, told in (
+            (f"{command} > /dev/full", 2, "Error: the answer cannot be printed: No space"),
+            (f"{command} >&-", 0, ""),
+        ):
+            done = subprocess.run(["bash", "-c", line], capture_output=True, check=False)  # noqa: S603, S607
+            err = done.stderr.decode()
+            assert (done.returncode, err.count("\n")) == (code, bool(told)), (line, err)
+            assert err.startswith(told), line
+
+
+@pytest.mark.slow
+def test_ctrl_c_does_not_reach_the_processes_of_a_demo():
+    import multiprocessing
+    import signal
+
+    from observant.observer.synthetic.server import start_deaf
+
+    before = signal.getsignal(signal.SIGINT)
+    process = multiprocessing.get_context("spawn").Process(
+        target=signal.raise_signal, args=(signal.SIGINT,)
+    )
+    start_deaf(process)
+    process.join(60)
+    assert process.exitcode == 0
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_first_visits_that_are_cut_short_say_what_stays(monkeypatch, tmp_path):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("observant.cli.add.look_at_new", stop)
+    code, _, err = observant("add", "--file", "addresses.txt", "--store", tmp_path / "new.db")
+    assert (code, err.splitlines()[-1]) == (130, "Stopped.")
+    assert "1 source added to" in err
+    _, out, _ = observant("list", "--store", tmp_path / "new.db", code=0)
+    assert "https://c.example/" in out
 
 
 def test_ctrl_c_is_one_word(monkeypatch):

@@ -317,7 +317,7 @@ def test_a_part_is_chosen_by_pointing_in_the_dashboard(site, tmp_path):
             assert "49 EUR</pre>" in picked.text
             assert 'class="chosen"' in picked.text
             assert "49 EUR on Tuesday</pre>" in picked.text  # what was taken until now
-            assert "1 of the 2 kept versions would have counted as a change" in picked.text
+            assert "would have counted as a change of this part: 1 of 2" in picked.text
             image = client.get("/sources/1/picture")
             assert image.headers["content-type"] == "image/jpeg"
             assert image.content[:2] == b"\xff\xd8"

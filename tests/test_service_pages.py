@@ -286,6 +286,43 @@ def test_the_first_run_says_where_the_password_is():
         assert "printed once" in client.get("/login").text
 
 
+# -- the first page and health -------------------------------------------------------------------
+
+
+def test_pages_of_one_title_are_told_apart_where_they_changed(world):
+    with world.browser("viewer") as client:
+        changes = look(client, "/").xpath("//ul[@class='feed']/li")
+    shown = {change.xpath("./span[@class='more clip']")[0].text for change in changes}
+    assert shown == {event.url for event in world.collection.overview().latest}
+
+
+def test_numbers_of_one_page_have_the_signs_of_its_language(world):
+    german = {"Accept-Language": "de"}
+    with world.browser("viewer") as client:
+        for path in ("/", "/events", "/sources", "/population", "/status"):
+            until(lambda path=path: "data-reload" not in client.get(path).text, path)
+            page = lxml.html.fromstring(client.get(path, headers=german).text)
+            shown = " ".join(page.xpath("//main//*[not(self::script or self::option)]/text()"))
+            assert not re.search(r"\d\.\d+ ?(%|kB|MB)|(?<![\d.])0\.\d+(?![\d.])", shown), (
+                path,
+                shown,
+            )
+        page = lxml.html.fromstring(client.get("/", headers=german).text)
+        assert page.get("data-decimal") == ","
+        told = page.xpath("//@data-alpha-range")
+        assert told == ["{low} bis {high} %"]
+
+
+def test_what_observers_noted_is_said_in_words(fresh):
+    fresh.store.journal.add("here:1:a", "start", {"budget": 432000.0})
+    fresh.store.journal.add("here:1:a", "stop", {"visits": 1})
+    with fresh.browser("owner") as client:
+        noted = look(client, "/status").xpath("//table[.//th='What']//td[3]/text()")
+        assert noted[:2] == ["ended after 1 visit", "began, with a budget of 432,000 visits a day"]
+        german = client.get("/status", headers={"Accept-Language": "de"}).text
+    assert "begann, mit einem Budget von 432.000 Besuchen am Tag" in german
+
+
 # -- sources ----------------------------------------------------------------------------------
 
 
@@ -517,6 +554,45 @@ def test_figures_can_be_kept_as_pictures(world):
             assert client.get(path).status_code == 404
         assert client.get("/charts/activity.json?hours=99999").json()["missing"]
         assert client.get("/charts/timeline.json?source=9999").status_code == 404
+
+
+def test_ages_have_the_unit_that_a_person_would_take():
+    from observant.figures.dashboard import timeline_figure
+
+    for oldest, title, marks in (
+        (8.0, "age (seconds)", ["0", "2", "4", "6", "8"]),
+        (1800.0, "age (minutes)", ["0", "10", "20", "30"]),
+        (86_400.0, "age (hours)", ["0", "5", "10", "15", "20"]),
+        (30 * 86_400.0, "age (days)", ["0", "10", "20", "30"]),
+    ):
+        visits = [{"at": 1e9, "found": "changed", "update": 1e9}]
+        chart = timeline_figure(visits, 1e9 + oldest).to_dict()
+        axis = chart["layer"][0]["encoding"]["y"]["axis"]
+        days = float(re.search(r"/ ([-.e\d]+),", axis["labelExpr"])[1])
+        assert (axis["title"], [f"{v / days:.3g}" for v in axis["values"]]) == (title, marks)
+
+
+def test_a_promise_below_what_is_current_now_is_inside_the_figure():
+    from types import SimpleNamespace
+
+    from observant.figures.dashboard import performance_figure
+
+    curve = [
+        SimpleNamespace(grace_days=grace, alpha=0.99, low=0.97, high=1.0) for grace in (0.0, 1.0)
+    ]
+    for promised, least in (((), 0.91), ((0.6, 0.8), 0.54)):
+        chart = performance_figure(curve, 0.0, promised).to_dict()
+        low, high = chart["layer"][0]["encoding"]["y"]["scale"]["domain"]
+        assert (round(low, 6), high) == (least, 1.0)
+
+
+def test_a_number_of_changes_stands_once_on_its_axis():
+    from observant.figures.dashboard import attributes_figure
+
+    for most in range(1, 6):
+        axis = attributes_figure({"size": most, "text": 1}).to_dict()["encoding"]["x"]["axis"]
+        assert axis["values"] == list(range(most + 1))
+    assert "values" not in attributes_figure({"size": 6}).to_dict()["encoding"]["x"]["axis"]
 
 
 def test_no_cell_of_a_table_is_taken_for_a_formula():

@@ -5,8 +5,11 @@ Only click is loaded to print help; a command's own module is imported when it r
 
 from __future__ import annotations
 
+import difflib
+import errno
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -162,18 +165,26 @@ def cli(ctx: click.Context, store: str | None, config: str | None, as_json: bool
             click.echo(told)
 
 
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Why a file that standard output goes to may take no more."""
+
+
 def main() -> Any:
     """Run the command line; a user's mistake is one line on standard error, never a traceback."""
     from observant.cli.console import Inert
     from observant.errors import ObservantError
 
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us: nobody wants to hear it
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (for as long as we run)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that knows no α shows a ?
     sys.stdout, sys.stderr = Inert.of(sys.stdout), Inert.of(sys.stderr)
     output = sys.stdout
     try:
-        return cli.main(standalone_mode=False, prog_name="observant")
+        answer = cli.main(standalone_mode=False, prog_name="observant")
+        sys.stdout.flush()  # what could not be printed is complained of while it can be
     except ObservantError as error:
         _complain(str(error))
     except click.exceptions.Exit as leaving:
@@ -192,7 +203,11 @@ def main() -> Any:
         sys.exit(0)
     except OSError as error:
         if error.filename is None:
-            raise
+            if error.errno not in _NO_ROOM:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            _complain(f"the answer cannot be printed: {error.strerror}")
+            sys.exit(2)
         _complain(f"{os.fsdecode(error.filename)}: cannot be used: {error.strerror}")
     except ImportError as error:
         from observant.plugins import needed
@@ -205,7 +220,13 @@ def main() -> Any:
             "this needs more memory than there is: ask for less, or where a command has it "
             "work with --engine disk"
         )
+    else:
+        return answer
     sys.exit(2)
+
+
+_ALIKE = 0.7
+"""How much alike two names of options must be for one to be a misspelling of the other."""
 
 
 def _one_line(error: click.ClickException) -> str:
@@ -213,7 +234,8 @@ def _one_line(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     told = error.format_message()
     if isinstance(error, click.NoSuchOption):
-        near = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
+        likely = difflib.get_close_matches(error.option_name, error.possibilities or (), 1, _ALIKE)
+        near = f"; did you mean {likely[0]}?" if likely else ""
         told = f"there is no option {error.option_name}{near}"
     elif isinstance(error, click.BadParameter) and error.param is not None:
         param = error.param

@@ -44,7 +44,9 @@ def access(ctx: click.Context, common: Common) -> None:
     lines = [
         f"{a.role:>7}  {a.name}  signed in: {iso(a.signed_in_at) or 'never'}" for a in accounts
     ]
-    common.tell([picked(a, "name role created_at signed_in_at") for a in accounts], *lines)
+    nobody = () if lines else ("No accounts yet; `observant serve` makes that of the owner.",)
+    told = [picked(a, "name role created_at signed_in_at") for a in accounts]
+    common.tell(told, *lines, *nobody)
 
 
 @access.command("add")

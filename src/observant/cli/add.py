@@ -216,7 +216,10 @@ def add(
 
     sources = [described(address, kind or "http") for address in addresses]
     if list_:
-        sources += _listed(list_, kind or "http", tags, shared)
+        listed = _listed(list_, kind or "http", tags, shared)
+        if not listed:
+            raise InputError("there is no address in this list; it has one a line", file=list_)
+        sources += listed
     if feed:
         sources.append(describe(feed, kind="feed", title=title, tags=tags, **shared))
     if not sources and not sitemap:
@@ -241,10 +244,18 @@ def add(
             permission.check(source)
             loaded.settings_of(source.tags, source.config, source.name, kind=source.kind)
         done = collection.sources.add_described(sources, update=update, trusted=True)
-        visits = [] if later or not done.added else look_at_new(found, loaded)
-        if not later:
-            again = [source.name for source in sources[:MOST_LOOKS] if source.name in known]
-            visits += look_again(found, loaded, again)
+        try:
+            visits = [] if later or not done.added else look_at_new(found, loaded)
+            if not later:
+                again = [source.name for source in sources[:MOST_LOOKS] if source.name in known]
+                visits += look_again(found, loaded, again)
+        except KeyboardInterrupt:  # click says that it stopped; this is what stays
+            click.echo(
+                f"{counted(done.added, 'source')} added to {place(loaded.store)}; "
+                "the rest of the first visits is left to `observant serve`.",
+                err=True,
+            )
+            raise
         pace = budget_in_words(found, loaded)
     if common.as_json:
         edited = [to_builtins(one) for one in done.edited]

@@ -105,11 +105,12 @@ def _history(folder: Path, *, quiet: bool) -> PolicyComparison:
         import multiprocessing
 
         from observant.observer.schedule import warm_up
+        from observant.observer.synthetic.server import start_deaf
         from observant.observer.synthetic.trial import RIVALS
         from observant.simulation import simulate
         from observant.simulation.traces import example_trace, write_trace
 
-        multiprocessing.get_context("spawn").Process(target=warm_up, daemon=True).start()
+        start_deaf(multiprocessing.get_context("spawn").Process(target=warm_up, daemon=True))
         trace = example_trace()
         write_trace(trace, folder / "history.parquet")
     asked: Any = {"budget": "0.1/source/day", "score_from": "half", "visits_saved": True}

@@ -122,6 +122,9 @@ def notify(ctx: click.Context, owner: str | None, common: Common) -> None:
     if common.as_json:
         print_json([_subscription_json(row) | {"deliveries": counts[row.name]} for row in rows])
         return
+    if not rows:
+        click.echo("Nobody is notified; `observant notify add` changes that.")
+        return
     table = [
         (
             row.name,

@@ -9,12 +9,14 @@ is told, which store (`ORDER`).
 from __future__ import annotations
 
 import difflib
-from functools import partial
+from functools import partial, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from observant.cli.values import BUDGET, DURATION, NETWORK, Choice, Integer, Number
+from observant.errors import InputError
 from observant.names import DUPLICATES, OBJECTIVES, SAMPLINGS, TABLE_FORMATS, TIME_UNITS
 
 if TYPE_CHECKING:
@@ -389,7 +391,7 @@ verbose_option = click.option("--verbose", "-v", is_flag=True, help="Log every v
 def output_option(what: str, *, more: str = "", **given: Any) -> Decorator:
     """Add -o, saying what is written; `more` are formats beyond those of every table."""
     formats = "Parquet, CSV, JSON Lines or " + more if more else "Parquet, CSV or JSON Lines"
-    return click.option(
+    option = click.option(
         "--output",
         "-o",
         type=click.Path(dir_okay=False),
@@ -397,6 +399,34 @@ def output_option(what: str, *, more: str = "", **given: Any) -> Decorator:
         help=f"Write {what} to FILE: {formats} by its ending.",
         **given,
     )
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def sparing(*words: Any, output: str | None, **options: Any) -> Any:
+            _spare_input(output)
+            return command(*words, output=output, **options)
+
+        return option(sparing)
+
+    return add
+
+
+_WRITTEN = frozenset({"output", "plot"})
+"""Options that name a file which is written."""
+
+
+def _spare_input(output: str | None) -> None:
+    """Refuse to write the answer over a file that the command reads: a log exists only once."""
+    if output is None or not Path(output).is_file():
+        return
+    for name, given in click.get_current_context().params.items():
+        files = given if isinstance(given, tuple) else (given,)
+        for file in () if name in _WRITTEN else files:
+            if isinstance(file, str) and Path(file).is_file() and Path(file).samefile(output):
+                raise InputError(
+                    "is what is read here, and would be written over; give -o another name",
+                    file=output,
+                )
 
 
 def plot_option(what: str) -> Decorator:

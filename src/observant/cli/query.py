@@ -130,6 +130,9 @@ def _list(common: Common) -> None:
     if common.as_json:
         print_json([msgspec.to_builtins(row) | {"results": len(members[row.name])} for row in rows])
         return
+    if not rows:
+        click.echo("No standing queries yet; `observant query NAME URL` makes one.")
+        return
     now = time.time()
     _print(
         ("query", "results", "last visit", "last change", "next visit", "state"),

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -54,11 +54,29 @@ def settings(ctx: click.Context, common: Common) -> None:
         return
     for name in ("budget", "objective", "grace", "retention", "host_delay", "downloaders"):
         mark = "  (kept)" if name in view.kept else ""
-        click.echo(f"{name:>12}  {getattr(view, name)}{mark}")
+        shown = _retention(view.retention) if name == "retention" else getattr(view, name)
+        click.echo(f"{name:>12}  {shown}{mark}")
     if told := hours_in_words(hours):
         click.echo(told)
     for name, reason in view.refused.items():
         click.echo(f"the {name} that is kept cannot be used: {reason}", err=True)
+
+
+_LIMITS = {
+    "max_age": "up to {} old",
+    "max_versions": "at most {:,} of each source",
+    "max_bytes": "at most {:,} bytes in all",
+}
+
+
+def _retention(limits: dict[str, Any]) -> str:
+    """Which versions are kept, in words.
+
+    >>> _retention({"max_age": "90d", "max_versions": 50}), _retention({})
+    ('versions up to 90d old, at most 50 of each source', 'all versions')
+    """
+    told = [_LIMITS[name].format(limit) for name, limit in limits.items() if limit is not None]
+    return f"versions {', '.join(told)}" if told else "all versions"
 
 
 @settings.command("change", short_help="Change settings, with effect on running observers.")

@@ -184,7 +184,7 @@ def simulate(
     first update), or -1y (before the last).
     """
     if list_:
-        _print_names()
+        _print_names(as_json)
         return
     if trace is None:
         raise click.UsageError("give a TRACE: a file with a row for every update")
@@ -308,9 +308,12 @@ def _write(answer: PolicyComparison, trace: Trace, output: str) -> None:
     write_table(pa.concat_tables(tables), output)
 
 
-def _print_names() -> None:
+def _print_names(as_json: bool) -> None:
     from observant.simulation import names
 
+    if as_json:
+        print_json(list(names()))
+        return
     for name in names():
         click.echo(name)
 

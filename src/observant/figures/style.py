@@ -26,6 +26,8 @@ def save(chart: Any, file: str) -> None:
     ending = Path(file).suffix.lower()
     if ending not in {".svg", ".png", ".html", ".json"}:
         raise InputError("a picture ends in .svg, .png, .html or .json", file=file)
+    if not Path(file).parent.is_dir():
+        raise InputError(f"cannot be written: there is no folder {Path(file).parent}", file=file)
     try:
         if ending == ".html":
             chart.save(file, inline=True)

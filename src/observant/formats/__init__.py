@@ -201,6 +201,8 @@ def write_lines(lines: Iterable[str], file: str | os.PathLike[str]) -> None:
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of the old one when all is well."""
+    if not path.parent.is_dir():
+        raise InputError(f"cannot be written: there is no folder {path.parent}", file=str(path))
     if path.exists() and not path.is_file():
         with path.open("wb") as stream:  # a pipe or a device stays what it is
             yield stream
@@ -234,6 +236,12 @@ def format_of(name: str) -> str:
     ending = _ending(name)
     if ending in _ENDINGS:
         return _ENDINGS[ending]
+    if ending == ".db":
+        raise InputError(
+            "is named as a store is; `observant store export visits.parquet` writes the visits of "
+            "a store to a file",
+            file=name,
+        )
     raise InputError(
         f"the name does not tell the format; say it (one of {', '.join(FORMATS)}), or end the "
         f"name in one of {', '.join(_ENDINGS)}",

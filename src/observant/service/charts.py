@@ -381,12 +381,18 @@ def _rivals(asked: Asked) -> Any:
 # -- the population ---------------------------------------------------------------------------
 
 
+_LEAST_AGE = 1 / 720
+"""Two minutes, in days: the figure begins with a thousandth of a day."""
+
+
 def _ages(asked: Asked) -> Any:
     from observant.figures.dashboard import ages_figure
 
     found = _value(studies.population_study(asked.collection, wait=asked.wait))
     if found.fits is None or not len(found.fits.description.ages):
         raise InputError("no visit came with a date of modification, so ages are not known")
+    if found.fits.description.ages.max() < _LEAST_AGE:
+        raise InputError("all ages that were seen are below two minutes: too short to draw")
     return ages_figure(found.fits.description)
 
 

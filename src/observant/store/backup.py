@@ -64,7 +64,10 @@ def write(engine: Engine, path: str | os.PathLike[str]) -> int:
         raise InputError("there is a file already; a backup is never written over", file=str(place))
     if not place.parent.is_dir():
         raise InputError("there is no such folder", file=str(place.parent))
-    handle, name = tempfile.mkstemp(prefix=".observant-", dir=place.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=".observant-", dir=place.parent)
+    except OSError as error:
+        raise StoreError(f"{place}: cannot be written: {error.strerror}") from error
     os.close(handle)
     unfinished = Path(name)
     try:

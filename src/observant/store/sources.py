@@ -162,7 +162,9 @@ class Sources(StorePiece):
                     f"{names[1][0]!r} among them; say more of it"
                 )
             if not names:
-                raise UnknownSourceError(f"there is no source {text!r}")
+                raise UnknownSourceError(
+                    f"there is no source {text!r}; `observant list` shows the names"
+                )
             return one_source(session, names[0][0])
 
         return self._engine.read(work)

@@ -9,6 +9,7 @@ commits may be missing.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -134,6 +135,10 @@ class SqliteEngine(Engine):
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             except OSError as error:
                 raise StoreError(f"{self.path}: cannot be made: {error.strerror}") from error
+        if self.path.is_dir():
+            raise StoreError(f"{self.path}: is a folder; --store names a file")
+        if not os.access(self.path, os.R_OK):
+            raise StoreError(f"{self.path}: cannot be read: {os.strerror(errno.EACCES)}")
         self._read_only = _read_only_uri(self.path)
         if self._read_only:
             with _told(self), contextlib.closing(self._connect()) as connection:

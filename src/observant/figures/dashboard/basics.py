@@ -13,7 +13,8 @@ GREY = COLOURS["never-changed"]
 BLUE = COLOURS["ok"]
 HOUR_LABELS = "utcFormat(datum.value, utchours(datum.value) == 0 ? '%a %d %b' : '%H:%M')"
 DAY_LABELS = (
-    "utcFormat(datum.value, utchours(datum.value) ? '%H:%M' : "
+    "utcFormat(datum.value, utcseconds(datum.value) ? '%H:%M:%S' : "
+    "utchours(datum.value) || utcminutes(datum.value) ? '%H:%M' : "
     "utcdate(datum.value) == 1 && utcmonth(datum.value) == 0 ? '%Y' : '%d %b')"
 )
 

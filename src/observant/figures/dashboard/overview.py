@@ -40,7 +40,8 @@ def performance_figure(curve: Sequence[Any], grace: float, promised: Sequence[fl
         axis=alt.Axis(title="grace β", values=_GRACES, labelExpr=_GRACE_LABELS, grid=False),
     )
     percent = alt.Axis(title="currency α", format=".0%", tickCount=6)
-    floor = max(min([row["low"] for row in rows] or [0.0]) - 0.06, 0.0)
+    lowest = min([row["low"] for row in rows] + [float(alpha) for alpha in promised] or [0.0])
+    floor = max(lowest - 0.06, 0.0)
     span = alt.Scale(domain=[floor, 1.0], nice=False)
     base = alt.Chart(data(rows), width=560, height=240)
     band = base.mark_area(opacity=0.18, color=BLUE).encode(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.figures.dashboard.basics import BLUE, CHANGE, GREY, data, log_axis
-from observant.figures.style import SERIES, decades, log_scale, styled
+from observant.figures.style import SERIES, decades, styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,8 @@ def plan_figure(answer: Any, most: int = 1500) -> Any:
         }
         for i in some
     ]
-    x = alt.X("rate:Q", scale=log_scale(), axis=decades("updates per day"))
+    across = alt.Scale(type="log", nice=False, padding=8)  # no dot on the edge
+    x = alt.X("rate:Q", scale=across, axis=decades("updates per day"))
     up = log_axis("days between visits", lowest * 0.8, edge)
     scale = alt.Scale(type="log", nice=False, domain=[lowest * 0.8, top])
     y = alt.Y("period:Q", scale=scale, axis=up)

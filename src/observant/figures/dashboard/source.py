@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from observant.figures.dashboard.basics import BLUE, CHANGE, DAY_LABELS, GREY, data, log_axis
@@ -79,7 +80,7 @@ def timeline_figure(
     most = max(tooth["age"] for tooth in teeth)
     up = alt.Y(
         "age:Q",
-        axis=alt.Axis(title="age (days)", tickCount=5),
+        axis=_age_axis(most),
         scale=alt.Scale(domain=[-0.16 * most, 1.04 * most], nice=False),
     )
     line = (
@@ -93,6 +94,26 @@ def timeline_figure(
         .encode(x=x, y=up, y2=alt.datum(0))
     )
     return styled(area + line + marks)
+
+
+_AGES = (("days", 1.0), ("hours", 1 / 24), ("minutes", 1 / 1440), ("seconds", 1 / 86400))
+"""Units of ages, in days; each is taken from two of it on, and the last below that too."""
+
+
+def _age_axis(most: float) -> Any:
+    """An axis of ages up to so many days, in the unit that a person would take."""
+    import altair as alt
+
+    unit, days = next((one for one in _AGES if most >= 2 * one[1]), _AGES[-1])
+    wanted = most / days / 5
+    power = 10.0 ** math.floor(math.log10(wanted)) if wanted > 0 else 1.0
+    step = next(step * power for step in (1, 2, 5, 10) if step * power >= wanted)
+    ticks = [step * k for k in range(math.floor(most / days / step + 1e-9) + 1)]
+    return alt.Axis(
+        title=f"age ({unit})",
+        values=[tick * days for tick in ticks],
+        labelExpr=f"format(datum.value / {days!r}, '.3~g')",
+    )
 
 
 def posterior_figure(
@@ -229,16 +250,20 @@ def magnitude_figure(changes: Sequence[dict[str, Any]]) -> Any:
     )
 
 
+_FEW = 6
+"""Fewer changes than these have a tick each."""
+
+
 def attributes_figure(counts: dict[str, int]) -> Any:
     """Which attributes of the record changed, and how often."""
     import altair as alt
 
     rows = [{"attribute": name, "changes": count} for name, count in counts.items()]
+    most = max(counts.values(), default=0)
+    few = {"values": [*range(most + 1)]} if most < _FEW else {"tickMinStep": 1, "tickCount": 5}
     base = alt.Chart(data(rows), width=420, height=20 * len(rows)).encode(
         y=alt.Y("attribute:N", sort="-x", axis=alt.Axis(title=None, labelLimit=150)),
-        x=alt.X(
-            "changes:Q", axis=alt.Axis(title="changes", tickMinStep=1, tickCount=5, format="d")
-        ),
+        x=alt.X("changes:Q", axis=alt.Axis(title="changes", format="d", **few)),
     )
     return styled(base.mark_bar(color=BLUE, height=12, cornerRadiusEnd=2))
 

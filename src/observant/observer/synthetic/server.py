@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import signal
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +18,7 @@ from observant.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from multiprocessing.process import BaseProcess
 
     from observant.observer.synthetic.web import DemoWorld, WorldAnswer
 
@@ -120,13 +123,28 @@ class ServedWeb:
         self._pipe.send(clock)
 
 
+def start_deaf(process: BaseProcess) -> None:
+    """Start a process that Ctrl-C does not reach: its parent answers, and ends it.
+
+    From its first moment: while it imports, a process of Python's would print where it was.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        process.start()
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process.start()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @contextmanager
 def serving(world: DemoWorld) -> Iterator[ServedWeb]:
     """Serve from a process of its own, for as long as the ``with`` lasts."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(world, theirs), daemon=True)
-    process.start()
+    start_deaf(process)
     theirs.close()
     try:
         yield ServedWeb(int(ours.recv()), ours)

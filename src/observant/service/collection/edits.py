@@ -64,8 +64,8 @@ _VERSIONS = 10
 _LONGEST = 100_000
 """Characters of text that a preview shows."""
 _ELSEWHERE = (
-    "Kept versions hold what was taken until now: what other settings had taken of them is judged "
-    "by whether the text that they take now was there."
+    "A kept version holds the text that was watched at that time. Whether other settings would "
+    "have reported a change is judged by whether the text that they select now was in it."
 )
 _AT_ONCE = threading.BoundedSemaphore(4)
 

@@ -13,7 +13,7 @@ from litestar import Response, get, post
 
 from observant import __version__
 from observant.language import gettext as _
-from observant.language import localized
+from observant.language import localized, ngettext
 from observant.names import TOPICS
 from observant.service.collection import Collection
 from observant.service.collection.entries import SeenEvents
@@ -21,7 +21,7 @@ from observant.service.forms import GivenCollection, GivenForm, days_in, number_
 from observant.service.pages.render import back_to, page
 from observant.service.pages.routes import Asked, changing, reading
 from observant.service.summaries import CurvePoint, Overview
-from observant.times import utc
+from observant.times import DAY, utc
 from observant.units import format_duration
 
 _NOTHING = 0.005
@@ -196,7 +196,7 @@ def health(request: Asked, collection: GivenCollection) -> Response[str]:
         running=collection.status(),
         totals=collection.totals(),
         notes=[
-            (utc(note.at), note.observer, note.action, _in_words(note.detail))
+            (utc(note.at), note.observer, _in_words(note.action, note.detail))
             for note in store.journal.list(limit=20)
         ],
         versions=_versions(),
@@ -209,9 +209,38 @@ def _versions() -> dict[str, str]:
     return own | {name: version(name) for name in _PARTS}
 
 
-def _in_words(detail: Any) -> str:
-    """What an observer noted; of long lists only how many there are."""
+def _in_words(action: str, detail: Any) -> str:
+    """What an observer noted, as a sentence; what has none is shown as it is.
+
+    >>> _in_words("start", {"budget": 1728000.0})
+    'began, with a budget of 1,728,000 visits a day'
+    >>> _in_words("took", {"shards": [0, 1]}), _in_words("released", {"shards": 1})
+    ('took over 2 shards', 'gave back 1 shard')
+    >>> _in_words("fenced", {"shard": 7})
+    'fenced shard 7'
+    """
+    match action, detail:
+        case "start", {"budget": float(budget) | int(budget)}:
+            a_day = localized(f"{budget:,.0f}" if budget >= 100 else f"{budget:.3g}")
+            return _("began, with a budget of %(n)s visits a day") % {"n": a_day}
+        case "stop", {"visits": int(n)}:
+            ended = ngettext("ended after %(n)s visit", "ended after %(n)s visits", n)
+            return ended % {"n": localized(f"{n:,}")}
+        case "took" | "released" | "lost", {"shards": list() | int() as shards}:
+            n = shards if isinstance(shards, int) else len(shards)
+            words = {
+                "took": ngettext("took over %(n)s shard", "took over %(n)s shards", n),
+                "released": ngettext("gave back %(n)s shard", "gave back %(n)s shards", n),
+                "lost": ngettext("lost %(n)s shard", "lost %(n)s shards", n),
+            }
+            return words[action] % {"n": n}
+        case "store-away", {"seconds": seconds}:
+            span = format_duration(seconds / DAY)
+            return _("had no store for %(span)s") % {"span": span}
+        case "clock-leap", {"seconds": seconds}:
+            span = format_duration(abs(seconds) / DAY)
+            return _("saw the clock leap by %(span)s") % {"span": span}
     if not isinstance(detail, dict):
-        return "" if detail is None else str(detail)
+        return action if detail is None else f"{action} {detail}"
     shown = {k: len(v) if isinstance(v, list | dict) else v for k, v in detail.items() if v != []}
-    return ", ".join(f"{key} {value}" for key, value in shown.items())
+    return f"{action} {', '.join(f'{key} {value}' for key, value in shown.items())}".rstrip()

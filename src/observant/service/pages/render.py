@@ -122,6 +122,7 @@ def page(
             now=now,
             told=_(TOLD[told]) if told in TOLD else "",
             language=code(),
+            decimal=localized("."),
             spoken=languages(),
             here=path if request.method == "GET" and status < 400 else "/",
             translated=template not in ENGLISH,
@@ -178,9 +179,10 @@ def environment() -> jinja2.Environment:
         grace=lambda days: "0" if not days else _duration(days),
         points=lambda value: localized(f"{100 * value:+.1f}").replace("-", "−"),
         seconds=lambda value: _duration(None if value is None else value / DAY),
-        rate=lambda value: "?" if value is None else format_rate(value),
+        rate=lambda value: "?" if value is None else localized(format_rate(value)),
         percent=_percent,
         share=lambda value: "?" if value is None else f"{100 * value:.0f} %",
+        local=localized,
         number=lambda value: "?" if value is None else localized(f"{value:,.0f}"),
         short=lambda value: "?" if value is None else localized(f"{value:,.3g}"),
         size=_size,
@@ -231,7 +233,7 @@ def _rounded(days: float) -> str:
 
 
 def _duration(days: float | None) -> str:
-    return "?" if days is None else format_duration(days)
+    return "?" if days is None else localized(format_duration(days))
 
 
 def _percent(value: float | None) -> str:
@@ -243,9 +245,9 @@ def _size(number: float | None) -> str:
         return "?"
     for unit in ("B", "kB", "MB", "GB"):
         if number < 1000:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.3g} {unit}"
+            return f"{number:.0f} {unit}" if unit == "B" else f"{localized(f'{number:.3g}')} {unit}"
         number /= 1000
-    return f"{number:.3g} TB"
+    return f"{localized(f'{number:.3g}')} TB"
 
 
 def _is_web(url: object) -> bool:

@@ -135,14 +135,16 @@
       const place = Number(position), low = Math.floor(place), high = Math.min(low + 1, curve.length - 1);
       return curve[low][column] + (place - low) * (curve[high][column] - curve[low][column]);
     };
+    const local = (text) => text.replace(".", document.documentElement.dataset.decimal);
     const duration = (value) => value === 0 ? "0" : value < 1 / 24 ? `${Math.round(value * 1440)} min`
-      : value < 1 ? `${(value * 24).toPrecision(2)} h` : `${value < 10 ? value.toFixed(1) : Math.round(value)} d`;
-    const percent = (value) => (100 * value).toFixed(1);
+      : value < 1 ? local(`${(value * 24).toPrecision(2)} h`) : local(`${value < 10 ? value.toFixed(1) : Math.round(value)} d`);
+    const percent = (value) => local((100 * value).toFixed(1));
     const move = () => {
       const grace = days(input.value);
       document.querySelectorAll("[data-alpha]").forEach((part) => { part.textContent = percent(at(input.value, 1)); });
       document.querySelectorAll("[data-alpha-range]").forEach((part) => {
-        part.textContent = `${percent(at(input.value, 2))} to ${percent(at(input.value, 3))} %`;
+        part.textContent = part.dataset.alphaRange
+          .replace("{low}", percent(at(input.value, 2))).replace("{high}", percent(at(input.value, 3)));
       });
       document.querySelectorAll("[data-grace]").forEach((part) => { part.textContent = duration(grace); });
       input.setAttribute("aria-valuetext", `grace ${duration(grace)}`);
@@ -160,7 +162,7 @@
   const count = () => {
     const number = picks().filter((pick) => pick.checked).length;
     document.querySelectorAll("[data-picked]").forEach((part) => {
-      part.textContent = number ? `${number} selected` : "none selected";
+      part.textContent = number ? part.dataset.picked.replace("{n}", number) : part.dataset.none;
     });
   };
   if (all) {
