@@ -24,6 +24,7 @@ from observant.cli.options import ORDER, Setting
 from observant.cli.values import Choice
 
 from .command_line import run_here
+from .patience import PATIENCE
 
 VISITS = "source,time,changed\n" + "".join(
     f"{source},2026-01-{day:02},{'' if day == 1 else day % 2}\n"
@@ -785,7 +786,7 @@ def test_ctrl_c_does_not_reach_the_processes_of_a_demo():
         target=signal.raise_signal, args=(signal.SIGINT,)
     )
     start_deaf(process)
-    process.join(60)
+    process.join(PATIENCE)
     assert process.exitcode == 0
     assert signal.getsignal(signal.SIGINT) is before
 

@@ -21,6 +21,7 @@ from observant.service.collection import NewSource
 from observant.service.collection.entries import BulkChange
 from observant.service.pages import assets
 from observant.service.pages.render import PLACES
+from observant.service.posteriors import beliefs_of
 from observant.store import open_store
 from observant.store.visit import Visit
 
@@ -554,6 +555,22 @@ def test_figures_can_be_kept_as_pictures(world):
             assert client.get(path).status_code == 404
         assert client.get("/charts/activity.json?hours=99999").json()["missing"]
         assert client.get("/charts/timeline.json?source=9999").status_code == 404
+
+
+def test_how_an_estimate_developed_ends_at_the_estimate(world):
+    """One belief: the rate of the page, and before it what was believed after each visit."""
+    from observant.estimation.online import OnlinePosterior
+
+    source = world.collection.find(1)
+    found = studies.history(world.collection, source, wait=60).value
+    kept = world.store.sources.previous(source.name, text=False).posterior
+    now = beliefs_of(world.store, [source.name], [source.host], [kept]).one(0)
+    assert len(found) == 29  # of 30 visits the first compares nothing
+    assert found[-1].rate == now
+    known = OnlinePosterior()
+    for one in found[:-1]:
+        known.visit(1 / 24, one.changed)
+        assert one.rate == pytest.approx(known.belief(), rel=1e-6)
 
 
 def test_ages_have_the_unit_that_a_person_would_take():

@@ -276,8 +276,16 @@ def _correlation(asked: Asked) -> Any:
 def _history(asked: Asked) -> Any:
     from observant.figures.dashboard import rate_history_figure
 
+    known = _value(studies.history(asked.collection, _source(asked), wait=asked.wait))
     return rate_history_figure(
-        _value(studies.history(asked.collection, _source(asked), wait=asked.wait))
+        [
+            {
+                "at": str(one.at),
+                "saw": "a change" if one.changed else "no change",
+                **one.rate._asdict(),
+            }
+            for one in known
+        ]
     )
 
 

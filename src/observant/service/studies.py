@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from observant.visits.columns import MISSING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from observant.estimation.drift import RatePath
+    from observant.estimation.belief import RateBelief
     from observant.estimation.intervals import IntervalEstimate
     from observant.estimation.intervals.choice import ChosenModel
     from observant.estimation.population import Population, Turnover
@@ -247,13 +247,41 @@ def verdict(found: IntervalEstimate) -> str:
     return f"{_AGEING[told.ageing].capitalize()}{p}"
 
 
-def history(collection: Context, source: StoredSource, *, wait: float = QUICK) -> Cached[RatePath]:
-    """The rate of a source as it was known after each of its visits."""
+class KnownRate(NamedTuple):
+    """The rate of a source as it was known after one of its visits."""
 
-    def make() -> RatePath:
-        from observant.estimation.drift import estimate_drift
+    at: np.datetime64
+    changed: bool
+    rate: RateBelief
 
-        return estimate_drift(_own_log(collection, source)).path(source.name)
+
+def history(
+    collection: Context, source: StoredSource, *, wait: float = QUICK
+) -> Cached[list[KnownRate]]:
+    """The rate of a source as it was known after each of its visits; at last, as it is known."""
+
+    def make() -> list[KnownRate]:
+        from observant.estimation.drift.follower import Comparisons
+        from observant.estimation.drift.moments import instants
+        from observant.estimation.evidence import CHANGED, DATED, Evidence
+        from observant.estimation.online import OnlinePosterior
+        from observant.planning.policy import group_of
+        from observant.service.posteriors import beliefs_of, kept_prior
+
+        log, store = _own_log(collection, source), collection.store
+        known = OnlinePosterior(kept_prior(store), group_of(source.name, source.host))
+        seen, found = Evidence.from_log(log, 0, 1), []
+        for at, gap, kind, age in zip(
+            instants(Comparisons.of(log, 0, 1).end), seen.gaps, seen.kind, seen.ages, strict=True
+        ):
+            changed = bool(kind & CHANGED)
+            known.visit(gap, changed, age if kind & DATED else None)
+            found.append(KnownRate(at, changed, known.belief()))
+        if not found:
+            raise InputError("no two of its visits can be compared")
+        kept = store.sources.previous(source.name, text=False).posterior
+        now = beliefs_of(store, [source.name], [source.host], [kept]).one(0)
+        return [*found[:-1], found[-1]._replace(rate=now)]
 
     return collection.cache.get(
         ("history", source.id, source.visits), make, max_age=_HOUR, wait=wait, heavy=True

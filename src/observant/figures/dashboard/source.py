@@ -12,8 +12,6 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from observant.estimation.drift import RatePath
-
 OUTCOMES = {"changed": CHANGE, "same": "#b4bcc6", "failed": COLOURS["too-few"]}
 """What a visit found, in three words."""
 
@@ -159,26 +157,19 @@ def posterior_figure(
     )
 
 
-def rate_history_figure(path: RatePath) -> Any:
-    """The rate of one source as it was known after each visit, with its band."""
+def rate_history_figure(rows: list[dict[str, Any]]) -> Any:
+    """The rate of one source as it was known after each visit, with its band.
+
+    A row has at (a time as text), saw (what the visit saw), rate, low and high.
+    """
     import altair as alt
 
-    rows = [
-        {
-            "at": str(path.time[i]),
-            "rate": float(path.rate_per_day[i]),
-            "low": float(path.rate_low[i]),
-            "high": float(path.rate_high[i]),
-            "saw": "a change" if path.changed[i] else "no change",
-        }
-        for i in range(len(path))
-    ]
     x = alt.X(
         "at:T",
         scale=alt.Scale(type="utc", nice=False),
         axis=alt.Axis(title=None, grid=False, tickCount=6, labelExpr=DAY_LABELS),
     )
-    up = log_axis("updates per day", float(min(path.rate_low)), float(max(path.rate_high)))
+    up = log_axis("updates per day", min(r["low"] for r in rows), max(r["high"] for r in rows))
     base = alt.Chart(data(rows), width=420, height=180)
     return styled(
         base.mark_area(color=BLUE, opacity=0.16, interpolate="step-after").encode(
