@@ -249,7 +249,9 @@ def attributes_figure(counts: dict[str, int]) -> Any:
     """Which attributes of the record changed, and how often."""
     import altair as alt
 
-    rows = [{"attribute": name, "changes": count} for name, count in counts.items()]
+    rows = [
+        {"attribute": name.replace("_", " "), "changes": count} for name, count in counts.items()
+    ]
     most = max(counts.values(), default=0)
     few = {"values": [*range(most + 1)]} if most < _FEW else {"tickMinStep": 1, "tickCount": 5}
     base = alt.Chart(data(rows), width=420, height=20 * len(rows)).encode(
