@@ -177,7 +177,7 @@ def price_of(collection: Context) -> float | None:
     """Λ, what a visit must be worth: the observer's own, or that of the plan for the budget."""
     if collection.observer is not None:
         return float(collection.observer.schedule.price)
-    patience = 1.0 if collection.loop else 10.0  # a page must not wait long, a command may
+    patience = 1.0 if collection.loop else 120.0  # a page must not wait long, a command may
     plan = plan_study(collection, wait=patience).value
     return None if plan is None else plan.answer.price
 
