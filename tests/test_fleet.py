@@ -67,6 +67,17 @@ def test_a_thousandfold_difference_is_levelled_step_by_step():
     assert said[1].spends / said[0].spends == pytest.approx(1000, rel=0.01)
 
 
+def test_a_price_stays_a_number_however_much_budget_there_is():
+    """An observer gets back what it had lost, again and again, where nobody needs all of it."""
+    cheap, dear = Offer(1e-6, math.exp(-600), 0.1), Offer(1e6, math.exp(600), 0.1)
+    for own, theirs in ((cheap, []), (cheap, [cheap]), (dear, [dear] * 3), (cheap, [dear])):
+        price = own.price
+        for _ in range(50):
+            price = divide(own._replace(price=price), theirs, 1.0, 1.0).price
+            assert math.exp(-601) < price < math.exp(601)
+            assert Offer.of({"offer": own._replace(price=price)}) is not None
+
+
 def test_new_sources_come_first_wherever_they_are():
     many, few = Offer(5.0, 1.0, 1.0, new=1000.0), Offer(5.0, 1.0, 1.0)
     assert divide(many, [few], 10.0, 1.0).budget == pytest.approx(10.0)

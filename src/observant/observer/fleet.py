@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from observant.planning.schedule.price import EXTREME
 from observant.store import SHARDS
 from observant.times import DAY
 
@@ -54,9 +55,9 @@ class Offer(NamedTuple):
         sound = sound and all(0 <= x < math.inf for x in offer[3:])
         return offer if sound else None
 
-    def at(self, price: float) -> float:
+    def at(self, log_price: float) -> float:
         """What it would spend at another price; at most a step away."""
-        change = -self.elasticity * math.log(price / self.price)
+        change = -self.elasticity * (log_price - math.log(self.price))
         return self.spends * math.exp(min(max(change, -_STEP), _STEP))
 
 
@@ -87,19 +88,19 @@ def divide(own: Offer, others: Iterable[Offer], budget: float, days: float) -> S
     low, high = min(logs) - 2 * _STEP, max(logs) + 2 * _STEP
     for _ in range(60):
         middle = 0.5 * (low + high)
-        if sum(offer.at(math.exp(middle)) for offer in offers) > budget:
+        if sum(offer.at(middle) for offer in offers) > budget:
             low = middle
         else:
             high = middle
-    price = math.exp(0.5 * (low + high))
-    wanted = [max(offer.at(price), _LEAST * budget) for offer in offers]
+    wanted = [max(offer.at(0.5 * (low + high)), _LEAST * budget) for offer in offers]
     spends = budget * wanted[0] / sum(wanted)
     new = sum(offer.new for offer in offers)
     first = min(new / (budget * days), 1.0) if new else 0.0
     granted = first * budget * own.new / new + (1 - first) * spends if new else spends
     # Our own sources know best what they are worth at another spending than the one we offered.
-    reached = own.price * (spends / own.spends) ** (-1 / own.elasticity)
-    return Share(max(granted, _LEAST * budget), spends, reached)
+    reached = math.log(own.price) - math.log(spends / own.spends) / own.elasticity
+    price = math.exp(min(max(reached, -EXTREME), EXTREME))
+    return Share(max(granted, _LEAST * budget), spends, price)
 
 
 class BudgetShare:

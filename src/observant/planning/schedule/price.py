@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 HOPELESS = 10.0
 """Changes that are expected before the next visit to a source which visits cannot keep current."""
+EXTREME = 600.0
+"""Logarithm of the highest price, and minus that of the lowest: with these nobody is worth a visit,
+or everybody is. Numbers can be somewhat larger and smaller than that."""
 _SAMPLE, _FEWER = 4096, 1024
 """Sources that are looked at to find the price; fewer where nobody is to wait."""
 _LARGE_CHANGE = 0.1

@@ -30,7 +30,7 @@ from observant.planning.schedule.heard import (
     list_weight,
 )
 from observant.planning.schedule.index_tables import crossing_of, index_of
-from observant.planning.schedule.price import HOPELESS
+from observant.planning.schedule.price import EXTREME, HOPELESS
 
 _HOST_GAIN = 0.05
 _OF_SIGNALS = 0.1  # of a step where many were announced at once: that says little of the price
@@ -194,11 +194,11 @@ def solve_price(sources, clocks, chosen, known, budget):
             high = middle
             middle = middle - step if low == -math.inf else 0.5 * (low + high)
         step *= 1.5
-        if abs(middle) > 600:
+        if abs(middle) > EXTREME:
             break
         if high - low < 1e-9:
             break
-    return math.exp(min(max(middle, -600.0), 600.0))
+    return math.exp(min(max(middle, -EXTREME), EXTREME))
 
 
 @inner
