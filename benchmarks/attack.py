@@ -141,7 +141,7 @@ def one(name, reader):
         try:
             found = msgspec.msgpack.decode(run(task, packed))
             what = "-" if task == "read" and found["comparison"]["outcome"] == "failed" else ""
-        except MemoryError:
+        except (MemoryError, SystemError):  # as a worker takes them
             what = "m"
         except (InputError, ObservantError):
             what = "-"

@@ -22,7 +22,7 @@ from protego import Protego
 
 from observant.errors import BusyError, LimitError, WorkerError
 from observant.observer import pool as observer_pool
-from observant.observer import tasks
+from observant.observer import tasks, worker
 from observant.observer.content import Comparer, Rules
 from observant.observer.fetched import Fetched
 from observant.observer.pool import Lane, Pool, pool
@@ -212,6 +212,14 @@ def test_short_of_memory_nothing_is_made_up(kind):
         assert found.text == whole, f"{memory} MB"
         seen.add("read")
     assert seen == {"refused", "read"}
+
+
+@pytest.mark.parametrize("kind", [MemoryError, SystemError])
+def test_whatever_python_says_when_it_is_short_of_memory_is_told_as_that(kind):
+    def work(_task, _given):
+        raise kind("error return without exception set")
+
+    assert worker.answer("read", b"", work)[0].what == "memory"
 
 
 @pytest.mark.slow

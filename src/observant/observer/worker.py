@@ -64,7 +64,7 @@ def answer(
         return WorkerReply("input", message=str(error)[:_LONGEST]), b""
     except ObservantError as error:
         return WorkerReply("refused", message=str(error)[:_LONGEST]), b""
-    except MemoryError:
+    except (MemoryError, SystemError):  # the second is Python's own when it is short of memory
         return WorkerReply("memory"), b""
     except Exception as error:  # noqa: BLE001 (a reader that stumbles is told like any other)
         return WorkerReply("broken", message=f"{type(error).__name__}: {error}"[:_LONGEST]), b""
