@@ -8,12 +8,10 @@ lost or doubled, the doctor must find nothing, and the next observer must go on.
 must be what the visits in the store teach, each counted once. The first takes about four minutes.
 """
 
-import importlib.util
 import sys
 import tempfile
 import time
 from collections import Counter
-from pathlib import Path
 
 from benchmarks.lives import kill_at_random_moments
 
@@ -37,26 +35,16 @@ def observers(rounds=200):
 
 
 def stores(rounds=200, place=None):
-    beside = Path(__file__).parents[1] / "tests"
-    worker = _load("store_worker", beside / "store_worker.py", "crashing")
-    crash = _load("test_store_crash", beside / "test_store_crash.py", worker.__package__)
+    from tests.test_store_crash import kill_at_random_moments as kill_writers
+
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         place = place or f"{folder}/store.db"
-        visits, unfinished = crash.kill_at_random_moments(place, rounds, seed=1)
+        visits, unfinished = kill_writers(place, rounds, seed=1)
     print(
         f"killed {rounds} times in {time.perf_counter() - began:.0f} s: {visits:,} visits, none "
         f"lost, none twice; {unfinished} times a commit was through before it could be told"
     )
-
-
-def _load(name, file, package):
-    """A module of the tests, which are no package that could be imported."""
-    spec = importlib.util.spec_from_file_location(f"{package}.{name}", file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":
