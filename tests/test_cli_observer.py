@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -221,6 +222,29 @@ def test_ctrl_c_ends_a_run_politely_and_metrics_are_served(web, tmp_path):
     assert json.loads(out)["visits"] >= 1
     assert "Traceback" not in err
     assert "is sound" in observant("store", "doctor", cwd=tmp_path)[0]
+
+
+def test_a_second_ctrl_c_abandons_visits_under_way_in_a_word(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        observant("add", url, "--later", cwd=tmp_path)
+        child = subprocess.Popen(  # noqa: S603
+            command("run", "--allow", "127.0.0.0/8"), cwd=tmp_path, stderr=subprocess.PIPE
+        )
+        silent.settimeout(PATIENCE)
+        connection, _ = silent.accept()
+        with connection:  # which is never answered
+
+            def interrupted():
+                child.send_signal(signal.SIGINT)
+                return child.poll() is not None
+
+            until(interrupted, "its end", every=0.5)
+    err = child.communicate(timeout=PATIENCE)[1].decode()
+    assert child.returncode == 130
+    assert "Traceback" not in err
+    assert err.endswith("Stopped.\n")
+    observant("store", "doctor", cwd=tmp_path)
 
 
 def test_demo(tmp_path):

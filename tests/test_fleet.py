@@ -329,30 +329,35 @@ def test_likelihoods_are_sampled_from_shards(store):
 
 
 def test_who_takes_over_keeps_the_shortest_period_after_a_visit_that_saw_nothing():
-    """No schedule knows a failed visit but that of the observer that made it; the store does."""
+    """No schedule knows a failed visit but that of the observer that made it; the store does.
+
+    What the guard refused asked nobody: it is due at once, since its network may be allowed now.
+    """
     clock = SimulatedClock()
     config = Config(budget="100/s", defaults={"min_period": "1h"})
-    page, other = "https://a.example/1", "https://a.example/2"
-    web = ScriptedFetcher({page: ["text"], other: ["text"]}, clock)
+    pages = page, other, refused = [f"https://a.example/{n}" for n in (1, 2, 3)]
+    web = ScriptedFetcher({name: ["text"] for name in pages}, clock)
 
-    def record(store, name, hours, outcome):
+    def record(store, name, hours, outcome, **more):
         at = clock.time() - 3600 * hours
         seen = {"started_at": at, "ended_at": at, "outcome": outcome}
-        store.visits.record(Visit(source=name, **seen), now=clock.time())
+        store.visits.record(Visit(source=name, **seen, **more), now=clock.time())
 
     async def begin(store):
         async with web:
             observer = Observer(store, config, clock=clock, transport=web)
             await observer._begin()
-            due = [observer.schedule.due_at(name) for name in (page, other)]
+            due = [observer.schedule.due_at(name) for name in pages]
             await observer._finish()
             return due
 
     with memory_store(clock) as store:
-        add_sources(store, config, [describe(page), describe(other)])
+        add_sources(store, config, [describe(name) for name in pages])
         for name in (page, other):
             record(store, name, 9.0, "first")
-        record(store, page, 0.25, "failed")
-        failed, good = in_simulated_time(begin(store))
+        record(store, page, 0.25, "failed", error="timeout")
+        record(store, refused, 0.25, "failed", error="refused-address")
+        failed, good, allowed = in_simulated_time(begin(store))
     assert failed == pytest.approx(clock.time() + 0.75 * 3600, abs=60)
     assert good <= clock.time()
+    assert allowed <= clock.time()

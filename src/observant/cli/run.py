@@ -104,7 +104,10 @@ def run(
                 with live() as show:
                     return await run_observer(observer, seconds=seconds, visits=visits, show=show)
 
-        status = asyncio.run(observe())
+        try:
+            status = asyncio.run(observe())
+        except asyncio.CancelledError:  # by a second Ctrl-C, which abandons visits under way
+            raise click.Abort from None
         rows = found.sources.each(state="active", sort="failed_in_row", descending=True)
         failing = [*takewhile(lambda row: row.failed_in_row, islice(rows, 1000))]
     if common.as_json:

@@ -133,12 +133,15 @@ class Watchlist:
             await self.settle()
 
     async def keep_distance(self, rows: Sequence[Scheduled]) -> None:
-        """A visit that saw nothing, of the observer before us, counts for the shortest period."""
+        """A visit that saw nothing, of the observer before us, counts for the shortest period.
+
+        Not one that the guard refused: nobody was asked, and the network may be allowed by now.
+        """
         for some in _parts(rows):
             now = self.clock.time()
             for row in (scheduled.source for scheduled in some):
                 last = row.visited_at
-                if last is None or (row.good_at or 0.0) >= last:
+                if last is None or (row.good_at or 0.0) >= last or row.error == "refused-address":
                     continue
                 watched = self._watched.get(row.name)
                 if watched is None:
