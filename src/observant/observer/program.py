@@ -226,6 +226,12 @@ async def run_observer(
         observer.stop()
         if asked > 1 and task is not None:
             task.cancel()
+        elif busy := observer.status().under_way:
+            log.info(
+                "ending after %s under way; once more to abandon %s",
+                "the visit" if busy == 1 else f"the {busy} visits",
+                "it" if busy == 1 else "them",
+            )
 
     with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -146,17 +146,43 @@ def sort(codes, time, offsets):
     return order
 
 
+RUN = 32
+"""Rows that are sorted by insertion before they are merged."""
+
+
 @jit
 def sort_stretch(order, time, begin, end):
     """Put a stretch of rows into the order of their times; equal times stay in theirs."""
-    if end - begin > 64:
-        part = order[begin:end].copy()
-        order[begin:end] = part[np.argsort(time[part], kind="mergesort")]
-        return
-    for i in range(begin + 1, end):
-        row = order[i]
-        j = i
-        while j > begin and time[order[j - 1]] > time[row]:
-            order[j] = order[j - 1]
-            j -= 1
-        order[j] = row
+    for first in range(begin, end, RUN):
+        for i in range(first + 1, min(first + RUN, end)):
+            row = order[i]
+            j = i
+            while j > first and time[order[j - 1]] > time[row]:
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = row
+    if end - begin > RUN:
+        _merge_runs(order, time, begin, end)
+
+
+@jit
+def _merge_runs(order, time, begin, end):
+    """Merge sorted runs of a stretch, two by two: NumPy's own sort takes seconds to compile."""
+    spare = np.empty(end - begin, order.dtype)
+    length = RUN
+    while length < end - begin:
+        for first in range(begin, end - length, 2 * length):
+            middle, last = first + length, min(first + 2 * length, end)
+            for at in range(first, middle):
+                spare[at - first] = order[at]
+            left, lefts, right = 0, middle - first, middle
+            for at in range(first, last):
+                if left == lefts:
+                    break  # what is left of the right run lies where it belongs
+                if right < last and time[order[right]] < time[spare[left]]:
+                    order[at] = order[right]
+                    right += 1
+                else:
+                    order[at] = spare[left]
+                    left += 1
+        length *= 2
