@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
-    from numpy.typing import NDArray
 
+    from observant.arrays import Integers
     from observant.batch.folder import Folder
 
 
@@ -297,11 +297,9 @@ class GroupedLogs:
             notes=notes,
         )
 
-    def at_ranks(
-        self, partitions: list[int], ranks: NDArray[np.int64]
-    ) -> dict[int, NDArray[np.int64]]:
+    def at_ranks(self, partitions: list[int], ranks: Integers) -> dict[int, Integers]:
         """Which sources of each partition have these places in the alphabet of all sources."""
-        found: dict[int, list[NDArray[np.int64]]] = {}
+        found: dict[int, list[Integers]] = {}
         streams = [read_stream(self._file(partition, "sources")) for partition in partitions]
         before = 0
         for table in merge_sorted(streams):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Floats
     from observant.batch.sketch import Priced
     from observant.planning.problem import Problem, Solution
 
@@ -324,7 +325,7 @@ def checked_rates(
 
 def numbers_in(
     column: pa.Array, name: str, sources: Any, file: str, before: int = 0, *, zero: bool = True
-) -> NDArray[np.float64]:
+) -> Floats:
     """The numbers of a column, none below zero; a bad one is named with its row and source."""
     values = _floats(column)
     good = np.isfinite(values) & (values >= 0.0 if zero else values > 0.0)
@@ -367,7 +368,7 @@ def _refuse_never_seen(
         )
 
 
-def _floats(column: pa.Array) -> NDArray[np.float64]:
+def _floats(column: pa.Array) -> Floats:
     import pyarrow as pa
 
     try:

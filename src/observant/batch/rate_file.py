@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Floats
     from observant.estimation.priors import Prior
     from observant.visits import VisitLog
 
@@ -40,7 +41,7 @@ class RateFile:
     path: str
     visits: int
     changes: int
-    rate_per_day: NDArray[np.float64]
+    rate_per_day: Floats
     """Of every source, in the order of the file."""
     evidence_code: NDArray[np.int8]
     method: str

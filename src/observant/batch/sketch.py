@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import EstimationError, InputError
 from observant.planning.inputs import known_rates, read_problem
@@ -27,7 +26,10 @@ from observant.planning.problem import Doubt, Problem, Solution, filled
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-Array: TypeAlias = NDArray[np.float64]
+    from numpy.typing import NDArray
+
+    from observant.arrays import Floats, Integers
+
 
 CELLS_PER_OCTAVE = 32
 TOLERANCE = 1e-10
@@ -48,7 +50,7 @@ class PlanOptions:
     min_period: float = 0.0
     max_period: float = math.inf
 
-    def problem(self, rates: Array, means: Array, importance: Any, cost: Any) -> Problem:
+    def problem(self, rates: Floats, means: Floats, importance: Any, cost: Any) -> Problem:
         """The problem of some of the sources, which were checked before."""
         known = known_rates(rates, means)
         same = self.objective == "currency" or (self.objective == "freshness" and not self.grace)
@@ -66,20 +68,20 @@ class PlanOptions:
 class Cells:
     """Sources that are alike, added up."""
 
-    rate_cell: NDArray[np.int64]
-    mean_cell: NDArray[np.int64]
+    rate_cell: Integers
+    mean_cell: Integers
     """Of the mean over the rate, which says how well a rate is known."""
-    value_cell: NDArray[np.int64]
-    sources: NDArray[np.int64]
-    cost: Array
-    importance: Array
-    cost_rate: Array
+    value_cell: Integers
+    sources: Integers
+    cost: Floats
+    importance: Floats
+    cost_rate: Floats
     """Sum of rate times cost, for the mean rate of a cell."""
-    cost_mean: Array
+    cost_mean: Floats
     """The same of the means."""
 
     @classmethod
-    def of(cls, rates: Array, means: Array, importance: Array, cost: Array) -> Cells:
+    def of(cls, rates: Floats, means: Floats, importance: Floats, cost: Floats) -> Cells:
         """Sketch some sources.
 
         >>> one, rates = np.ones(4), np.array([1.0, 1.001, 2.0, 0.0])
@@ -153,7 +155,7 @@ class Sums:
         model = problem.current or problem.objective
         uniform = np.clip(np.full(len(period), alike), problem.shortest, problem.longest)
 
-        def weighed(penalties: Objective, periods: Array, *, gain: bool) -> float:
+        def weighed(penalties: Objective, periods: Floats, *, gain: bool) -> float:
             values = penalties.mean_penalty(periods)
             with np.errstate(invalid="ignore"):
                 values = weight * (1.0 - values if gain else values)
@@ -322,7 +324,7 @@ def _finished(
     return Priced(found.solution, add_up(found.solution, alike), spent, found.passes + 1)
 
 
-def _cell(values: Array) -> NDArray[np.int64]:
+def _cell(values: Floats) -> Integers:
     with np.errstate(divide="ignore"):
         place = np.floor(np.log2(values) * CELLS_PER_OCTAVE)
     return np.where(values > 0.0, place, _NOTHING).astype(np.int64)

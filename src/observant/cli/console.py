@@ -15,10 +15,9 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
     from rich.console import Console
 
+    from observant.arrays import Floats
     from observant.visits import VisitLog
 
 _QUIET_SECONDS = 1.0
@@ -442,7 +441,7 @@ def wide_enough(text: str, width: int) -> str:
 
 
 def histogram(
-    values: NDArray[np.float64], label: Callable[[float], str], *, bins: int = 12, width: int = 40
+    values: Floats, label: Callable[[float], str], *, bins: int = 12, width: int = 40
 ) -> list[str]:
     """Draw a histogram of positive values on a logarithmic axis, a line a bin.
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from observant.currency.shares import share_lost, share_lost_twice
 from observant.errors import InputError
@@ -21,7 +20,9 @@ from observant.units import in_days, per_day
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Array: TypeAlias = NDArray[np.float64]
+    from numpy.typing import ArrayLike
+
+    from observant.arrays import Floats
 
 
 @runtime_checkable
@@ -39,10 +40,10 @@ class Rated(Protocol):
     """A table of rates, such as `observant.estimate_rates` makes."""
 
     @property
-    def rate_per_day(self) -> Array: ...
+    def rate_per_day(self) -> Floats: ...
 
 
-Source: TypeAlias = "ArrayLike | AgeProcess | Rated | Callable[[Array], Array]"
+Source: TypeAlias = "ArrayLike | AgeProcess | Rated | Callable[[Floats], Floats]"
 
 
 def as_model(source: Source) -> AgeModel:
@@ -64,33 +65,33 @@ class AgeModel(ABC):
     """
 
     @abstractmethod
-    def age_cdf(self, x: ArrayLike) -> Array:
+    def age_cdf(self, x: ArrayLike) -> Floats:
         """G(x), also at x = infinity, where it is the share of sources that ever change."""
 
     @property
-    def mean_rate(self) -> Array:
+    def mean_rate(self) -> Floats:
         """Updates per day."""
         raise InputError(
             "the rate of this source is not known: give it as rates, a posterior, a population or "
             "a process that has a rate or a mean"
         )
 
-    def integrated_age_sf(self, x: ArrayLike) -> Array:
+    def integrated_age_sf(self, x: ArrayLike) -> Floats:
         """∫₀ˣ (1 − G), the expected time until the next update or x, whichever comes first."""
         x = np.asarray(x, float)
         return x * _mean_over_unit(lambda u: 1.0 - self.age_cdf(x * u))
 
-    def integrated_age_cdf(self, x: ArrayLike) -> Array:
+    def integrated_age_cdf(self, x: ArrayLike) -> Floats:
         """∫₀ˣ G, without the cancellation in x − ∫₀ˣ (1 − G)."""
         x = np.asarray(x, float)
         return x * _mean_over_unit(lambda u: self.age_cdf(x * u))
 
-    def twice_integrated_age_cdf(self, x: ArrayLike) -> Array:
+    def twice_integrated_age_cdf(self, x: ArrayLike) -> Floats:
         """∫₀ˣ (x − s) G(s) ds."""
         x = np.asarray(x, float)
         return x**2 * _mean_over_unit(lambda u: (1.0 - u) * self.age_cdf(x * u))
 
-    def age_quantile(self, p: ArrayLike) -> Array:
+    def age_quantile(self, p: ArrayLike) -> Floats:
         """Return the largest x with G(x) ≤ p, infinite when every x has it."""
         p = np.asarray(p, float)
         low, high = np.asarray(-_ANY_LOG), np.asarray(_ANY_LOG)
@@ -106,19 +107,19 @@ class AgeModel(ABC):
 class PoissonRates(AgeModel):
     """Poisson sources of known rates: G(x) = 1 − e^(−λx), exact however small or large λx is."""
 
-    rate: Array
+    rate: Floats
 
     def __init__(self, rate: ArrayLike) -> None:
         object.__setattr__(self, "rate", not_negative("rate", rate))
 
     @property
-    def mean_rate(self) -> Array:
+    def mean_rate(self) -> Floats:
         return self.rate
 
-    def age_cdf(self, x: ArrayLike) -> Array:
+    def age_cdf(self, x: ArrayLike) -> Floats:
         return -np.expm1(-self._expected_updates(x))
 
-    def integrated_age_sf(self, x: ArrayLike) -> Array:
+    def integrated_age_sf(self, x: ArrayLike) -> Floats:
         # One transcendental pass and few others: this is the loop that runs over millions.
         x = np.asarray(x, float)
         wait = np.asarray(self._expected_updates(x))
@@ -131,25 +132,25 @@ class PoissonRates(AgeModel):
             wait = np.where(self.rate == 0.0, x, wait)
         return unwrapped(wait)
 
-    def integrated_age_cdf(self, x: ArrayLike) -> Array:
+    def integrated_age_cdf(self, x: ArrayLike) -> Floats:
         x = np.asarray(x, float)
         return x * share_lost(self._expected_updates(x))
 
-    def twice_integrated_age_cdf(self, x: ArrayLike) -> Array:
+    def twice_integrated_age_cdf(self, x: ArrayLike) -> Floats:
         x = np.asarray(x, float)
         return x**2 * share_lost_twice(self._expected_updates(x))
 
-    def age_quantile(self, p: ArrayLike) -> Array:
+    def age_quantile(self, p: ArrayLike) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             quantile = -np.log1p(-np.asarray(p, float)) / self.rate
         # 0/0: a source that never changes.
         return unwrapped(np.where(self.rate == 0.0, np.inf, quantile))
 
-    def _expected_updates(self, x: ArrayLike) -> Array:
+    def _expected_updates(self, x: ArrayLike) -> Floats:
         """Return λx, where 0 × infinity is 0: the one never changes, the other has had no time."""
         x = np.asarray(x, float)
         with np.errstate(invalid="ignore"):
-            product: Array = self.rate * x
+            product: Floats = self.rate * x
         if np.isnan(np.max(product, initial=0.0)):
             product = np.where((self.rate == 0.0) | (x == 0.0), 0.0, product)
         return product
@@ -166,8 +167,8 @@ class AgeTable(AgeModel):
     [0.25 1.  ] 5.0
     """
 
-    ages: Array
-    cdf: Array
+    ages: Floats
+    cdf: Floats
 
     def __init__(self, ages: ArrayLike, cdf: ArrayLike) -> None:
         ages, cdf = np.asarray(ages, float), np.asarray(cdf, float)
@@ -183,29 +184,29 @@ class AgeTable(AgeModel):
         object.__setattr__(self, "cdf", cdf)
 
     @property
-    def mean_rate(self) -> Array:
+    def mean_rate(self) -> Floats:
         """The slope of G at age 0, as far as the table resolves it."""
         if self.cdf[0] > 0.0 or self.ages.size == 1:
             return unwrapped(np.asarray(np.inf if self.cdf[0] > 0.0 else 0.0))
         return unwrapped(np.asarray(self.cdf[1] / self.ages[1]))
 
-    def age_cdf(self, x: ArrayLike) -> Array:
+    def age_cdf(self, x: ArrayLike) -> Floats:
         return np.asarray(np.interp(np.asarray(x, float), self.ages, self.cdf), float)
 
-    def integrated_age_sf(self, x: ArrayLike) -> Array:
+    def integrated_age_sf(self, x: ArrayLike) -> Floats:
         return _integral_of_lines(self.ages, 1.0 - self.cdf, x)
 
-    def integrated_age_cdf(self, x: ArrayLike) -> Array:
+    def integrated_age_cdf(self, x: ArrayLike) -> Floats:
         return _integral_of_lines(self.ages, self.cdf, x)
 
 
 class _Function(AgeModel):
     """G as a plain function."""
 
-    def __init__(self, cdf: Callable[[Array], Array]) -> None:
+    def __init__(self, cdf: Callable[[Floats], Floats]) -> None:
         self.cdf = cdf
 
-    def age_cdf(self, x: ArrayLike) -> Array:
+    def age_cdf(self, x: ArrayLike) -> Floats:
         return np.asarray(self.cdf(np.asarray(x, float)), float)
 
 
@@ -217,7 +218,7 @@ class _Process(_Function):
         self.process = process
 
     @property
-    def mean_rate(self) -> Array:
+    def mean_rate(self) -> Floats:
         for name in ("rate", "mean_rate"):
             if (rate := getattr(self.process, name, None)) is not None:
                 return unwrapped(np.asarray(rate() if callable(rate) else rate, float))
@@ -225,19 +226,19 @@ class _Process(_Function):
             return 1.0 / unwrapped(np.asarray(mean() if callable(mean) else mean, float))
         return super().mean_rate
 
-    def integrated_age_sf(self, x: ArrayLike) -> Array:
+    def integrated_age_sf(self, x: ArrayLike) -> Floats:
         integral = getattr(self.process, "integrated_age_sf", None)
         if integral is None:
             return super().integrated_age_sf(x)
         return np.asarray(integral(np.asarray(x, float)), float)
 
-    def integrated_age_cdf(self, x: ArrayLike) -> Array:
+    def integrated_age_cdf(self, x: ArrayLike) -> Floats:
         if not hasattr(self.process, "integrated_age_sf"):
             return super().integrated_age_cdf(x)
         return np.maximum(np.asarray(x, float) - self.integrated_age_sf(x), 0.0)
 
 
-def not_negative(name: str, value: ArrayLike, *, finite: bool = False) -> Array:
+def not_negative(name: str, value: ArrayLike, *, finite: bool = False) -> Floats:
     """Check a quantity. Not-a-number passes: it means that nothing is known."""
     try:
         values = np.asarray(in_days(value), float)
@@ -250,13 +251,13 @@ def not_negative(name: str, value: ArrayLike, *, finite: bool = False) -> Array:
     return values
 
 
-def unwrapped(values: Array) -> Array:
+def unwrapped(values: Floats) -> Floats:
     """A plain number where the array has no dimensions, as NumPy's own functions answer."""
-    answer: Array = values[()]
+    answer: Floats = values[()]
     return answer
 
 
-def _integral_of_lines(knots: Array, values: Array, x: ArrayLike) -> Array:
+def _integral_of_lines(knots: Floats, values: Floats, x: ArrayLike) -> Floats:
     """Integrate from 0 to x the function of straight lines through the points, then constant."""
     x = np.asarray(x, float)
     pieces = np.diff(knots) * (values[1:] + values[:-1]) / 2.0
@@ -266,7 +267,7 @@ def _integral_of_lines(knots: Array, values: Array, x: ArrayLike) -> Array:
     return unwrapped(np.asarray(whole[cell] + within))
 
 
-def _graded_nodes() -> tuple[Array, Array]:
+def _graded_nodes() -> tuple[Floats, Floats]:
     """Gauss-Legendre nodes on (0, 1), in panels that halve towards 0.
 
     G rises within a few multiples of the mean interval, however short that is beside x; panels
@@ -283,7 +284,7 @@ NODES, WEIGHTS = _graded_nodes()
 _ANY_LOG = 700.0
 
 
-def _mean_over_unit(function: Callable[[float], Array]) -> Array:
+def _mean_over_unit(function: Callable[[float], Floats]) -> Floats:
     """Mean of a function over (0, 1). One node at a time, so that arrays broadcast as they like."""
     total = np.zeros(())
     for node, weight in zip(NODES, WEIGHTS, strict=True):

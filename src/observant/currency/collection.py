@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from observant.currency.age_models import Array, Source, as_model, not_negative
+from observant.currency.age_models import Source, as_model, not_negative
 from observant.currency.measures import currency
 from observant.errors import InputError
 from observant.times import DAY
@@ -15,6 +15,7 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats
     from observant.currency.age_models import Source
 
 
@@ -52,7 +53,7 @@ def collection_currency(
     return np.float64((weights * alpha).sum() / total)
 
 
-def performance_surface(source: Source, periods: ArrayLike, graces: ArrayLike) -> Array:
+def performance_surface(source: Source, periods: ArrayLike, graces: ArrayLike) -> Floats:
     """Return α(T₀, β), one row for each period and one column for each grace: Brewington (3.17).
 
     For figure 3.23, where the grace is a fraction ν of the period, ask `currency` for the graces
@@ -75,9 +76,9 @@ def performance_surface(source: Source, periods: ArrayLike, graces: ArrayLike) -
 class Bandwidth:
     """What visiting a collection costs; arrays when the question was asked with arrays."""
 
-    pages_per_day: Array
-    bytes_per_day: Array
-    bits_per_second: Array
+    pages_per_day: Floats
+    bytes_per_day: Floats
+    bits_per_second: Floats
 
 
 def bandwidth(pages: ArrayLike, period: ArrayLike, page_bytes: ArrayLike) -> Bandwidth:

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from observant.currency.age_models import Array, not_negative, unwrapped
+from observant.currency.age_models import not_negative, unwrapped
 from observant.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike
+
+    from observant.arrays import Floats
 
 _POINTS = 4000
 
@@ -37,7 +39,7 @@ def over_gaps(
     return float(np.average(measure(source, lengths, *more, **options), weights=lengths))
 
 
-def irregular_gaps(mean: float, variation: float) -> Array:
+def irregular_gaps(mean: float, variation: float) -> Floats:
     """Gaps with this mean and this standard deviation over the mean, equally likely each.
 
     0 is a fixed period, 1 visits at random times; between them, and beyond, gaps are Gamma.
@@ -54,7 +56,7 @@ def irregular_gaps(mean: float, variation: float) -> Array:
     return np.asarray(mean * _POINTS * within)
 
 
-def growing_period(period: ArrayLike, growth: ArrayLike) -> Array:
+def growing_period(period: ArrayLike, growth: ArrayLike) -> Floats:
     """How old the oldest copy is when a collection grows at the rate ξ and the visits do not.
 
     One round takes `period` days at the size of now. The copy that is visited next was visited S

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from observant.currency.age_models import Array, Source, as_model, not_negative, unwrapped
+from observant.currency.age_models import Source, as_model, not_negative, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats
     from observant.estimation.belief import Beliefs
 
 
-def currency(source: Source, period: ArrayLike, grace: ArrayLike = 0.0) -> Array:
+def currency(source: Source, period: ArrayLike, grace: ArrayLike = 0.0) -> Floats:
     """Probability α that the copy is β-current at a random moment: Brewington (2.40).
 
     The copy is β-current when no update happened between the last visit and β before now (errata
@@ -49,7 +50,7 @@ def currency(source: Source, period: ArrayLike, grace: ArrayLike = 0.0) -> Array
     return _for_ever(alpha, period, lambda: 1.0 - model.age_cdf(np.inf))
 
 
-def stale_probability(source: Source, period: ArrayLike, grace: ArrayLike = 0.0) -> Array:
+def stale_probability(source: Source, period: ArrayLike, grace: ArrayLike = 0.0) -> Floats:
     """Probability 1 − α that the copy is not β-current, exact also where it is tiny.
 
     Subtracting `currency` from one loses the digits of a small probability; this does not, but for
@@ -66,7 +67,7 @@ def stale_probability(source: Source, period: ArrayLike, grace: ArrayLike = 0.0)
     return _for_ever(stale, period, lambda: model.age_cdf(np.inf))
 
 
-def mean_staleness(source: Source, period: ArrayLike) -> Array:
+def mean_staleness(source: Source, period: ArrayLike) -> Floats:
     """Mean age of the oldest missed update at a random moment, in days; 0 while there is none.
 
     This is the "age" of Cho and Garcia-Molina: (1/T) ∫₀ᵀ (T − s) G(s) ds, for a Poisson source
@@ -82,7 +83,7 @@ def mean_staleness(source: Source, period: ArrayLike) -> Array:
     return _for_ever(stale, period, lambda: np.where(model.age_cdf(np.inf) > 0.0, np.inf, 0.0))
 
 
-def mean_missed_updates(source: Source, period: ArrayLike) -> Array:
+def mean_missed_updates(source: Source, period: ArrayLike) -> Floats:
     """Mean number of updates the copy lacks at a random moment: λT/2.
 
     >>> print(mean_missed_updates(0.3, period=10))
@@ -91,7 +92,7 @@ def mean_missed_updates(source: Source, period: ArrayLike) -> Array:
     return missed_updates(source, period) / 2.0
 
 
-def hidden_share(source: Source, period: ArrayLike) -> Array:
+def hidden_share(source: Source, period: ArrayLike) -> Floats:
     """Share of all updates that no visit ever sees, because another one follows before it.
 
     Visits find 1 change or none in a period T, and G(T) on average, of λT updates: 1 − G(T)/(λT).
@@ -106,7 +107,7 @@ def hidden_share(source: Source, period: ArrayLike) -> Array:
     return unwrapped(np.where(updates == 0.0, 0.0, hidden))
 
 
-def changed_probability(source: Source, elapsed: ArrayLike) -> Array:
+def changed_probability(source: Source, elapsed: ArrayLike) -> Floats:
     """Probability G(s) that the source has changed by now, s = `elapsed` days after the visit.
 
     >>> print(changed_probability(0.1, elapsed=[0, 1, 10]).round(4))
@@ -115,7 +116,7 @@ def changed_probability(source: Source, elapsed: ArrayLike) -> Array:
     return as_model(source).age_cdf(not_negative("elapsed", elapsed))
 
 
-def staleness(source: Source, elapsed: ArrayLike) -> Array:
+def staleness(source: Source, elapsed: ArrayLike) -> Floats:
     """Expected age of the oldest missed update now, `elapsed` days after the visit: ∫₀ˢ G.
 
     It counts 0 while nothing was missed.
@@ -126,7 +127,7 @@ def staleness(source: Source, elapsed: ArrayLike) -> Array:
     return as_model(source).integrated_age_cdf(not_negative("elapsed", elapsed))
 
 
-def missed_updates(source: Source, elapsed: ArrayLike) -> Array:
+def missed_updates(source: Source, elapsed: ArrayLike) -> Floats:
     """Expected number of updates since the visit, `elapsed` days ago: λs for every stationary one.
 
     >>> print(missed_updates(0.1, elapsed=[0, 1, 10]))
@@ -138,7 +139,7 @@ def missed_updates(source: Source, elapsed: ArrayLike) -> Array:
     return unwrapped(np.where((rate == 0.0) | (elapsed == 0.0), 0.0, missed))
 
 
-def _for_ever(answer: Array, period: Array, limit: Callable[[], Array]) -> Array:
+def _for_ever(answer: Floats, period: Floats, limit: Callable[[], Floats]) -> Floats:
     """Put the limit where the period is infinite: there the formulas are infinity by infinity."""
     never_visited = np.isinf(period)
     if never_visited.any():
@@ -162,8 +163,8 @@ class ExpectedCurrency(NamedTuple):
 
 def expected_currency(
     beliefs: Beliefs,
-    importance: NDArray[np.float64],
-    waited: NDArray[np.float64],
+    importance: Floats,
+    waited: Floats,
     grace: ArrayLike = 0.0,
     total: int | None = None,
 ) -> ExpectedCurrency:
@@ -185,10 +186,7 @@ def expected_currency(
 
 
 def promised_currency(
-    beliefs: Beliefs,
-    importance: NDArray[np.float64],
-    period: NDArray[np.float64],
-    grace: ArrayLike = 0.0,
+    beliefs: Beliefs, importance: Floats, period: Floats, grace: ArrayLike = 0.0
 ) -> float:
     """α in the long run, if every source keeps the period (in days) that it has now."""
     if not len(beliefs):

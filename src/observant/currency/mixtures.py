@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from observant.currency.age_models import AgeModel, Array, PoissonRates, not_negative, unwrapped
+from observant.currency.age_models import AgeModel, PoissonRates, not_negative, unwrapped
 from observant.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike
+
+    from observant.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +38,8 @@ class GammaRates(AgeModel):
     [6.9315 3.75  ]
     """
 
-    shape: Array
-    exposure: Array
+    shape: Floats
+    exposure: Floats
 
     def __init__(self, shape: ArrayLike, exposure: ArrayLike) -> None:
         for name, value in (("shape", shape), ("exposure", exposure)):
@@ -47,19 +49,19 @@ class GammaRates(AgeModel):
             object.__setattr__(self, name, checked)
 
     @property
-    def mean_rate(self) -> Array:
+    def mean_rate(self) -> Floats:
         return self.shape / self.exposure
 
-    def age_cdf(self, x: ArrayLike) -> Array:
+    def age_cdf(self, x: ArrayLike) -> Floats:
         return -np.expm1(-self.shape * self._log_growth(x))
 
-    def integrated_age_sf(self, x: ArrayLike) -> Array:
+    def integrated_age_sf(self, x: ArrayLike) -> Floats:
         power, growth = self.shape - 1.0, self._log_growth(x)
         with np.errstate(divide="ignore", invalid="ignore"):
             wait = np.where(power == 0.0, growth, -np.expm1(-power * growth) / power)
         return self.exposure * wait
 
-    def integrated_age_cdf(self, x: ArrayLike) -> Array:
+    def integrated_age_cdf(self, x: ArrayLike) -> Floats:
         plain = np.asarray(np.asarray(x, float) - self.integrated_age_sf(x))
         growth = self._log_growth(x)
         cancels = np.broadcast_to(self.shape * growth < 1.0, plain.shape)
@@ -73,11 +75,11 @@ class GammaRates(AgeModel):
             total += weight * np.exp(u) * -np.expm1(-self.shape * u)
         return unwrapped(np.where(cancels, self.exposure * growth * total, plain))
 
-    def age_quantile(self, p: ArrayLike) -> Array:
-        quantile: Array = self.exposure * np.expm1(-np.log1p(-np.asarray(p, float)) / self.shape)
+    def age_quantile(self, p: ArrayLike) -> Floats:
+        quantile: Floats = self.exposure * np.expm1(-np.log1p(-np.asarray(p, float)) / self.shape)
         return quantile
 
-    def _log_growth(self, x: ArrayLike) -> Array:
+    def _log_growth(self, x: ArrayLike) -> Floats:
         return np.log1p(np.asarray(x, float) / self.exposure)
 
 
@@ -92,8 +94,8 @@ class RateMixture(AgeModel):
     [0.325 0.55 ] [0.7241 0.816 ]
     """
 
-    rates: Array
-    weights: Array
+    rates: Floats
+    weights: Floats
 
     def __init__(self, rates: ArrayLike, weights: ArrayLike | None = None) -> None:
         rates = np.atleast_1d(not_negative("rates", rates))
@@ -112,23 +114,23 @@ class RateMixture(AgeModel):
         object.__setattr__(self, "weights", weights / total)
 
     @property
-    def mean_rate(self) -> Array:
-        mean: Array = (self.weights * self.rates).sum(axis=-1)
+    def mean_rate(self) -> Floats:
+        mean: Floats = (self.weights * self.rates).sum(axis=-1)
         return mean
 
-    def age_cdf(self, x: ArrayLike) -> Array:
+    def age_cdf(self, x: ArrayLike) -> Floats:
         return self._average(PoissonRates.age_cdf, x)
 
-    def integrated_age_sf(self, x: ArrayLike) -> Array:
+    def integrated_age_sf(self, x: ArrayLike) -> Floats:
         return self._average(PoissonRates.integrated_age_sf, x)
 
-    def integrated_age_cdf(self, x: ArrayLike) -> Array:
+    def integrated_age_cdf(self, x: ArrayLike) -> Floats:
         return self._average(PoissonRates.integrated_age_cdf, x)
 
-    def twice_integrated_age_cdf(self, x: ArrayLike) -> Array:
+    def twice_integrated_age_cdf(self, x: ArrayLike) -> Floats:
         return self._average(PoissonRates.twice_integrated_age_cdf, x)
 
-    def _average(self, answer: Callable[[PoissonRates, Array], Array], x: ArrayLike) -> Array:
+    def _average(self, answer: Callable[[PoissonRates, Floats], Floats], x: ArrayLike) -> Floats:
         """Average over the rates, a block of them at a time, so that memory stays bounded."""
         x = np.asarray(x, float)[..., None]
         total = np.zeros(np.broadcast_shapes(x.shape, (*self.rates.shape[:-1], 1))[:-1])
@@ -180,21 +182,21 @@ class WeibullPopulation(AgeModel):
         return float(self.scale * max(0.0, 1.0 - 1.0 / self.shape) ** (1.0 / self.shape))
 
     @property
-    def mean_rate(self) -> Array:
+    def mean_rate(self) -> Floats:
         """Mean updates per day, Γ(1 − 1/σ)/δ; infinite when the shape is not above 1."""
         mean = math.gamma(1.0 - 1.0 / self.shape) / self.scale if self.shape > 1.0 else math.inf
         return unwrapped(np.asarray(mean))
 
-    def age_cdf(self, x: ArrayLike) -> Array:
+    def age_cdf(self, x: ArrayLike) -> Floats:
         return self.mixture.age_cdf(x)
 
-    def integrated_age_sf(self, x: ArrayLike) -> Array:
+    def integrated_age_sf(self, x: ArrayLike) -> Floats:
         return self.mixture.integrated_age_sf(x)
 
-    def integrated_age_cdf(self, x: ArrayLike) -> Array:
+    def integrated_age_cdf(self, x: ArrayLike) -> Floats:
         return self.mixture.integrated_age_cdf(x)
 
-    def twice_integrated_age_cdf(self, x: ArrayLike) -> Array:
+    def twice_integrated_age_cdf(self, x: ArrayLike) -> Floats:
         return self.mixture.twice_integrated_age_cdf(x)
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from observant.currency.age_models import Array, Source, as_model, not_negative, unwrapped
+from observant.currency.age_models import Source, as_model, not_negative, unwrapped
 from observant.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats
     from observant.currency.age_models import AgeModel
 
 
-def required_period(source: Source, target: ArrayLike, grace: ArrayLike = 0.0) -> Array:
+def required_period(source: Source, target: ArrayLike, grace: ArrayLike = 0.0) -> Floats:
     """Longest period, in days, that keeps the currency at or above `target`.
 
     Over an array of graces this is a level set of the performance surface (Brewington figure
@@ -38,7 +39,7 @@ def required_period(source: Source, target: ArrayLike, grace: ArrayLike = 0.0) -
     never = _ever_changes(model) <= lost
     period = grace + _first_guess(_rate_scale(model), lost, grace)
 
-    def excess(period: Array) -> tuple[Array, Array]:
+    def excess(period: Floats) -> tuple[Floats, Floats]:
         exposed = np.maximum(period - grace, 0.0)
         return model.integrated_age_cdf(exposed) - lost * period, model.age_cdf(exposed) - lost
 
@@ -47,7 +48,7 @@ def required_period(source: Source, target: ArrayLike, grace: ArrayLike = 0.0) -
     return unwrapped(np.where(never, np.inf, np.where(lost == 0.0, grace, period)))
 
 
-def required_grace(source: Source, target: ArrayLike, period: ArrayLike) -> Array:
+def required_grace(source: Source, target: ArrayLike, period: ArrayLike) -> Floats:
     """Shortest grace, in days, with which a period reaches the currency `target`.
 
     As the period grows it tends to target × period: the updates are then so many that the only
@@ -60,7 +61,7 @@ def required_grace(source: Source, target: ArrayLike, period: ArrayLike) -> Arra
     period = not_negative("period", period, finite=True)
     lost = 1.0 - target
 
-    def excess(exposed: Array) -> tuple[Array, Array]:
+    def excess(exposed: Floats) -> tuple[Floats, Floats]:
         return model.integrated_age_cdf(exposed) - lost * period, model.age_cdf(exposed)
 
     shape = np.broadcast_shapes(np.shape(model.age_cdf(1.0)), lost.shape, period.shape)
@@ -70,8 +71,8 @@ def required_grace(source: Source, target: ArrayLike, period: ArrayLike) -> Arra
 
 
 def _newton_from_the_right(
-    excess: Callable[[Array], tuple[Array, Array]], start: Array, settled: ArrayLike
-) -> Array:
+    excess: Callable[[Floats], tuple[Floats, Floats]], start: Floats, settled: ArrayLike
+) -> Floats:
     """Root of a convex function, given with its slope.
 
     `start` doubles until it is right of the root, but for those that are `settled`.
@@ -94,7 +95,7 @@ def _newton_from_the_right(
     return x
 
 
-def _first_guess(rate: Array, lost: Array, grace: Array) -> Array:
+def _first_guess(rate: Floats, lost: Floats, grace: Floats) -> Floats:
     """T − β just above the answer for a Poisson source.
 
     It solves the equation with e^(−y) replaced by its Padé approximant (2−y)/(2+y), which is below
@@ -107,7 +108,7 @@ def _first_guess(rate: Array, lost: Array, grace: Array) -> Array:
         return root / (2.0 * (1.0 - lost)) / rate
 
 
-def _rate_scale(model: AgeModel) -> Array:
+def _rate_scale(model: AgeModel) -> Floats:
     """Return a rate of about the right size, to start from; any will do."""
     rough = np.maximum(model.age_cdf(1.0), 1e-12)
     try:
@@ -117,12 +118,12 @@ def _rate_scale(model: AgeModel) -> Array:
     return np.where((rate > 0.0) & np.isfinite(rate), rate, rough)
 
 
-def _ever_changes(model: AgeModel) -> Array:
+def _ever_changes(model: AgeModel) -> Floats:
     with np.errstate(all="ignore"):
         return model.age_cdf(np.inf)
 
 
-def _probability(target: ArrayLike) -> Array:
+def _probability(target: ArrayLike) -> Floats:
     values = not_negative("target", target)
     if np.any(values > 1.0):
         raise InputError(f"the target is a probability; {np.nanmax(values):g} is above 1")
@@ -136,7 +137,7 @@ _MOST_DOUBLINGS, _MOST_STEPS, _CLOSE = 200, 200, 1e-15
 # -- How long may a cache serve a copy before it must look again? ---------------------------------
 
 
-def time_to_live(source: Source, risk: ArrayLike, grace: ArrayLike = 0.0) -> Array:
+def time_to_live(source: Source, risk: ArrayLike, grace: ArrayLike = 0.0) -> Floats:
     """Longest time, in days, that a copy may be served with probability of staleness ≤ `risk`.
 
     It is the time at which G, the probability of a change since the fetch, reaches the risk; the
@@ -158,7 +159,9 @@ def time_to_live(source: Source, risk: ArrayLike, grace: ArrayLike = 0.0) -> Arr
     return grace + model.age_quantile(risk)
 
 
-def heuristic_time_to_live(age: ArrayLike, fraction: float = 0.1, longest: float = np.inf) -> Array:
+def heuristic_time_to_live(
+    age: ArrayLike, fraction: float = 0.1, longest: float = np.inf
+) -> Floats:
     """Time to live that caches guess from Last-Modified: a tenth of the age (RFC 9111, 4.2.2).
 
     For comparison. It is `time_to_live` of someone who knows one age and nothing else, the

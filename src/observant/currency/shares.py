@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Array: TypeAlias = NDArray[np.float64]
+    from observant.arrays import Floats
 
 
-def share_lost(x: Array) -> Array:
+def share_lost(x: Floats) -> Floats:
     """1 − (1 − e⁻ˣ)/x: the share of a period lost when x updates are expected in it.
 
     >>> print(share_lost(np.array([0.0, 1e-9, 1.0, np.inf])).round(12))
@@ -23,12 +22,14 @@ def share_lost(x: Array) -> Array:
     return below_one(x, lambda x: x * _series(x, 1), lambda x: 1.0 + np.expm1(-x) / x)
 
 
-def share_lost_twice(x: Array) -> Array:
+def share_lost_twice(x: Floats) -> Floats:
     """1/2 − 1/x + (1 − e⁻ˣ)/x², the same for the time since the oldest missed update."""
     return below_one(x, lambda x: x * _series(x, 2), lambda x: 0.5 - (1.0 + np.expm1(-x) / x) / x)
 
 
-def below_one(x: Array, near: Callable[[Array], Array], far: Callable[[Array], Array]) -> Array:
+def below_one(
+    x: Floats, near: Callable[[Floats], Floats], far: Callable[[Floats], Floats]
+) -> Floats:
     """Use one formula below 1 and another from 1 on."""
     x = np.asarray(x, float)
     small = x < 1.0
@@ -39,7 +40,7 @@ def below_one(x: Array, near: Callable[[Array], Array], far: Callable[[Array], A
     return np.where(small, near(np.minimum(x, 1.0)), far(np.maximum(x, 1.0)))
 
 
-def _series(x: Array, order: int) -> Array:
+def _series(x: Floats, order: int) -> Floats:
     """Σ (−x)ⁿ / (n + 1 + order)!, for x up to 1."""
     total = np.zeros_like(x)
     for n in range(16, -1, -1):

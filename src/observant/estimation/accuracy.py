@@ -27,12 +27,11 @@ from observant.estimation.exact import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from observant.arrays import Flags, Floats
     from observant.estimation.exact import EstimatorOptions, Method
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
 
 __all__ = [
     "Accuracy",
@@ -121,7 +120,7 @@ def precision_reached(
     n, r = visits_and_ratios(visits, ratio)
     n, r, wanted = np.broadcast_arrays(n, r, between_0_and_1(probability))
 
-    def falls_short(log_precision: Floats) -> Bools:
+    def falls_short(log_precision: Floats) -> Flags:
         return within(estimator, n, r, np.exp(log_precision)) < wanted
 
     # An estimate a billion times too large: no wanted probability asks for more than that.

@@ -19,11 +19,9 @@ from observant.units import parse_rate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats, Integers
     from observant.estimation.evidence import Evidence
 
-    Floats = NDArray[np.float64]
     Density = Callable[[Floats], Floats]
 
 __all__ = ["GRID", "PRIORS", "BayesEstimator", "as_weights"]
@@ -84,7 +82,7 @@ class BayesEstimator:
             self._some(evidence, first, min(first + step, sources), answer)
         return answer[0], answer[1], answer[2]
 
-    def _some(self, evidence: Evidence, first: int, last: int, answer: NDArray[np.float64]) -> None:
+    def _some(self, evidence: Evidence, first: int, last: int, answer: Floats) -> None:
         seen, density = self.log_posterior(evidence, first, last)
         if not len(seen):
             return
@@ -97,7 +95,7 @@ class BayesEstimator:
 
     def log_posterior(
         self, evidence: Evidence, first: int = 0, last: int | None = None
-    ) -> tuple[NDArray[np.int64], Floats]:
+    ) -> tuple[Integers, Floats]:
         """Of some sources: which of them were compared at all, and their density at `GRID`."""
         last = len(evidence.offsets) - 1 if last is None else last
         offsets = evidence.offsets[first : last + 1]

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from observant.arrays import Floats, Integers
     from observant.estimation.evidence import Evidence
 
 __all__ = [
@@ -100,7 +101,7 @@ class RateBelief(NamedTuple):
 class Likelihoods:
     """What the visits of many sources say about their rates, a row each."""
 
-    values: NDArray[np.float64]
+    values: Floats
     place: NDArray[np.int16]
     """The centre of the points, in parts of an octave, and the level of zoom; −1 before any."""
 
@@ -158,26 +159,17 @@ class Likelihoods:
         """One source in `SIZE` bytes."""
         return bytes(self.values[row].tobytes() + self.place[row].tobytes())
 
-    def on_grid(self) -> NDArray[np.float64]:
+    def on_grid(self) -> Floats:
         """The likelihoods at the rates of `GRID`, a row a source."""
         rows = np.empty((len(self), len(GRID)))
         _kernels(len(self) * POINTS).grid_rows(self.values, self.place, rows)
         return rows
 
-    def under(
-        self,
-        prior: NDArray[np.float64],
-        group: NDArray[np.int64] | None = None,
-    ) -> Beliefs:
+    def under(self, prior: Floats, group: Integers | None = None) -> Beliefs:
         """What is believed under this prior, or under row `group` of these priors."""
         return self.weighed(np.atleast_2d(cumulated(prior)), group)
 
-    def ahead(
-        self,
-        prior: NDArray[np.float64],
-        group: NDArray[np.int64] | None,
-        kept: NDArray[np.float64],
-    ) -> Beliefs:
+    def ahead(self, prior: Floats, group: Integers | None, kept: Floats) -> Beliefs:
         """The same for a time to come, `kept` of which a rate is what it is now: then any other."""
         now, anew = self.under(prior, group), Likelihoods(np.ones_like(self.values), self.place)
         others = anew.under(prior, group).weights
@@ -185,10 +177,10 @@ class Likelihoods:
 
     def weighed(
         self,
-        sums: NDArray[np.float64],
-        group: NDArray[np.int64] | None = None,
+        sums: Floats,
+        group: Integers | None = None,
         *,
-        age: NDArray[np.float64] | None = None,
+        age: Floats | None = None,
         age_weight: float = 0.0,
     ) -> Beliefs:
         """The same under priors that are `cumulated` already."""
@@ -211,18 +203,18 @@ class Beliefs:
     """The posteriors of many sources: probabilities of `POINTS` rates, a row each."""
 
     place: NDArray[np.int16]
-    weights: NDArray[np.float64]
+    weights: Floats
 
     def __len__(self) -> int:
         return len(self.weights)
 
     @property
-    def rates(self) -> NDArray[np.float64]:
+    def rates(self) -> Floats:
         """The rates that the weights are of, a row a source."""
         offsets = OFFSETS[np.maximum(self.place[:, 1], 0)]
         return np.asarray(2.0 ** ((self.place[:, :1].astype(np.int64) + offsets) / FINE))
 
-    def summary(self, levels: tuple[float, ...] = LEVELS) -> tuple[NDArray[np.float64], ...]:
+    def summary(self, levels: tuple[float, ...] = LEVELS) -> tuple[Floats, ...]:
         """The rate of every source, and the quantiles of its posterior at these levels."""
         answer = np.empty((len(self), 1 + len(levels)))
         _kernels(len(self) * POINTS).summarise_all(
@@ -230,21 +222,21 @@ class Beliefs:
         )
         return tuple(answer.T)
 
-    def moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of every rate."""
         rates = self.rates
         mean = np.einsum("ij,ij->i", self.weights, rates)
         square = np.einsum("ij,ij->i", self.weights, rates**2)
         return mean, np.maximum(square - mean**2, np.finfo(float).tiny)
 
-    def unchanged(self, days: ArrayLike) -> NDArray[np.float64]:
+    def unchanged(self, days: ArrayLike) -> Floats:
         """Probability that each source is as it was so many days ago; 1 minus it: P(changed)."""
         answer = np.empty(len(self))
         waited = np.broadcast_to(np.asarray(days, np.float64), answer.shape)
         _kernels(len(self) * POINTS).unchanged_all(self.place, self.weights, waited, answer)
         return answer
 
-    def fresh_share(self, period: ArrayLike, grace: ArrayLike = 0.0) -> NDArray[np.float64]:
+    def fresh_share(self, period: ArrayLike, grace: ArrayLike = 0.0) -> Floats:
         """Share of the time in which each source is current to within `grace` days, if it is
         visited once in `period` days: Brewington's (2.40) averaged over the posterior.
         """
@@ -261,7 +253,7 @@ class Beliefs:
         return RateBelief(*(float(column[0]) for column in few.summary()))
 
 
-def _read_old(logs: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, int]]:
+def _read_old(logs: Floats) -> tuple[Floats, tuple[int, int]]:
     """The likelihood of a store of version 0.1, on points around where its posterior lies."""
     parts = np.log2(OLD_GRID) * FINE
     logs = np.clip(logs - logs.max(), -600.0, 0.0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from observant.arrays import Floats, Integers
 
 FINE = 256
 """Parts of an octave: the rates that are looked at are 2^(q/FINE) a day, q a whole number."""
@@ -60,7 +60,7 @@ FLOOR, CEILING = LOWEST - 14, HIGHEST + 14
 RATES = 2.0 ** (np.arange(FLOOR * FINE, CEILING * FINE + 1) / FINE)
 
 
-def first_prior() -> NDArray[np.float64]:
+def first_prior() -> Floats:
     """Probability of each rate of `GRID` before anything is learned.
 
     A lognormal distribution around one update in ten days, so broad that 95 % lie between one in
@@ -70,7 +70,7 @@ def first_prior() -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
-def regrid(rates: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def regrid(rates: Floats, weights: Floats) -> Floats:
     """Probabilities of other rates, evenly spaced in log λ, as probabilities on `GRID`.
 
     The mass of each rate is spread over its surroundings, so that shape and moments stay.
@@ -87,7 +87,7 @@ def regrid(rates: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[
     return np.asarray(made / made.sum())
 
 
-def _offsets() -> NDArray[np.int64]:
+def _offsets() -> Integers:
     """How far each point is from the centre, in parts of an octave, a row a level.
 
     Even steps around the centre, then longer and longer ones, to `SIDE` octaves on either side.
@@ -102,7 +102,7 @@ def _offsets() -> NDArray[np.int64]:
     return np.array(rows)
 
 
-def cumulated(prior: NDArray[np.float64]) -> NDArray[np.float64]:
+def cumulated(prior: Floats) -> Floats:
     """Rows of probabilities on `GRID`, added up in steps of `SUM_STEP` parts: for `spread`."""
     places = np.arange(FLOOR * FINE, CEILING * FINE + 1, SUM_STEP)
     edges = np.append(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Floats
     from observant.visits import VisitLog
 
 __all__ = ["ClassTable", "OnlineClasses", "classify"]
@@ -37,11 +38,11 @@ class ClassTable(Table):
 
     source: pa.Array
     classes: tuple[str, ...]
-    rates: NDArray[np.float64]
+    rates: Floats
     """Updates per day of each class."""
-    prior: NDArray[np.float64]
+    prior: Floats
     """Share of each class in the collection."""
-    probability: NDArray[np.float64]
+    probability: Floats
     """One row a source, one column a class."""
 
     @property
@@ -124,7 +125,7 @@ class OnlineClasses:
 
     classes: Mapping[str, str | float]
     prior: Mapping[str, float] | None = None
-    _log_odds: NDArray[np.float64] = field(init=False, repr=False)
+    _log_odds: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._names, self._rates = _checked(self.classes)
@@ -143,14 +144,14 @@ class OnlineClasses:
         return dict(zip(self._names, (odds / odds.sum()).tolist(), strict=True))
 
 
-def _checked(classes: Mapping[str, str | float]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+def _checked(classes: Mapping[str, str | float]) -> tuple[tuple[str, ...], Floats]:
     rates = np.array([parse_rate(rate) for rate in classes.values()])
     if len(rates) < 2 or (rates <= 0).any():
         raise InputError("give at least two classes, each with a rate above zero")
     return tuple(classes), rates
 
 
-def _prior(prior: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
+def _prior(prior: Any, names: tuple[str, ...]) -> Floats:
     if isinstance(prior, str):
         if prior not in {"equal", "collection"}:
             raise InputError(f"the prior is 'equal', 'collection' or a share per class: {prior!r}")

@@ -42,12 +42,11 @@ from observant.estimation.exact import (
 from observant.units import format_duration, format_share, parse_duration, parse_rate
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.estimation.exact import Estimator, EstimatorOptions, Method
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
 
 __all__ = [
     "VisitDesign",
@@ -221,7 +220,7 @@ def visits_needed(
     relative_sd: float | None = None,
     method: Method = "improved",
     **options: Unpack[EstimatorOptions],
-) -> NDArray[np.int64]:
+) -> Integers:
     """Smallest number of visits from which on the wish is fulfilled, and stays fulfilled.
 
     The wish is a `precision` with a `probability`, or a spread σ/r of at most `relative_sd` with
@@ -276,7 +275,7 @@ def _visits_needed(
     else:
         variance = 1 / max(float(information(r, dated=estimator.dated)), 1e-300)
 
-    def fails(n: Floats) -> Bools:
+    def fails(n: Floats) -> Flags:
         rs = np.full(n.shape, r)
         if precision is None:
             mean, sd, _ = moments(estimator, n, rs)
@@ -339,7 +338,7 @@ def best_ratio(
     dipped = dips.any(axis=-1)
     start = np.where(dipped, dips.argmax(axis=-1) + 1, blunt.argmin(axis=-1))
 
-    def falling(log_ratio: Floats) -> Bools:
+    def falling(log_ratio: Floats) -> Flags:
         (_, sd1, slope1), (_, sd2, slope2) = (
             moments(estimator, n, np.exp(log_ratio + step)) for step in (-1e-4, 1e-4)
         )
@@ -376,7 +375,7 @@ def largest_ratio(
     estimator = choose_estimator(method, options)
     n, _ = visits_and_ratios(visits, 1.0)
 
-    def too_biased(log_ratio: Floats) -> Bools:
+    def too_biased(log_ratio: Floats) -> Flags:
         r = np.exp(log_ratio)
         off = moments(estimator, n, r)[0] / r - 1
         # Without dates an estimate is bounded, so that the bias falls to −1 in the end; with

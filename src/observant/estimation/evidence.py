@@ -15,6 +15,7 @@ from observant.visits.log import succeeded
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.visits import VisitLog
 
 __all__ = ["CHANGED", "DATED", "Evidence", "successful_visits"]
@@ -35,18 +36,18 @@ class Evidence:
     that says nothing, and begins the next.
     """
 
-    offsets: NDArray[np.int64]
-    gaps: NDArray[np.float64]
+    offsets: Integers
+    gaps: Floats
     """Days since the last successful visit; infinite for the age at a dated first visit."""
     kind: NDArray[np.int8]
     """Sum of `CHANGED` and `DATED`. Not changed but dated: a change would have been dated."""
-    ages: NDArray[np.float64]
+    ages: Floats
     """Days from the last update to the visit, where the source had changed and was dated."""
-    weight: NDArray[np.float64] | None = None
+    weight: Floats | None = None
     """How often each comparison counts; once where not given."""
     conflicts: int = 0
     """Changes dated before the visit that did not see them yet; their dates were set aside."""
-    announced: NDArray[np.float64] | None = None
+    announced: Floats | None = None
     """What signals say of each comparison, as in `VisitLog.announced`."""
 
     @classmethod
@@ -136,11 +137,11 @@ class Evidence:
         )
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Integers:
         """Comparisons of each source."""
         return np.diff(self.offsets)
 
-    def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def sums(self, values: Floats) -> Floats:
         """Add up one value per comparison within each source."""
         if self.weight is not None:
             values = values * self.weight
@@ -150,12 +151,12 @@ class Evidence:
             totals[filled] = np.add.reduceat(values, self.offsets[:-1][filled])
         return totals
 
-    def select(self, sources: NDArray[np.bool_]) -> Evidence:
+    def select(self, sources: Flags) -> Evidence:
         """Return the evidence about some of the sources."""
         found = self.only(np.repeat(sources, self.counts))
         return replace(found, offsets=np.append(0, np.cumsum(self.counts[sources])))
 
-    def only(self, rows: NDArray[np.bool_]) -> Evidence:
+    def only(self, rows: Flags) -> Evidence:
         """Return some of the comparisons of every source."""
         return Evidence(
             offsets=np.append(0, np.cumsum(rows))[self.offsets],
@@ -167,9 +168,7 @@ class Evidence:
         )
 
 
-def successful_visits(
-    log: VisitLog, first: int, last: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def successful_visits(log: VisitLog, first: int, last: int) -> tuple[Integers, Integers, Flags]:
     """Visits to the sources ``first:last`` that did not fail.
 
     Returns their rows in the log, the source of each, counted from `first`, and whether it is the

@@ -19,10 +19,10 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
+    from observant.arrays import Flags, Floats
+
 
 Method = Literal["naive", "improved", "bayes-beta", "last-modified", "last-modified-raw"]
 
@@ -263,7 +263,7 @@ def _by_rows(
 
 
 def turning_point(
-    go_right: Callable[[Floats], Bools], low: ArrayLike, high: ArrayLike, shape: tuple[int, ...]
+    go_right: Callable[[Floats], Flags], low: ArrayLike, high: ArrayLike, shape: tuple[int, ...]
 ) -> Floats:
     """Find where `go_right` turns false, everywhere at once, to 1e-14 of the bracket."""
     left, right = np.broadcast_to(low, shape).copy(), np.broadcast_to(high, shape).copy()

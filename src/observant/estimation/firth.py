@@ -62,7 +62,7 @@ from observant.estimation.evidence import CHANGED, DATED, Evidence
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from observant.arrays import Flags, Floats
 
 WEIGHT_OF_TIES = 0.73
 """ω: how much of the probability of the very outcome seen counts as a tail."""
@@ -74,12 +74,12 @@ _TOLERANCE = 1e-12
 class Totals:
     """Sums over each source's comparisons that do not depend on the rate."""
 
-    comparisons: NDArray[np.float64]
-    changes: NDArray[np.float64]
-    dated_changes: NDArray[np.float64]
-    time: NDArray[np.float64]
+    comparisons: Floats
+    changes: Floats
+    dated_changes: Floats
+    time: Floats
     """All gaps, in days."""
-    quiet: NDArray[np.float64]
+    quiet: Floats
     """Time known to hold no update: unchanged gaps, and ages of dated changes."""
 
     @classmethod
@@ -97,27 +97,27 @@ class Totals:
         )
 
     @property
-    def never_changed(self) -> NDArray[np.bool_]:
+    def never_changed(self) -> Flags:
         """Compared, and never found changed."""
-        never: NDArray[np.bool_] = (self.comparisons > 0) & (self.changes == 0)
+        never: Flags = (self.comparisons > 0) & (self.changes == 0)
         return never
 
     @property
-    def always_changed(self) -> NDArray[np.bool_]:
+    def always_changed(self) -> Flags:
         """Changed at every comparison, none of them dated: no upper bound exists."""
         every = (self.comparisons > 0) & (self.changes == self.comparisons)
-        always: NDArray[np.bool_] = every & (self.dated_changes == 0)
+        always: Flags = every & (self.dated_changes == 0)
         return always
 
 
-def bias_reduced_rates(evidence: Evidence) -> NDArray[np.float64]:
+def bias_reduced_rates(evidence: Evidence) -> Floats:
     """Firth's bias-reduced rate of each source; 0 where it never changed, NaN without evidence.
 
     >>> bias_reduced_rates(Evidence.from_gaps([1.0] * 10, [True] * 6 + [False] * 4)).round(4)
     array([0.8473])
     """
 
-    def balance(part: Evidence, quiet: NDArray[np.float64], s: NDArray[np.float64]) -> _Balance:
+    def balance(part: Evidence, quiet: Floats, s: Floats) -> _Balance:
         x, bernoulli, changed, dated = _terms(part, s)
         j = bernoulli + x
         undated_change = changed & ~dated
@@ -137,7 +137,7 @@ def bias_reduced_rates(evidence: Evidence) -> NDArray[np.float64]:
     return _solve(evidence, balance, solvable=lambda totals: totals.changes > 0)
 
 
-def mle_rates(evidence: Evidence) -> NDArray[np.float64]:
+def mle_rates(evidence: Evidence) -> Floats:
     """Maximum likelihood: Cho's equation 2, with dated changes where there are any.
 
     0 where the source never changed, infinite where it changed at every visit (its singularity).
@@ -147,7 +147,7 @@ def mle_rates(evidence: Evidence) -> NDArray[np.float64]:
     array([2.66584592])
     """
 
-    def balance(part: Evidence, quiet: NDArray[np.float64], s: NDArray[np.float64]) -> _Balance:
+    def balance(part: Evidence, quiet: Floats, s: Floats) -> _Balance:
         x, bernoulli, changed, dated = _terms(part, s)
         undated_change = changed & ~dated
         seen = part.sums((changed & dated).astype(float))
@@ -165,9 +165,7 @@ def mle_rates(evidence: Evidence) -> NDArray[np.float64]:
     return rates
 
 
-def confidence_bounds(
-    evidence: Evidence, confidence: float = 0.95
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def confidence_bounds(evidence: Evidence, confidence: float = 0.95) -> tuple[Floats, Floats]:
     """Lower and upper bound of each source's rate, as the module describes.
 
     >>> low, high = confidence_bounds(Evidence.from_gaps([1.0] * 10, [True] * 6 + [False] * 4))
@@ -205,16 +203,16 @@ class _Tails:
 
     evidence: Evidence
     totals: Totals
-    likeliest: NDArray[np.float64]
-    top: NDArray[np.float64]
+    likeliest: Floats
+    top: Floats
     """The log likelihood there."""
-    log_odds: NDArray[np.float64]
+    log_odds: Floats
     """Of a change in each gap, at the likeliest rate."""
-    variance: NDArray[np.float64]
+    variance: Floats
     """p̂(1 − p̂) of each comparison without a date."""
-    told: NDArray[np.float64]
+    told: Floats
     """Updates expected, at the likeliest rate, in the time that dated visits tell of."""
-    scale: NDArray[np.float64]
+    scale: Floats
     """Observed over expected information."""
 
     @classmethod
@@ -238,7 +236,7 @@ class _Tails:
         variance = np.where(dated, 0.0, p * q)
         return cls(evidence, totals, likeliest, top, log_odds, variance, told, scale)
 
-    def log(self, s: NDArray[np.float64], side: float) -> NDArray[np.float64]:
+    def log(self, s: Floats, side: float) -> Floats:
         """Log P at the rates eˢ; side −1 below the likeliest rate, 1 above it."""
         value, log_odds, _ = _log_likelihood(self.evidence, self.totals, s)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -257,14 +255,12 @@ class _Tails:
         return np.log(np.where(inside, 0.5, np.maximum(p, 1e-290)))
 
 
-def _beyond(w: NDArray[np.float64]) -> NDArray[np.float64]:
+def _beyond(w: Floats) -> Floats:
     """Φ(−w); SciPy's would take longer to load than a small log to estimate."""
     return np.array([0.5 * math.erfc(each / math.sqrt(2)) for each in w.tolist()])
 
 
-def _log_likelihood(
-    evidence: Evidence, totals: Totals, s: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _log_likelihood(evidence: Evidence, totals: Totals, s: Floats) -> tuple[Floats, Floats, Floats]:
     """Log likelihood of each source at the rates eˢ; log odds of a change, and x, of each gap."""
     rate = np.exp(s)
     x = np.maximum(_rows(evidence, rate) * evidence.gaps, 1e-300)
@@ -276,17 +272,15 @@ def _log_likelihood(
 
 # -- solving for all sources at once ----------------------------------------------------------
 
-_Balance = tuple[
-    "NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.float64]"
-]
+_Balance = tuple["Floats", "Floats", "Floats", "Floats"]
 
 
 def _solve(
     evidence: Evidence,
-    balance: Callable[[Evidence, NDArray[np.float64], NDArray[np.float64]], _Balance],
+    balance: Callable[[Evidence, Floats, Floats], _Balance],
     *,
-    solvable: Callable[[Totals], NDArray[np.bool_]],
-) -> NDArray[np.float64]:
+    solvable: Callable[[Totals], Flags],
+) -> Floats:
     """Newton on log P − log M in log λ, kept inside a bracket; sources leave when they are done."""
     totals = Totals.of(evidence)
     rates = np.where(totals.comparisons > 0, 0.0, np.nan)
@@ -315,12 +309,7 @@ def _solve(
     return rates
 
 
-def _root(
-    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-    start: NDArray[np.float64],
-    *,
-    downhill: bool,
-) -> NDArray[np.float64]:
+def _root(function: Callable[[Floats], Floats], start: Floats, *, downhill: bool) -> Floats:
     """Bracket outwards from the start, then the Illinois form of false position, in log λ."""
     sign = 1.0 if downhill else -1.0
     a, b = start - 0.5, start + 0.5
@@ -348,7 +337,7 @@ def _root(
     return np.exp(root)
 
 
-def _first_guess(totals: Totals) -> NDArray[np.float64]:
+def _first_guess(totals: Totals) -> Floats:
     """Changes over quiet time, with half a gap for each change whose date is unknown."""
     undated = totals.changes - totals.dated_changes
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -356,9 +345,7 @@ def _first_guess(totals: Totals) -> NDArray[np.float64]:
     return np.where(np.isfinite(guess) & (guess > 0), guess, 1.0)
 
 
-def _terms(
-    evidence: Evidence, s: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+def _terms(evidence: Evidence, s: Floats) -> tuple[Floats, Floats, Flags, Flags]:
     """Terms of every comparison: x, B(x), changed, dated."""
     x = _rows(evidence, np.exp(s)) * evidence.gaps
     return (
@@ -369,7 +356,7 @@ def _terms(
     )
 
 
-def bernoulli(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def bernoulli(x: Floats) -> Floats:
     """B(x) = x/(eˣ − 1), stable from 0 to infinity.
 
     >>> bernoulli(np.array([1e-9, 1.0, 800.0])).round(6)
@@ -379,10 +366,10 @@ def bernoulli(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return capped / np.expm1(capped)
 
 
-def _rows(evidence: Evidence, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rows(evidence: Evidence, values: Floats) -> Floats:
     return np.repeat(values, evidence.counts)
 
 
-def _times(x: NDArray[np.float64], vanishing: NDArray[np.float64]) -> NDArray[np.float64]:
+def _times(x: Floats, vanishing: Floats) -> Floats:
     """X · e⁻ˣ and its like, which are 0 at infinity."""
     return np.where(vanishing > 0, np.minimum(x, 1e300) * vanishing, 0.0)

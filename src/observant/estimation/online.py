@@ -22,7 +22,7 @@ from observant.estimation.priors import Prior, first
 from observant.estimation.rates import EVIDENCE, closed_form, evidence_codes, solve
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from observant.arrays import Floats
 
 __all__ = ["TOLERANCE", "OnlinePosterior", "OnlineRate", "RateEstimate"]
 
@@ -171,8 +171,8 @@ class OnlinePosterior:
 
 
 def comparison_log_likelihood(
-    rates: NDArray[np.float64], gap: float, changed: bool, age: float | None = None
-) -> NDArray[np.float64]:
+    rates: Floats, gap: float, changed: bool, age: float | None = None
+) -> Floats:
     """Log-likelihood of each rate, given one comparison."""
     if gap <= 0:
         raise InputError(f"the gap between visits must be above zero, not {gap}")

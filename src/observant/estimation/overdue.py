@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Floats, Integers
     from observant.estimation.priors import Prior
     from observant.visits import VisitLog
 
@@ -62,13 +63,13 @@ class ChangeTable(Table):
     source: pa.Array
     last_visit: NDArray[np.datetime64]
     """The last successful one; not-a-time where there is none."""
-    waited_days: NDArray[np.float64]
+    waited_days: Floats
     """From the last visit to `at`."""
-    probability: NDArray[np.float64]
+    probability: Floats
     """That the source has changed since its last visit."""
-    quiet_days: NDArray[np.float64]
+    quiet_days: Floats
     """Time before the last visit in which visits saw no change."""
-    silence_probability: NDArray[np.float64]
+    silence_probability: Floats
     """Of so long a silence or a longer one, at the rate known before the source last changed."""
     at: np.datetime64
     notes: tuple[str, ...] = ()
@@ -87,9 +88,9 @@ class OverdueTable(Table):
     source: pa.Array
     reason_code: NDArray[np.int8]
     """Index into `REASONS`."""
-    days: NDArray[np.float64]
+    days: Floats
     """How long it has been silent, or not visited."""
-    probability: NDArray[np.float64]
+    probability: Floats
     """Of no change in so long a time."""
     last_visit: NDArray[np.datetime64]
     """The last successful one."""
@@ -155,9 +156,7 @@ def change_probability(
     waited = follower.waited(last, moment)
     experts, rates = follower.experts, follower.experts.prior.rates
 
-    def one_block(
-        evidence: Evidence, group: NDArray[np.int64] | None, sources: slice
-    ) -> tuple[NDArray[np.float64], ...]:
+    def one_block(evidence: Evidence, group: Integers | None, sources: slice) -> tuple[Floats, ...]:
         found = experts.follow(evidence, group)
         quiet = _quiet(evidence)
         still = _unchanged(found.after, rates, np.nan_to_num(waited[sources]))
@@ -264,7 +263,7 @@ def _follower(log: VisitLog | DriftTable, method: str, **settings: Any) -> Follo
     return log.follower if isinstance(log, DriftTable) else Follower.of(log, method, **settings)
 
 
-def _moment(at: Any, log: VisitLog, last: NDArray[np.int64]) -> int:
+def _moment(at: Any, log: VisitLog, last: Integers) -> int:
     """`at` in microseconds since 1970; not before the last visit."""
     latest = int(log.time.max())
     if at is None:
@@ -281,12 +280,12 @@ def _moment(at: Any, log: VisitLog, last: NDArray[np.int64]) -> int:
     return moment
 
 
-def _quiet(evidence: Evidence) -> NDArray[np.float64]:
+def _quiet(evidence: Evidence) -> Floats:
     """Days of the comparisons after the last one that saw a change."""
     return evidence.sums(np.where(_since_last_change(evidence) > 0, evidence.gaps, 0.0))
 
 
-def _since_last_change(evidence: Evidence) -> NDArray[np.int64]:
+def _since_last_change(evidence: Evidence) -> Integers:
     """How many comparisons after the last one of its source that saw a change each is: below 0
     before it, and above 0 where none did.
     """
@@ -298,10 +297,8 @@ def _since_last_change(evidence: Evidence) -> NDArray[np.int64]:
     return np.asarray(place - last[owner])
 
 
-def _unchanged(
-    belief: NDArray[np.float32], rates: NDArray[np.float64], days: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _unchanged(belief: NDArray[np.float32], rates: Floats, days: Floats) -> Floats:
     """Σₖ p(λₖ) e^(−λₖ · days) of each source."""
     weights = belief / belief.sum(axis=1, keepdims=True, dtype=np.float64)
-    still: NDArray[np.float64] = np.einsum("ij,ij->i", weights, np.exp(-np.outer(days, rates)))
+    still: Floats = np.einsum("ij,ij->i", weights, np.exp(-np.outer(days, rates)))
     return still

@@ -24,11 +24,9 @@ from observant.estimation.belief import GRID, Likelihoods
 from observant.estimation.priors import FEWEST
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats
     from observant.estimation.evidence import Evidence
 
-    Array = NDArray[np.float64]
 
 DAYS = 2.0 ** np.arange(4.0, 18.0, 0.5)
 """How long rates may last: from a fortnight to centuries."""
@@ -42,7 +40,7 @@ _STEPS = 8
 _SOURCES = 2_000
 
 
-def persistence_scores(evidence: Evidence, prior: Array) -> Array | None:
+def persistence_scores(evidence: Evidence, prior: Floats) -> Floats | None:
     """Log likelihood of each D of `DAYS`; nothing where too few sources have two comparisons."""
     several = np.flatnonzero(evidence.counts > 1)
     if len(several) < FEWEST:
@@ -71,7 +69,7 @@ def persistence_scores(evidence: Evidence, prior: Array) -> Array | None:
     return np.asarray(np.logaddexp.reduce(scores, axis=0))
 
 
-def kept(scores: Array | None, evidence: Evidence, drift: float) -> Array:
+def kept(scores: Floats | None, evidence: Evidence, drift: float) -> Floats:
     """Share of the time to come in which each source still has the rate that its visits tell."""
     if scores is None or not np.isfinite(drift):
         return np.ones(len(evidence.counts))
@@ -82,7 +80,7 @@ def kept(scores: Array | None, evidence: Evidence, drift: float) -> Array:
     return np.asarray(_share(ahead, DAYS) @ (weights / weights.sum()))
 
 
-def _share(days: Array, lasting: Array) -> Array:
+def _share(days: Floats, lasting: Floats) -> Floats:
     """Mean of e^(−t/D) over so many days, a row for each number of them and a column for each D."""
     x = np.maximum(np.divide.outer(days, lasting), 1e-12)
     return np.asarray(-np.expm1(-x) / x)

@@ -41,11 +41,9 @@ from observant.tables import Note
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats, Integers
     from observant.visits import VisitLog
 
-    Array = NDArray[np.float64]
 
 __all__ = [
     "RatePosterior",
@@ -70,12 +68,12 @@ class RatePosterior:
     """The posterior of every source's rate. Plans take its `points`, for the time to come."""
 
     prior: Prior
-    mean: NDArray[np.float64]
-    variance: NDArray[np.float64]
-    log_mean: NDArray[np.float64]
+    mean: Floats
+    variance: Floats
+    log_mean: Floats
     """Exponential of the mean of log λ: the best guess when errors count by their ratio."""
     _log: VisitLog = field(repr=False)
-    _group: NDArray[np.int64] | None = field(repr=False)
+    _group: Integers | None = field(repr=False)
     _use_first_age: bool = field(repr=False)
     _drift: float = field(repr=False)
 
@@ -92,14 +90,12 @@ class RatePosterior:
             return seen.under(rows, group)
         return seen.ahead(rows, group, kept(self.prior.lasting, evidence, self._drift))
 
-    def points(
-        self, first: int = 0, last: int | None = None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def points(self, first: int = 0, last: int | None = None) -> tuple[Floats, Floats]:
         """Rates in the time to come and their probabilities for ``first:last``, a row a source."""
         found = self.beliefs(first, last, ahead=True)
         return found.rates, found.weights
 
-    def gamma(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def gamma(self) -> tuple[Floats, Floats]:
         """Shapes a and rates b of the Gamma distributions with the same E[λ] and E[log λ].
 
         Not the variance: what was forgotten leaves a thin tail of high rates, which rules it.
@@ -180,7 +176,7 @@ def learn_prior(
     return prior, notes
 
 
-def sampled_ranks(sources: int) -> NDArray[np.int64]:
+def sampled_ranks(sources: int) -> Integers:
     """Places in the alphabet of the sources from which the prior of so many is learnt.
 
     >>> sampled_ranks(3).tolist(), len(sampled_ranks(1_000_000))
@@ -206,16 +202,14 @@ def rates_under(
 ) -> RateTable:
     """Posterior rates of a collection, or of a part that holds its groups whole, under a prior."""
     notes = list(log.notes if notes is None else notes)
-    group: NDArray[np.int64] | None = None
+    group: Integers | None = None
     if log.groups is not None and method == "pooled":
         prior, group = _fit_groups(log, prior, strength, use_first_age=use_first_age)
         notes.append(Note("{n} groups have priors of their own", len(prior.groups)))
     rows = prior.rows()
     tail = (1 - confidence) / 2
 
-    def one_block(
-        evidence: Evidence, _totals: Totals, sources: slice
-    ) -> tuple[NDArray[np.float64], ...]:
+    def one_block(evidence: Evidence, _totals: Totals, sources: slice) -> tuple[Floats, ...]:
         own = None if group is None else group[sources]
         seen = Likelihoods.of(evidence, drift)
         beliefs = seen.under(rows, own)
@@ -254,9 +248,7 @@ def rates_under(
     )
 
 
-def grid_quantiles(
-    weights: NDArray[np.float64], rates: NDArray[np.float64], levels: tuple[float, ...]
-) -> list[NDArray[np.float64]]:
+def grid_quantiles(weights: Floats, rates: Floats, levels: tuple[float, ...]) -> list[Floats]:
     """Quantiles of each row, with the mass of a grid point spread evenly over its cell of log λ.
 
     >>> [q.round(3) for q in grid_quantiles(np.array([[0.5, 0.5]]), np.array([1.0, 2.0]), (0.5,))]
@@ -276,7 +268,7 @@ def grid_quantiles(
 
 def _fit_groups(
     log: VisitLog, prior: Prior, strength: float, *, use_first_age: bool
-) -> tuple[Prior, NDArray[np.int64]]:
+) -> tuple[Prior, Integers]:
     """A prior for each group, from at most `_SOURCES_OF_A_GROUP` of its sources."""
     encoded = log.groups.dictionary_encode()  # type: ignore[union-attr]
     names = tuple(encoded.dictionary.to_pylist())

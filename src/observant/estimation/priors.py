@@ -26,7 +26,7 @@ from observant.estimation.firth import Totals
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    from observant.arrays import Floats, Integers
 
 __all__ = [
     "FEWEST",
@@ -59,26 +59,26 @@ _ROUGHNESS_MUST_EARN = 6.0
 class Prior:
     """Distribution of rates over a collection, on a grid; one row of weights per group."""
 
-    rates: NDArray[np.float64]
+    rates: Floats
     """The grid, updates per day, `POINTS_PER_OCTAVE` to a doubling."""
-    weights: NDArray[np.float64]
+    weights: Floats
     """Probability of each rate over the whole collection."""
     groups: tuple[str, ...] = ()
-    group_weights: NDArray[np.float64] | None = None
+    group_weights: Floats | None = None
     """Probability of each rate within each group."""
     log_likelihood: float = np.nan
     """Mean log marginal likelihood of a source, for comparing priors on one log."""
     gamma: tuple[float, float] | None = None
     """Shape and rate of the Gamma prior, where one was fitted."""
-    lasting: NDArray[np.float64] | None = None
+    lasting: Floats | None = None
     """Log likelihood of each time that rates may last (`lasting.DAYS`), where that was learned."""
 
-    def rows(self) -> NDArray[np.float64]:
+    def rows(self) -> Floats:
         """The priors of the collection and of each group, on `belief.GRID`, a row each."""
         every = [self.weights, *(() if self.group_weights is None else self.group_weights)]
         return np.array([regrid(self.rates, row) for row in every])
 
-    def row_of(self, groups: Sequence[str]) -> NDArray[np.int64]:
+    def row_of(self, groups: Sequence[str]) -> Integers:
         """The row of each group, given as a path; a group that has none has that of its parent."""
         if not len(self.groups):
             return np.zeros(len(groups), np.int64)
@@ -120,9 +120,9 @@ def first() -> Prior:
 
 
 def fit_mixture(
-    likelihood: NDArray[np.float64],
-    rates: NDArray[np.float64],
-    exposure: NDArray[np.float64] | None = None,
+    likelihood: Floats,
+    rates: Floats,
+    exposure: Floats | None = None,
     *,
     smoothness: float = SMOOTHNESS,
     iterations: int = 1000,
@@ -137,7 +137,7 @@ def fit_mixture(
     under = likelihood @ bumps.T
     silent = None if exposure is None else np.exp(-np.outer(exposure, rates)) @ bumps.T
 
-    def improve(w: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    def improve(w: Floats) -> tuple[Floats, float]:
         marginal = under @ w
         new = w * (under / marginal[:, None]).mean(axis=0)
         value = float(np.log(marginal).mean())
@@ -162,10 +162,7 @@ def fit_mixture(
 
 
 def fit_collection(
-    likelihood: NDArray[np.float64],
-    exposure: NDArray[np.float64] | None = None,
-    *,
-    gamma: bool = False,
+    likelihood: Floats, exposure: Floats | None = None, *, gamma: bool = False
 ) -> Prior:
     """The prior of a collection from its likelihoods on `belief.GRID`, for batch and observer.
 
@@ -182,7 +179,7 @@ def fit_collection(
     return replace(found, rates=GRID, weights=weights)
 
 
-def _seen(likelihood: NDArray[np.float64]) -> tuple[int, int]:
+def _seen(likelihood: Floats) -> tuple[int, int]:
     """First and last rate that these visits can tell from slower and from faster ones.
 
     A source that never changed is as likely at any rate below one in its whole history, one that
@@ -204,11 +201,7 @@ def _seen(likelihood: NDArray[np.float64]) -> tuple[int, int]:
     return low, max(high, min(low + 4 * POINTS_PER_OCTAVE, last))
 
 
-def fit_gamma(
-    likelihood: NDArray[np.float64],
-    rates: NDArray[np.float64],
-    exposure: NDArray[np.float64] | None = None,
-) -> Prior:
+def fit_gamma(likelihood: Floats, rates: Floats, exposure: Floats | None = None) -> Prior:
     """Gamma(a, b) prior by maximum marginal likelihood, taken on the grid."""
     prior, (a, b) = _fit_parametric(
         # λᵃ e^(−bλ) is the density of log λ.
@@ -221,11 +214,7 @@ def fit_gamma(
     return replace(prior, gamma=(float(np.exp(a)), float(np.exp(b))))
 
 
-def fit_lognormal(
-    likelihood: NDArray[np.float64],
-    rates: NDArray[np.float64],
-    exposure: NDArray[np.float64] | None = None,
-) -> Prior:
+def fit_lognormal(likelihood: Floats, rates: Floats, exposure: Floats | None = None) -> Prior:
     """Lognormal prior by maximum marginal likelihood, taken on the grid."""
     prior, _ = _fit_parametric(
         lambda at: -0.5 * ((np.log(rates) - at[0]) / np.exp(at[1])) ** 2,
@@ -238,23 +227,23 @@ def fit_lognormal(
 
 
 def _fit_parametric(
-    log_density: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    log_density: Callable[[Floats], Floats],
     start: list[float],
-    likelihood: NDArray[np.float64],
-    rates: NDArray[np.float64],
-    exposure: NDArray[np.float64] | None,
-) -> tuple[Prior, NDArray[np.float64]]:
+    likelihood: Floats,
+    rates: Floats,
+    exposure: Floats | None,
+) -> tuple[Prior, Floats]:
     from scipy.optimize import minimize
 
     silent = None if exposure is None else np.exp(-np.outer(exposure, rates))
 
-    def weights(at: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weights(at: Floats) -> Floats:
         density = log_density(at)
         density = np.exp(density - density.max())
-        total: NDArray[np.float64] = density / density.sum()
+        total: Floats = density / density.sum()
         return total
 
-    def cost(at: NDArray[np.float64]) -> float:
+    def cost(at: Floats) -> float:
         g = weights(at)
         value = np.log(np.maximum(likelihood @ g, np.finfo(float).tiny)).mean()
         if silent is not None:
@@ -271,19 +260,15 @@ def _fit_parametric(
     return Prior(rates=rates, weights=weights(best.x), log_likelihood=-float(best.fun)), best.x
 
 
-def _middle(likelihood: NDArray[np.float64], rates: NDArray[np.float64]) -> float:
+def _middle(likelihood: Floats, rates: Floats) -> float:
     """Return a rate in the middle of the likelihoods, to start a search from."""
     share = likelihood / likelihood.sum(axis=1, keepdims=True)
     return float(np.exp(share.mean(axis=0) @ np.log(rates))) * (1 + 1e-9)
 
 
 def shrink_to_parent(
-    likelihood: NDArray[np.float64],
-    group: NDArray[np.int64],
-    groups: int,
-    parent: Prior,
-    strength: float,
-) -> NDArray[np.float64]:
+    likelihood: Floats, group: Integers, groups: int, parent: Prior, strength: float
+) -> Floats:
     """Mixtures of parent and bumps, one per group, with `strength` sources for the parent.
 
     Each group ends when it has settled, so that its answer does not depend on the others.
@@ -319,7 +304,7 @@ def shrink_to_parent(
     return np.asarray(w[:, :1] * parent.weights + w[:, 1:] @ bumps)
 
 
-def _bumps(rates: NDArray[np.float64], smoothness: float) -> NDArray[np.float64]:
+def _bumps(rates: Floats, smoothness: float) -> Floats:
     """One row a bump: a normal density in log λ around every second grid point."""
     position = np.log(rates)
     if smoothness == 0:
@@ -331,11 +316,8 @@ def _bumps(rates: NDArray[np.float64], smoothness: float) -> NDArray[np.float64]
 
 
 def _accelerated_em(
-    improve: Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], float]],
-    w: NDArray[np.float64],
-    iterations: int,
-    tolerance: float,
-) -> tuple[NDArray[np.float64], float]:
+    improve: Callable[[Floats], tuple[Floats, float]], w: Floats, iterations: int, tolerance: float
+) -> tuple[Floats, float]:
     """EM with squared extrapolation (Varadhan and Roland); never leaves the simplex."""
     best = -np.inf
     for _ in range(iterations // 3):
@@ -360,7 +342,7 @@ def _accelerated_em(
 # -- the likelihood on the grid ------------------------------------------------------------------
 
 
-def rate_grid(evidence: Evidence) -> NDArray[np.float64]:
+def rate_grid(evidence: Evidence) -> Floats:
     """Rates from well below one update in the longest history to well above one in the shortest
     gap that saw a change, `POINTS_PER_OCTAVE` to a doubling.
 
@@ -377,7 +359,7 @@ def rate_grid(evidence: Evidence) -> NDArray[np.float64]:
     return np.asarray(2.0 ** np.arange(low, high + 0.5 / POINTS_PER_OCTAVE, 1 / POINTS_PER_OCTAVE))
 
 
-def grid_likelihood(evidence: Evidence, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+def grid_likelihood(evidence: Evidence, rates: Floats) -> Floats:
     """Lᵢ(λₖ), one row a source, scaled so that its largest value is 1."""
     quiet = np.where(evidence.kind & CHANGED, evidence.ages, evidence.gaps)
     dated = (evidence.kind & (CHANGED | DATED)) == CHANGED | DATED
@@ -392,11 +374,7 @@ def grid_likelihood(evidence: Evidence, rates: NDArray[np.float64]) -> NDArray[n
 
 
 def _add_changes(
-    log_l: NDArray[np.float64],
-    owner: NDArray[np.int64],
-    gaps: NDArray[np.float64],
-    weight: NDArray[np.float64] | None,
-    rates: NDArray[np.float64],
+    log_l: Floats, owner: Integers, gaps: Floats, weight: Floats | None, rates: Floats
 ) -> None:
     """Add Σ log(1 − e^(−λₖt)) over each source's changes without a date."""
     rows = 1 + (1 << 22) // len(rates)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Floats, Integers
     from observant.estimation.pooling import RatePosterior
     from observant.visits import VisitLog
 
@@ -87,15 +88,15 @@ class RateTable(Table):
     )
 
     source: pa.Array
-    visits: NDArray[np.int64]
+    visits: Integers
     """Successful visits, the first one included."""
-    changes: NDArray[np.int64]
+    changes: Integers
     """How many of them found a change."""
-    exposure_days: NDArray[np.float64]
+    exposure_days: Floats
     """Time between visits that could be compared."""
-    rate_per_day: NDArray[np.float64]
-    rate_low: NDArray[np.float64]
-    rate_high: NDArray[np.float64]
+    rate_per_day: Floats
+    rate_low: Floats
+    rate_high: Floats
     evidence_code: NDArray[np.int8]
     """Index into `EVIDENCE`."""
     method: str
@@ -104,10 +105,10 @@ class RateTable(Table):
     """What a reader should know: evidence set aside, methods chosen, assumptions."""
     posterior: RatePosterior | None = None
     """The full posterior of every rate, from the pooled methods."""
-    rate_ahead: NDArray[np.float64] | None = None
+    rate_ahead: Floats | None = None
     """Geometric mean of each rate in the time to come, from the pooled methods: `rate_per_day`,
     drawn to the middle of the collection where rates do not last. No value for other methods."""
-    rate_mean: NDArray[np.float64] | None = None
+    rate_mean: Floats | None = None
     """Mean of each rate in the time to come. With `rate_ahead` it is what planning needs."""
 
     @property
@@ -263,9 +264,7 @@ def estimate_rates(
     if own is None and method.startswith("last-modified") and log.last_modified is None:
         raise EstimationError(f"method {method} needs the column last_modified")
 
-    def one_block(
-        evidence: Evidence, totals: Totals, _sources: slice
-    ) -> tuple[NDArray[np.float64], ...]:
+    def one_block(evidence: Evidence, totals: Totals, _sources: slice) -> tuple[Floats, ...]:
         compiled = len(log) >= _COMPILED_FROM
         likely = "mle" if method == "mle" and own is None else ""
         solved = solve(evidence, confidence, method=likely, fast=compiled)
@@ -310,13 +309,7 @@ def name_of(own: Own) -> str:
     return str(getattr(own, "name", None) or getattr(own, "__name__", type(own).__name__))
 
 
-def _by(
-    own: Own,
-    name: str,
-    evidence: Evidence,
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], ...]:
+def _by(own: Own, name: str, evidence: Evidence, low: Floats, high: Floats) -> tuple[Floats, ...]:
     """The rates of somebody's own estimator; the interval of the evidence, unless it has one."""
     answer = own(evidence)
     parts = answer if isinstance(answer, tuple) else (answer, low, high)
@@ -333,7 +326,7 @@ def _by(
 
 def solve(
     evidence: Evidence, confidence: float, *, method: str = "", fast: bool = False
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats, Floats]:
     """Bias-reduced (or ``mle``) rate with its bounds, by NumPy or, if `fast`, compiled."""
     if not fast:
         rate = mle_rates(evidence) if method == "mle" else bias_reduced_rates(evidence)
@@ -361,27 +354,27 @@ def solve(
 
 def run_blocks(
     log: VisitLog,
-    one_block: Callable[[Evidence, Totals, slice], tuple[NDArray[np.float64], ...]],
+    one_block: Callable[[Evidence, Totals, slice], tuple[Floats, ...]],
     *,
     use_first_age: bool,
     use_dates: bool = True,
     threads: int | None = None,
     progress: Callable[[int], object] | None = None,
-) -> tuple[list[NDArray[np.float64]], int]:
+) -> tuple[list[Floats], int]:
     """Run a function over the evidence of all sources, in blocks and threads.
 
     Returns its columns laid end to end, after three of our own (changes, exposure, and the code
     of the evidence); and how many dates were in conflict with what was seen.
     """
 
-    def work(block: tuple[int, int]) -> tuple[list[NDArray[np.float64]], int]:
+    def work(block: tuple[int, int]) -> tuple[list[Floats], int]:
         evidence = Evidence.from_log(log, *block, use_first_age=use_first_age, use_dates=use_dates)
         totals = Totals.of(evidence)
         answer = one_block(evidence, totals, slice(*block))
         codes = evidence_codes(totals).astype(np.float64)
         return [totals.changes, totals.time, codes, *answer], evidence.conflicts
 
-    pieces: list[list[NDArray[np.float64]]] = []
+    pieces: list[list[Floats]] = []
     conflicts = 0
     blocks = list(blocks_of_sources(log.offsets, rows=1 << 19))
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
@@ -404,7 +397,7 @@ def evidence_codes(totals: Totals) -> NDArray[np.int8]:
 
 def rate_table(
     log: VisitLog,
-    columns: list[NDArray[np.float64]],
+    columns: list[Floats],
     method: str,
     confidence: float,
     conflicts: int,
@@ -458,7 +451,7 @@ def closed_form(
     totals: Totals,
     offsets: tuple[float, float],
     beta_prior: tuple[float, float],
-) -> NDArray[np.float64]:
+) -> Floats:
     """Rates by one of Cho's formulas, from sums alone."""
     n, x, time = totals.comparisons, totals.changes, totals.time
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -473,7 +466,7 @@ def closed_form(
         return _last_modified(evidence, totals, corrected=method == "last-modified")
 
 
-def _last_modified(evidence: Evidence, totals: Totals, *, corrected: bool) -> NDArray[np.float64]:
+def _last_modified(evidence: Evidence, totals: Totals, *, corrected: bool) -> Floats:
     """Cho's figures 10 and 13. A change without a date says nothing here and is left out."""
     undated = evidence.sums(((evidence.kind & (CHANGED | DATED)) == CHANGED).astype(float))
     n, x = totals.comparisons - undated, totals.dated_changes
@@ -487,7 +480,7 @@ def _last_modified(evidence: Evidence, totals: Totals, *, corrected: bool) -> ND
 
 def _beta_interval(
     totals: Totals, beta_prior: tuple[float, float], confidence: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     from scipy.special import betaincinv
 
     n, x = totals.comparisons, totals.changes
@@ -501,9 +494,7 @@ def _beta_interval(
     return np.where(n > 0, low, 0.0), np.where(n > 0, high, np.inf)
 
 
-def _median_with_interval(
-    ordered: NDArray[np.float64], confidence: float
-) -> tuple[float, float, float]:
+def _median_with_interval(ordered: Floats, confidence: float) -> tuple[float, float, float]:
     if not len(ordered):
         return np.nan, np.nan, np.nan
     from statistics import NormalDist  # SciPy's takes longer to load than a small log to estimate

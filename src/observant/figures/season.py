@@ -11,8 +11,8 @@ from observant.units import format_duration
 
 if TYPE_CHECKING:
     import altair as alt
-    from numpy.typing import NDArray
 
+    from observant.arrays import Floats
     from observant.estimation.season import Season, Seasons
     from observant.planning.phases import VisitTimes
 
@@ -41,13 +41,7 @@ def seasons_figure(table: Seasons) -> alt.LayerChart | alt.Chart:
 
 
 def week_map(
-    table: NDArray[np.float64],
-    name: str,
-    zone: str,
-    *,
-    scale: alt.Scale,
-    legend: alt.Legend,
-    title: Any = "",
+    table: Floats, name: str, zone: str, *, scale: alt.Scale, legend: alt.Legend, title: Any = ""
 ) -> alt.Chart:
     """A table of weekdays and hours as a map of the week; `name` is what it holds."""
     import altair as alt

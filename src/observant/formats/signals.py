@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from observant.arrays import Floats, Integers
 
 __all__ = ["SignalLog", "read_signals"]
 
@@ -28,13 +28,13 @@ class SignalLog:
     """Signals in the order of time; times are days since 1970."""
 
     names: tuple[str, ...]
-    source: NDArray[np.int64]
+    source: Integers
     """Of each signal, a number into `names`."""
-    time: NDArray[np.float64]
+    time: Floats
     """When it came."""
     kinds: tuple[str, ...]
-    kind: NDArray[np.int64]
-    about: NDArray[np.float64]
+    kind: Integers
+    about: Floats
     """When it says that the change was; not-a-number where it does not."""
 
     def __len__(self) -> int:
@@ -43,7 +43,7 @@ class SignalLog:
     def __repr__(self) -> str:
         return f"SignalLog: {len(self):,} signals about {len(self.names):,} sources"
 
-    def numbered(self, sources: Sequence[str]) -> NDArray[np.int64]:
+    def numbered(self, sources: Sequence[str]) -> Integers:
         """The place of each signal's source in this list; −1 for one that is not there."""
         place = {name: i for i, name in enumerate(sources)}
         return np.array([place.get(name, -1) for name in self.names], np.int64)[self.source]
@@ -94,7 +94,7 @@ def read_signals(
 def _typed(batch: Any, source: str, time: str, unit: str) -> tuple[Any, ...]:
     import pyarrow as pa
 
-    def days(column: str) -> NDArray[np.float64]:
+    def days(column: str) -> Floats:
         micros = times_in(plain_column(batch[column]), column, unit=unit)
         return np.where(micros == MISSING, np.nan, micros / MICROSECONDS_PER_DAY)
 
@@ -113,7 +113,7 @@ def _typed(batch: Any, source: str, time: str, unit: str) -> tuple[Any, ...]:
     )
 
 
-def _codes(column: Any, order: NDArray[np.int64]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+def _codes(column: Any, order: Integers) -> tuple[tuple[str, ...], Integers]:
     coded = column.combine_chunks().dictionary_encode()
     codes = np.asarray(coded.indices.to_numpy(zero_copy_only=False), np.int64)
     return tuple(coded.dictionary.to_pylist()), codes[order]

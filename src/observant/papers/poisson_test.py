@@ -15,7 +15,7 @@ from observant.papers.result import Check, Experiment, Options, Reproduction, re
 from observant.processes import Bursts, Exponential, Pareto, Weibull
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from observant.arrays import Flags, Floats, Integers
 
 _LIS_FEWEST = 100
 _LIS_TENTH = 0.1
@@ -105,7 +105,7 @@ def poisson_row(name: str, test: PoissonTest) -> dict[str, Any]:
     }
 
 
-def _test_of(times: NDArray[np.float64], offsets: NDArray[np.int64], sources: Any) -> PoissonTest:
+def _test_of(times: Floats, offsets: Integers, sources: Any) -> PoissonTest:
     within = np.ones(max(len(times) - 1, 0), bool)
     within[offsets[1:-1] - 1] = False  # from one source to the next is no interval
     counts = np.diff(offsets) - 1
@@ -157,10 +157,10 @@ def _together(tests: list[PoissonTest]) -> PoissonTest:
     )
 
 
-def _share(values: NDArray[np.bool_]) -> float:
+def _share(values: Flags) -> float:
     return float(values.mean()) if len(values) else np.nan
 
 
-def _middle(values: NDArray[np.float64]) -> float:
+def _middle(values: Floats) -> float:
     known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) else np.nan

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import InputError
 from observant.planning.inputs import read_problem
@@ -29,7 +28,10 @@ from observant.units import format_duration, format_rate, in_days, parse_budget,
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Array: TypeAlias = NDArray[np.float64]
+    from numpy.typing import ArrayLike
+
+    from observant.arrays import Flags, Floats
+
 _Objective: TypeAlias = Objective
 
 
@@ -142,11 +144,11 @@ class Plan(Table):
     columns: ClassVar[tuple[str, ...]] = ("source", "visits_per_day", "period_days", "alpha")
 
     source: Any
-    visits_per_day: Array
+    visits_per_day: Floats
     """How often to visit each source; 0 for never."""
-    period_days: Array
+    period_days: Floats
     """Infinite for a source that is not worth a visit at this price."""
-    alpha: Array
+    alpha: Floats
     """Expected currency of each source at the plan's grace: its freshness where that is 0."""
     price: float
     """Λ: what one more unit of budget a day gains, in the objective times importance."""
@@ -168,12 +170,12 @@ class Plan(Table):
     _problem: Problem = field(repr=False, default=None)  # type: ignore[assignment]
 
     @property
-    def starved(self) -> NDArray[np.bool_]:
+    def starved(self) -> Flags:
         """Sources the plan never visits: their rate is too high or their importance too low."""
         return ~(self.visits_per_day > 0.0)
 
     @property
-    def still(self) -> NDArray[np.bool_]:
+    def still(self) -> Flags:
         """Sources the plan never visits because they are said never to change: current as is."""
         return np.asarray(self.starved & (self.alpha == 1.0))
 
@@ -302,13 +304,13 @@ class BudgetCurve(Table):
 
     columns: ClassVar[tuple[str, ...]] = ("budget", "alpha", "price", "uniform_alpha")
 
-    budget: Array
+    budget: Floats
     """Visits (or cost) per day."""
-    alpha: Array
+    alpha: Floats
     """Currency of the collection that the best plan reaches with it."""
-    price: Array
+    price: Floats
     """Λ: what one more unit of budget a day would gain there."""
-    uniform_alpha: Array
+    uniform_alpha: Floats
     """Currency if all sources were visited alike."""
 
 
@@ -317,7 +319,7 @@ def _plan_of(
 ) -> Plan:
     model = problem.current or problem.objective
 
-    def one(rows: slice) -> tuple[Array, Array]:
+    def one(rows: slice) -> tuple[Floats, Floats]:
         period = problem.mixed_periods(solution, rows)
         return period, 1.0 - model.select(rows).mean_penalty(period)
 

@@ -9,10 +9,9 @@ the shape and scale that make the counts most likely, and each source's posterio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import InputError
 from observant.tables import Table
@@ -20,7 +19,9 @@ from observant.tables import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Array: TypeAlias = NDArray[np.float64]
+    from numpy.typing import ArrayLike
+
+    from observant.arrays import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +30,13 @@ class AccessTable(Table):
 
     columns: ClassVar[tuple[str, ...]] = ("accesses", "importance", "low", "high", "gap_days")
 
-    accesses: Array
+    accesses: Floats
     """How often each source was asked for."""
-    importance: Array
+    importance: Floats
     """Accesses a day."""
-    low: Array
-    high: Array
-    gap_days: Array
+    low: Floats
+    high: Floats
+    gap_days: Floats
     """Mean time between accesses, τ; its error is that of (4.30)."""
     shape: float
     """Of the Gamma prior; 0 where the sources were not pooled."""
@@ -81,7 +82,7 @@ def access_importance(
     return AccessTable(counts, rate, low, high, gap, float(shape), float(exposure))
 
 
-def count_accesses(source: Sequence[str], accessed: Sequence[str] | Any) -> NDArray[np.int64]:
+def count_accesses(source: Sequence[str], accessed: Sequence[str] | Any) -> Integers:
     """Count how often each source occurs in a list of accesses; what is not a source is ignored.
 
     >>> print(count_accesses(["a", "b", "c"], ["b", "a", "b", "elsewhere"]))
@@ -94,7 +95,7 @@ def count_accesses(source: Sequence[str], accessed: Sequence[str] | Any) -> NDAr
     return np.bincount(np.asarray(where).astype(np.int64), minlength=len(source))
 
 
-def _gamma_prior(counts: Array, time: Array) -> tuple[float, float]:
+def _gamma_prior(counts: Floats, time: Floats) -> tuple[float, float]:
     """The Gamma(a, b) under which the counts, negative binomial then, are most likely."""
     if not np.any(counts > 0.0):
         raise InputError("no source was accessed, so nothing tells their importance")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from observant.currency import RateMixture
 from observant.errors import InputError
@@ -16,6 +15,10 @@ from observant.planning.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from observant.arrays import Floats, Integers
 
 
 # -------------------------------------------------------------------------------------------------
@@ -31,8 +34,6 @@ if TYPE_CHECKING:
 # behind each rate, and the collection itself is the prior (`from_counts`): a source that was never
 # seen to change has some rate below what its visits would have shown, and not the rate 0.
 
-
-Array: TypeAlias = NDArray[np.float64]
 
 FROM_COUNTS = (
     "a rate of this method says nothing of how well it is known, so the plan takes the counts of "
@@ -58,7 +59,7 @@ def posterior_of(table: Any) -> tuple[Any, tuple[str, ...]]:
     return known_rates(rate, mean), (FROM_COUNTS,)
 
 
-def known_rates(rate: Array, mean: Array | None) -> Array | RateMixture:
+def known_rates(rate: Floats, mean: Floats | None) -> Floats | RateMixture:
     """Posteriors with these geometric means and means; the rates themselves where both agree.
 
     >>> from observant.currency import RateMixture
@@ -74,7 +75,7 @@ def known_rates(rate: Array, mean: Array | None) -> Array | RateMixture:
     return RateMixture(rate[:, None] * np.exp(np.multiply.outer(spread, _NODES)), _WEIGHTS)
 
 
-def from_counts(table: Any) -> tuple[Array, Array]:
+def from_counts(table: Any) -> tuple[Floats, Floats]:
     """Geometric mean and mean of each rate, from the counts of visits and changes of a table.
 
     n comparisons of which X saw a change are taken as regular: their gap is the one at which the
@@ -103,7 +104,7 @@ def from_counts(table: Any) -> tuple[Array, Array]:
     changes, quiet = np.where(told, changes, 0.0), np.where(told, quiet, 0.0)
     rates = _grid(gap[told & (changes > 0.0)], time[told])
 
-    def likelihood(rows: Any) -> Array:
+    def likelihood(rows: Any) -> Floats:
         x = np.multiply.outer(gap[rows], rates)
         chance = np.where(dated[rows, None], np.log(rates), np.log(-np.expm1(-x)))
         logs = changes[rows, None] * chance - np.multiply.outer(quiet[rows], rates)
@@ -121,7 +122,7 @@ def from_counts(table: Any) -> tuple[Array, Array]:
     return log_mean, mean
 
 
-def _grid(gaps: Array, exposure: Array) -> Array:
+def _grid(gaps: Floats, exposure: Floats) -> Floats:
     """Rates from well below one update in the longest watch to well above one in a changed gap."""
     low = np.floor(np.log2(0.1 / exposure.max()))
     high = np.ceil(np.log2(20.0 / min(exposure.max(), gaps.min(initial=np.inf))))
@@ -223,7 +224,7 @@ def _per_source(
     *,
     above: bool = False,
     infinite: bool = False,
-) -> Array:
+) -> Floats:
     try:
         checked = np.asarray(values, float)
     except (TypeError, ValueError) as error:
@@ -254,7 +255,7 @@ def _names(source: Any) -> Any:
     return source if hasattr(source, "tolist") else np.asarray(source, dtype=object)
 
 
-def _encoded(hosts: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _encoded(hosts: Any) -> tuple[Integers, tuple[str, ...]]:
     import pyarrow as pa
 
     column = hosts if isinstance(hosts, (pa.Array, pa.ChunkedArray)) else pa.array(list(hosts))
@@ -264,7 +265,7 @@ def _encoded(hosts: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     return np.asarray(encoded.indices).astype(np.int64), tuple(encoded.dictionary.to_pylist())
 
 
-def _caps(host_caps: float | Mapping[str, float], names: tuple[str, ...]) -> Array:
+def _caps(host_caps: float | Mapping[str, float], names: tuple[str, ...]) -> Floats:
     if not isinstance(host_caps, (int, float)):
         given = {str(name): cap for name, cap in host_caps.items()}  # as the hosts are read
         unknown = set(given) - set(names)

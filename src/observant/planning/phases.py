@@ -23,7 +23,9 @@ from observant.tables import Drawn
 from observant.units import format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from observant.arrays import Floats, Integers
 
 __all__ = ["VisitTimes", "best_times", "mean_delay"]
 
@@ -38,14 +40,14 @@ class VisitTimes(Drawn):
 
     figure: ClassVar[str] = "observant.figures.season:visit_times_figure"
 
-    times: NDArray[np.float64]
+    times: Floats
     """Days after the beginning of the cycle (midnight, or Monday 00:00), on the local clock."""
     period: float
     delay: float
     """Mean days from an update to the visit that sees it."""
     even_delay: float
     """The same with evenly spaced visits that do not look at the clock."""
-    weights: NDArray[np.float64]
+    weights: Floats
     """The relative intensity that was planned for."""
     time_zone: str = "UTC"
 
@@ -144,7 +146,7 @@ class _Delay:
     With Λ the integral of λ and S that of Λ, ∫_a^b λ(u)(b − u) du = S(b) − S(a) − Λ(a)(b − a).
     """
 
-    def __init__(self, weights: NDArray[np.float64], period: float) -> None:
+    def __init__(self, weights: Floats, period: float) -> None:
         self.weights, self.period = weights, period
         self.width = period / weights.size
         self.first = np.concatenate([[0.0], np.cumsum(weights * self.width)])
@@ -152,7 +154,7 @@ class _Delay:
         self.second = np.concatenate([[0.0], np.cumsum(inside)])
         self.total = float(self.first[-1])
 
-    def integrals(self, t: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def integrals(self, t: Floats) -> tuple[Floats, Floats]:
         """Λ and S at t ≥ 0."""
         turn, rest = np.divmod(t, self.period)
         bin_ = np.minimum((rest / self.width).astype(np.int64), self.weights.size - 1)
@@ -162,18 +164,18 @@ class _Delay:
         whole = self.second[-1] * turn + self.total * self.period * turn * (turn - 1) / 2
         return first + turn * self.total, second + whole + turn * self.total * rest
 
-    def between(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    def between(self, a: Floats, b: Floats) -> Floats:
         """Delay of all updates after the visit at a that the visit at b sees."""
         turn = np.floor(a / self.period) * self.period  # small numbers keep their digits
         (first, start), (_, stop) = self.integrals(a - turn), self.integrals(b - turn)
         return np.asarray(stop - start - first * (b - a))
 
-    def mean(self, times: NDArray[np.float64]) -> float:
+    def mean(self, times: Floats) -> float:
         after = np.append(times[1:], times[0] + self.period)
         return float(self.between(times, after).sum() / self.total)
 
 
-def _coarse(cost: _Delay, n: int, gap: float) -> NDArray[np.float64]:
+def _coarse(cost: _Delay, n: int, gap: float) -> Floats:
     """The best visits on a grid round the clock, for every place of the first one."""
     bins = cost.weights.size
     size = bins * max(1, -(-max(min(_GRID, 24 * 7), 3 * n) // bins))
@@ -208,7 +210,7 @@ def _coarse(cost: _Delay, n: int, gap: float) -> NDArray[np.float64]:
     return answer
 
 
-def _first_places(cost: _Delay, size: int, n: int) -> NDArray[np.int64]:
+def _first_places(cost: _Delay, size: int, n: int) -> Integers:
     """Places to try for the first visit: all, unless that takes too long.
 
     Where the source is busiest visits are closest, at most a share 1/n of the cycle apart. So one
@@ -220,9 +222,7 @@ def _first_places(cost: _Delay, size: int, n: int) -> NDArray[np.int64]:
     return (busiest + np.arange(max(size // n, size // cost.weights.size) + 1)) % size
 
 
-def _refined(
-    cost: _Delay, times: NDArray[np.float64], step: float, gap: float
-) -> tuple[NDArray[np.float64], bool]:
+def _refined(cost: _Delay, times: Floats, step: float, gap: float) -> tuple[Floats, bool]:
     """Move every visit by up to three steps, all at once and for the best."""
     n, moves = len(times), _NEIGHBOURS * step
     choices = times[:, None] + moves
@@ -258,13 +258,13 @@ def _refined(
     return choices[np.arange(n), chosen], bool(best < now * (1 - 1e-13))
 
 
-def _path_cost(pay: NDArray[np.float64], path: list[int]) -> float:
+def _path_cost(pay: Floats, path: list[int]) -> float:
     return float(sum(pay[j][path[j], path[(j + 1) % len(path)]] for j in range(len(path))))
 
 
 def _intensity(
     given: Season | Seasonal | ArrayLike, period: float | str | None
-) -> tuple[NDArray[np.float64], float, str]:
+) -> tuple[Floats, float, str]:
     """Relative intensities of equal parts of the cycle, its length, and whose clock it follows."""
     days = None if period is None else parse_duration(period)
     zone = "UTC"

@@ -17,8 +17,7 @@ from observant.estimation.belief import DRIFT
 from observant.planning.schedule import Scheduler
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from observant.arrays import Flags, Floats, Integers
     from observant.estimation.priors import Prior
     from observant.planning.objectives.own import Penalty
 
@@ -100,10 +99,10 @@ def group_of(name: str, host: str = "") -> str:
 class ReplayedVisits:
     """The visits of a replay, in order."""
 
-    source: NDArray[np.int64]
-    time: NDArray[np.float64]
-    failed: NDArray[np.bool_]
-    reads: NDArray[np.float64]
+    source: Integers
+    time: Floats
+    failed: Flags
+    reads: Floats
     """When lists of signals were read, each instead of a visit."""
 
 

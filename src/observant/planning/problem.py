@@ -10,10 +10,9 @@ import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError
 from observant.planning.objectives import OBJECTIVES, Objective
@@ -21,7 +20,7 @@ from observant.planning.objectives import OBJECTIVES, Objective
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-Array: TypeAlias = NDArray[np.float64]
+    from observant.arrays import Flags, Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Doubt:
     square: float = 0.0
 
     @classmethod
-    def of(cls, problem: Problem, period: Array, alike: float, rows: slice) -> Doubt:
+    def of(cls, problem: Problem, period: Floats, alike: float, rows: slice) -> Doubt:
         """The sums of some sources, which have these periods."""
         model = (problem.current or problem.objective).select(rows)
         even = np.full(len(period), alike)
@@ -89,16 +88,16 @@ class Problem:
     objective: Objective
     current: Objective | None
     """Whose mean penalty is 1 − α; None where it is the objective itself."""
-    importance: Array
-    cost: Array
-    shortest: Array
-    longest: Array
-    host: NDArray[np.int64] | None = None
+    importance: Floats
+    cost: Floats
+    shortest: Floats
+    longest: Floats
+    host: Integers | None = None
     host_names: tuple[str, ...] = ()
-    caps: Array | None = None
-    host_price: Array | None = None
+    caps: Floats | None = None
+    host_price: Floats | None = None
     """The price at which each host spends its cap; 0 where it never reaches it."""
-    memory: Array | None = None
+    memory: Floats | None = None
     """The periods found last: the next price is near, so are its periods."""
     others: Callable[[str], Objective | None] = field(default=lambda _: None)
 
@@ -107,7 +106,7 @@ class Problem:
 
     # Answers at a price -----------------------------------------------------------------
 
-    def periods(self, price: float, rows: slice) -> Array:
+    def periods(self, price: float, rows: slice) -> Floats:
         """Periods of some sources when one unit of budget has this price."""
         own: Any = price
         if self.host is not None and self.host_price is not None:
@@ -125,7 +124,7 @@ class Problem:
         """Budget spent a day at a price."""
         return self.total(lambda rows: self._cost_rate(self.periods(price, rows), rows).sum())
 
-    def spending_by_host(self, prices: Array) -> Array:
+    def spending_by_host(self, prices: Floats) -> Floats:
         """The same for each host, every host at a price of its own."""
         at_prices = replace(self, host_price=prices)
         assert self.host is not None  # noqa: S101 - for the type checker
@@ -142,7 +141,7 @@ class Problem:
             )
         )
 
-    def alpha_of(self, periods: Callable[[slice], Array]) -> float:
+    def alpha_of(self, periods: Callable[[slice], Floats]) -> float:
         """Mean currency, weighted with the importance, of any periods."""
         model = self.current or self.objective
         return 1.0 - self.mean(
@@ -157,7 +156,7 @@ class Problem:
         """Mean currency of a solution."""
         return self.alpha_of(lambda rows: self.mixed_periods(solution, rows))
 
-    def alpha_error(self, period: Array, alike: float) -> float:
+    def alpha_error(self, period: Floats, alike: float) -> float:
         """Standard error of the mean currency of these periods; see `Doubt`."""
         return Doubt.merged(
             self.map(lambda rows: Doubt.of(self, period[rows], alike, rows))
@@ -170,12 +169,12 @@ class Problem:
     def uniform_alpha(self, budget: float) -> float:
         """Mean currency if all had the same period, longer only where a cap or limit says so."""
         alike = self.alike(budget)
-        needed: Array | None = None
+        needed: Floats | None = None
         if self.host is not None and self.caps is not None:
             cost = np.broadcast_to(self.cost, self.host.shape)
             needed = np.bincount(self.host, cost, len(self.caps)) / self.caps
 
-        def periods(rows: slice) -> Array:
+        def periods(rows: slice) -> Floats:
             period = np.full(rows.stop - rows.start, alike)
             if needed is not None and self.host is not None:
                 period = np.maximum(period, needed[self.host[rows]])
@@ -183,7 +182,7 @@ class Problem:
 
         return self.alpha_of(periods)
 
-    def mixed_periods(self, solution: Solution, rows: slice) -> Array:
+    def mixed_periods(self, solution: Solution, rows: slice) -> Floats:
         """Periods of a solution; see `Solution` for the mixture."""
         period = self.periods(solution.price, rows)
         if not solution.mix:
@@ -192,7 +191,7 @@ class Problem:
             visits = (1.0 - solution.mix) / period
             return 1.0 / (visits + solution.mix / self.periods(solution.dear, rows))
 
-    def other_penalties(self, period: Array) -> dict[str, float]:
+    def other_penalties(self, period: Floats) -> dict[str, float]:
         answer = {}
         for name in OBJECTIVES:
             model = self.others(name)
@@ -315,17 +314,17 @@ class Problem:
         root = _host_roots(self._log_by_host, wanted, low, high, capped)
         return replace(self, host_price=np.where(capped, np.exp(root), 0.0))
 
-    def _log_by_host(self, log_price: Array) -> Array:
+    def _log_by_host(self, log_price: Floats) -> Floats:
         with np.errstate(divide="ignore"):
             return np.log(self.spending_by_host(np.exp(log_price)))
 
     # Chunks -----------------------------------------------------------------------------
 
-    def _cost_rate(self, period: Array, rows: slice) -> Array:
+    def _cost_rate(self, period: Floats, rows: slice) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(part(self.cost, rows) / period)
 
-    def mean(self, value: Callable[[slice], Array]) -> float:
+    def mean(self, value: Callable[[slice], Floats]) -> float:
         """Mean over the sources, weighted with the importance; the unimportant count nothing."""
 
         def one(rows: slice) -> tuple[float, float]:
@@ -381,21 +380,21 @@ def chunks_of(count: int) -> list[slice]:
     return [slice(i, min(i + _CHUNK, count)) for i in range(0, count, _CHUNK)] or [slice(0, 0)]
 
 
-def part(values: Array, rows: slice) -> Array:
+def part(values: Floats, rows: slice) -> Floats:
     return values if values.ndim == 0 else values[rows]
 
 
-def _penalty_of(model: Objective, period: Array) -> Callable[[slice], Array]:
+def _penalty_of(model: Objective, period: Floats) -> Callable[[slice], Floats]:
     return lambda rows: model.select(rows).mean_penalty(period[rows])
 
 
-def filled(values: Array, rows: slice) -> Array:
+def filled(values: Floats, rows: slice) -> Floats:
     return np.broadcast_to(part(values, rows), (rows.stop - rows.start,))
 
 
 def _host_roots(
-    f: Callable[[Array], Array], wanted: Array, low: Array, high: Array, capped: NDArray[np.bool_]
-) -> Array:
+    f: Callable[[Floats], Floats], wanted: Floats, low: Floats, high: Floats, capped: Flags
+) -> Floats:
     """Where a falling function reaches the wanted value, for every host at once.
 
     Regula falsi with Illinois weights, and bisection where that is slow. The answer is the end at

@@ -22,9 +22,10 @@ from observant.times import MICROSECONDS_PER_DAY
 from observant.visits.log import require_log
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from observant.planning.objectives.index import Array, Choice
+    from observant.arrays import Floats
+    from observant.planning.objectives.index import Choice
     from observant.visits import VisitLog
 
 __all__ = ["SignalPlan", "SignalTable", "SignalledFreshness", "estimate_signals", "plan_signals"]
@@ -42,7 +43,7 @@ class SignalTable(Table):
     columns: ClassVar[tuple[str, ...]] = (*_OF_CHANNEL[:-3], *_DELAY[1:], *_OF_CHANNEL[-3:])
 
     reliability: tuple[Reliability, ...]
-    delays: NDArray[np.float64]
+    delays: Floats
     """Mean days from a change to its signal with its interval, a row a channel; not-a-number where
     signals do not say when the change was."""
     log: VisitLog = field(repr=False)
@@ -55,7 +56,7 @@ class SignalTable(Table):
             return np.array([getattr(row, name) for row in self.reliability])
         raise AttributeError(name)
 
-    def per_source(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def per_source(self) -> tuple[Floats, Floats]:
         """Share of the changes of each source that is announced, and its false signals a day."""
         said = self.log.announced
         if said is None:
@@ -121,7 +122,7 @@ def _groups(log: VisitLog, names: list[str]) -> list[str]:
 
 def _retrace(
     names: list[str], prior: Any, visits: Any, heard: Any, channels: list[tuple[str, str]]
-) -> tuple[list[Reliability], NDArray[np.float64]]:
+) -> tuple[list[Reliability], Floats]:
     """Let a scheduler live through it; what it believes in the end."""
     from observant.planning.policy import make_scheduler
 
@@ -139,9 +140,7 @@ def _retrace(
     return scheduler.signals.reliability(), announced
 
 
-def _delays(
-    rows: list[Reliability], channels: list[tuple[str, str]], heard: Any
-) -> NDArray[np.float64]:
+def _delays(rows: list[Reliability], channels: list[tuple[str, str]], heard: Any) -> Floats:
     found = np.full((len(rows), 3), np.nan)
     late = heard[1] - heard[2]
     for k, row in enumerate(rows):
@@ -183,7 +182,7 @@ class SignalledFreshness(Objective):
     def __len__(self) -> int:
         return len(self.rates)
 
-    def waits(self, period: ArrayLike) -> tuple[Array, Array]:
+    def waits(self, period: ArrayLike) -> tuple[Floats, Floats]:
         """ι of cycles of this mean length, and the time in them in which the copy is fresh."""
         from observant.planning.schedule import crossing
 
@@ -194,20 +193,20 @@ class SignalledFreshness(Objective):
         kernel(*streams, lengths.ravel(), waits, fresh)
         return waits.reshape(lengths.shape), fresh.reshape(lengths.shape)
 
-    def penalty(self, s: ArrayLike) -> Array:
+    def penalty(self, s: ArrayLike) -> Floats:
         return np.asarray(-np.expm1(-self._streams[0] * self.waits(s)[0]))
 
-    def mean_penalty(self, period: ArrayLike) -> Array:
+    def mean_penalty(self, period: ArrayLike) -> Floats:
         lengths = np.asarray(period, float)
         with np.errstate(invalid="ignore", divide="ignore"):
             share = 1.0 - self.waits(lengths)[1] / lengths
         return np.where(lengths <= 0, 0.0, np.where(np.isinf(lengths), 1.0, share))
 
     @property
-    def limit(self) -> Array:
+    def limit(self) -> Floats:
         return np.asarray(1.0 / self.rates)
 
-    def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:  # noqa: ARG002
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:  # noqa: ARG002
         from observant.planning.schedule import crossing
 
         prices = np.broadcast_to(np.asarray(price, float), (len(self),))
@@ -253,7 +252,7 @@ def plan_signals(rates: Any, usual: Objective, signals: SignalTable, names: Any)
     return CompositeObjective(parts, "freshness")
 
 
-def _of_these(signals: SignalTable, count: int, names: Any) -> tuple[Array, Array]:
+def _of_these(signals: SignalTable, count: int, names: Any) -> tuple[Floats, Floats]:
     """What is announced of these sources, found by name where they have one."""
     recall, false = signals.per_source()
     if names is None:

@@ -17,8 +17,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from observant.arrays import Floats
 from observant.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from observant.processes.updates import Seed, Updates
 
-Floats = NDArray[np.float64]
 # A number in, a number out; an array in, an array out.
 Times = TypeVar("Times", float, Floats)
 

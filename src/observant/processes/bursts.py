@@ -21,10 +21,8 @@ from observant.processes.updates import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from observant.processes.base import Floats
-    from observant.processes.updates import Integers, Seed
+    from observant.arrays import Flags, Floats, Integers
+    from observant.processes.updates import Seed
 
 
 @dataclass(frozen=True)
@@ -151,8 +149,8 @@ class Bursts(Process):
         return Updates(times, offsets_of(counts)[segments])
 
     def _switches(
-        self, begin_on: NDArray[np.bool_], horizon: float, rng: np.random.Generator
-    ) -> tuple[Floats, Floats, NDArray[np.bool_], Integers]:
+        self, begin_on: Flags, horizon: float, rng: np.random.Generator
+    ) -> tuple[Floats, Floats, Flags, Integers]:
         """Cut (0, horizon] into busy and quiet times: start, end, whether busy; source offsets."""
         durations = np.array([self.off_time, self.on_time])
         begin = begin_on.astype(np.int64)

@@ -13,7 +13,7 @@ from observant.processes.renewal import Renewal
 from observant.processes.updates import Updates, check_request, generator, offsets_of
 
 if TYPE_CHECKING:
-    from observant.processes.base import Floats
+    from observant.arrays import Floats
     from observant.processes.updates import Seed
 
 

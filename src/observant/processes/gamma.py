@@ -12,7 +12,7 @@ from observant.processes.base import floats, positive, require
 from observant.processes.renewal import Renewal
 
 if TYPE_CHECKING:
-    from observant.processes.base import Floats
+    from observant.arrays import Floats
 
 
 @dataclass(frozen=True)

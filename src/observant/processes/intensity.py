@@ -22,7 +22,7 @@ from observant.processes.updates import (
 )
 
 if TYPE_CHECKING:
-    from observant.processes.base import Floats
+    from observant.arrays import Floats
     from observant.processes.updates import Seed
 
 

@@ -13,7 +13,7 @@ from observant.processes.base import finite, positive, require
 from observant.processes.renewal import Renewal
 
 if TYPE_CHECKING:
-    from observant.processes.base import Floats
+    from observant.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from observant.processes.intensity import NonStationary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from observant.processes.base import Floats
+    from observant.arrays import Floats
 
 
 @dataclass(frozen=True)

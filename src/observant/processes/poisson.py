@@ -20,7 +20,7 @@ from observant.processes.updates import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from observant.processes.base import Floats
+    from observant.arrays import Floats
     from observant.processes.updates import Seed
 
 

@@ -11,7 +11,7 @@ from observant.processes.base import positive, require
 from observant.processes.intensity import NonStationary
 
 if TYPE_CHECKING:
-    from observant.processes.base import Floats
+    from observant.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from observant.processes.updates import Updates, check_request, generator, offse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.processes.base import Floats
-    from observant.processes.updates import Integers, Seed
+    from observant.arrays import Floats, Integers
+    from observant.processes.updates import Seed
 
 # Intervals held in one block of the sampler: enough for speed, little enough for the cache.
 BLOCK = 1 << 20
@@ -55,10 +55,7 @@ class Renewal(Process):
 
 
 def renewal_updates(
-    first: Floats,
-    draw: Callable[[Integers, int], Floats],
-    horizon: float,
-    mean: float,
+    first: Floats, draw: Callable[[Integers, int], Floats], horizon: float, mean: float
 ) -> Updates:
     """Continue each source from its first update with intervals from `draw(sources, columns)`.
 
@@ -75,11 +72,7 @@ def renewal_updates(
 
 
 def _block(
-    first: Floats,
-    base: int,
-    draw: Callable[[Integers, int], Floats],
-    horizon: float,
-    mean: float,
+    first: Floats, base: int, draw: Callable[[Integers, int], Floats], horizon: float, mean: float
 ) -> tuple[Floats, Integers]:
     alive = np.flatnonzero(first <= horizon)
     now = first[alive]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from observant.processes.base import Floats
-    from observant.processes.updates import Integers, Seed
+    from observant.arrays import Floats, Integers
+    from observant.processes.updates import Seed
 
 NODES = 16
 Mean: TypeAlias = "Callable[[Floats, Floats], Floats]"

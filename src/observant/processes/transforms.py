@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from observant.processes.base import Floats
+    from observant.arrays import Floats
 
 
 def age_cdf_from(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError
 from observant.processes.base import positive
@@ -17,9 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from observant.processes.base import Floats
+    from observant.arrays import Flags, Floats, Integers
 
-Integers = NDArray[np.int64]
 Seed: TypeAlias = int | np.random.Generator | np.random.SeedSequence | None
 
 
@@ -133,7 +131,7 @@ class Updates:
         total = self.counts.reshape(-1, *(1,) * (at.ndim - 1))
         return -self._distance(at, count, count < total)
 
-    def _distance(self, at: Floats, index: Integers, known: NDArray[np.bool_]) -> Floats:
+    def _distance(self, at: Floats, index: Integers, known: Flags) -> Floats:
         place = self.offsets[:-1].reshape(-1, *(1,) * (at.ndim - 1)) + index
         out = np.full(at.shape, np.nan)
         out[known] = at[known] - self.times[place[known]]

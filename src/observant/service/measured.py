@@ -29,8 +29,9 @@ from observant.store.visit import GOOD
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats
     from observant.service.posteriors import ActiveSources
     from observant.store import Store
     from observant.store.types import SpotCheck
@@ -147,7 +148,7 @@ def _between_visits(store: Store, beliefs: ActiveSources, given: float | None) -
     share = weight / weight.sum()
     time = np.maximum(by_source["time"] + open_["time"], 1e-12)
 
-    def ratio(name: str) -> NDArray[np.float64]:
+    def ratio(name: str) -> Floats:
         return np.asarray((by_source[name] + open_[name]) / time)
 
     value = float(share @ ratio("found"))
@@ -173,9 +174,7 @@ def _between_visits(store: Store, beliefs: ActiveSources, given: float | None) -
     )
 
 
-def current_time(
-    gap: NDArray[np.float64], rate: NDArray[np.float64], grace: ArrayLike
-) -> NDArray[np.float64]:
+def current_time(gap: Floats, rate: Floats, grace: ArrayLike) -> Floats:
     """Mean time in a gap for which a copy was current, given that something changed in it.
 
     With u = min(T, T − β)⁺ the copy is current for β + E[min(τ, u)], and for τ exponential and
@@ -193,9 +192,7 @@ def current_time(
     return np.asarray(np.minimum(np.minimum(grace, gap) + mean, gap))
 
 
-def expected_time(
-    gap: NDArray[np.float64], rate: NDArray[np.float64], grace: ArrayLike
-) -> NDArray[np.float64]:
+def expected_time(gap: Floats, rate: Floats, grace: ArrayLike) -> Floats:
     """Mean time in a gap for which a copy of a source of this rate is current.
 
     >>> print(expected_time(np.array([1.0]), np.array([1.0]), 0.0).round(4))

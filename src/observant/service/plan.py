@@ -17,8 +17,7 @@ from observant.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from observant.arrays import Flags, Floats
     from observant.currency import RateMixture
     from observant.planning import Plan
     from observant.planning.objectives.own import Penalty
@@ -65,16 +64,16 @@ class PlanAnswer:
     sources: int
     sampled: int
     name: Sequence[str] = field(repr=False)
-    rate: NDArray[np.float64] = field(repr=False)
-    period: NDArray[np.float64] = field(repr=False)
+    rate: Floats = field(repr=False)
+    period: Floats = field(repr=False)
     """Days; infinite for a starved source."""
-    weight: NDArray[np.float64] = field(repr=False)
-    starving: NDArray[np.bool_] = field(repr=False)
+    weight: Floats = field(repr=False)
+    starving: Flags = field(repr=False)
     """Visited never, or no more often than the longest period forces."""
-    cost: NDArray[np.float64] = field(repr=False)
+    cost: Floats = field(repr=False)
     """What a visit takes of the budget."""
-    longest: NDArray[np.float64] = field(repr=False)
-    own_grace: NDArray[np.float64] = field(repr=False)
+    longest: Floats = field(repr=False)
+    own_grace: Floats = field(repr=False)
     model: RateMixture = field(repr=False)
     plan: Plan = field(repr=False)
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.currency.measures import expected_currency
 from observant.errors import InputError
@@ -26,10 +25,9 @@ from observant.units import parse_duration
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from observant.arrays import Floats, Integers
     from observant.store import Store
     from observant.store.types import SourceColumns
-
-Array: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +36,10 @@ class ActiveSources:
 
     at: float
     columns: SourceColumns
-    importance: Array
-    min_period: Array
-    max_period: Array
-    own_grace: Array
+    importance: Floats
+    min_period: Floats
+    max_period: Floats
+    own_grace: Floats
     """Days; NaN where a source has the grace of the collection."""
     objective: str
     grace: float
@@ -57,21 +55,21 @@ class ActiveSources:
         return self.columns.total
 
     @property
-    def waited(self) -> Array:
+    def waited(self) -> Floats:
         """Days since the last good visit; infinite where there was none."""
         days = (self.at - self.columns.good_at) / DAY
         return np.where(np.isnan(days), np.inf, np.maximum(days, 0.0))
 
     @cached_property
-    def rate(self) -> Array:
+    def rate(self) -> Floats:
         """The rate of every source."""
         return self.beliefs.summary(())[0]
 
     @property
-    def share(self) -> Array:
+    def share(self) -> Floats:
         return np.asarray(self.importance / max(self.importance.sum(), 1e-300))
 
-    def expected(self, graces: Sequence[float | None]) -> tuple[Array, Array, Array]:
+    def expected(self, graces: Sequence[float | None]) -> tuple[Floats, Floats, Floats]:
         """α now at each grace (None: every source at its own), with its 95 % interval."""
         found = [
             expected_currency(
@@ -86,14 +84,14 @@ class ActiveSources:
         mean, low, high = (np.array(column) for column in zip(*found, strict=True))
         return mean, low, high
 
-    def graces(self, of_all: float | None = None, objective: str = "") -> Array:
+    def graces(self, of_all: float | None = None, objective: str = "") -> Floats:
         """The grace of each source: its own, or that of all. Only currency knows graces."""
         usual = np.full(len(self), self.grace if of_all is None else of_all)
         if "currency" not in {objective, self.objective}:
             return usual
         return np.where(np.isnan(self.own_grace), usual, self.own_grace)
 
-    def thinned(self, most: int) -> tuple[Beliefs, NDArray[np.int64]]:
+    def thinned(self, most: int) -> tuple[Beliefs, Integers]:
         """What is believed of so many sources at most, and which they are."""
         rows = np.arange(len(self))[:: max(-(-len(self) // most), 1)]
         return Beliefs(self.beliefs.place[rows], self.beliefs.weights[rows]), rows
@@ -140,7 +138,7 @@ def beliefs_of(
 
 def limits_of(
     config: Config, tags: Iterable[str], own: Iterable[str], importance: Iterable[float]
-) -> tuple[Array, Array, Array, Array]:
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Importance, shortest and longest period, own grace (or NaN), by tags and settings (JSON)."""
     known: dict[tuple[str, str, float], tuple[float, ...]] = {}
     rows = []

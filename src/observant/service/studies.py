@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError, ObservantError
 from observant.observer.permission import objective_of
@@ -20,6 +19,7 @@ from observant.visits.columns import MISSING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from observant.arrays import Floats
     from observant.estimation.belief import RateBelief
     from observant.estimation.intervals import IntervalEstimate
     from observant.estimation.intervals.choice import ChosenModel
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 # Everything here is computed from one visit log: that of all sources, or of an even sample of them.
 
 
-Array: TypeAlias = NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class PopulationAnswer:
     """Brewington's chapter 3 for this collection."""
@@ -49,7 +46,7 @@ class PopulationAnswer:
     sampled: int
     visits: int
     fits: Population | None = field(repr=False)
-    hours: NDArray[np.float64] = field(repr=False)
+    hours: Floats = field(repr=False)
     """Changes by hour of the week, Monday 00:00 UTC first."""
     hours_from: str
     """dates of modification, or visits that found a change."""
@@ -88,7 +85,7 @@ def population(
     )
 
 
-def change_hours(log: VisitLog) -> tuple[Array, str]:
+def change_hours(log: VisitLog) -> tuple[Floats, str]:
     """Changes by hour of the week, each spread over the hours in which it may have happened.
 
     Where sources date their updates, the dates are counted instead.

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats
     from observant.estimation.rates import Own
     from observant.processes import Process
     from observant.processes.updates import Seed
     from observant.simulation.traces import Trace
-    from observant.simulation.world import Floats
     from observant.visits import VisitLog
 
 _METHODS = ("naive", "improved", "mle", "bias-reduced", "pooled")

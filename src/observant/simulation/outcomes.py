@@ -16,7 +16,8 @@ from observant.tables import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from observant.simulation.world import Floats, Integers, World, WorldVisits
+    from observant.arrays import Floats, Integers
+    from observant.simulation.world import World, WorldVisits
 
 
 @dataclass(frozen=True, eq=False, repr=False)

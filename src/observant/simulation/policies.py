@@ -25,8 +25,9 @@ from observant.simulation.replay import Policy, round_robin
 from observant.simulation.world import WorldVisits
 
 if TYPE_CHECKING:
+    from observant.arrays import Flags, Floats, Integers
     from observant.estimation.rates import Own
-    from observant.simulation.world import Flags, Floats, Integers, World
+    from observant.simulation.world import World
 
 REGISTRY: dict[str, str] = {
     "observant": "observant.planning.policy:ObservantPolicy",

@@ -34,7 +34,8 @@ from observant.planning.rivals.rule import (
 from observant.simulation.world import WorldVisits
 
 if TYPE_CHECKING:
-    from observant.simulation.world import Flags, Floats, Integers, World
+    from observant.arrays import Flags, Floats, Integers
+    from observant.simulation.world import World
 
 _TICKS = 50
 """Ticks in a mean period."""

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.simulation.world_signals import WorldSignals
-
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
-Flags: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,9 @@ from observant.units import parse_duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.formats.signals import SignalLog
-    from observant.simulation.world import Flags, Floats, Integers, World
+    from observant.simulation.world import World
 
 _STREAM = 5
 """Of random numbers."""

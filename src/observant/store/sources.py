@@ -27,9 +27,7 @@ from observant.times import micros
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats
     from observant.store.engine import Session
 
 __all__ = ["Sources"]
@@ -306,10 +304,10 @@ class Sources(StorePiece):
         id_, name, host, weight, tags, config, good, due, changed, *rest = columns
         rate, low, high, cost, visits, changes, data = rest
 
-        def instants(values: Sequence[int | None]) -> NDArray[np.float64]:
+        def instants(values: Sequence[int | None]) -> Floats:
             return np.array([np.nan if v is None else v / 1e6 for v in values], np.float64)
 
-        def numbers(values: Sequence[float | None]) -> NDArray[np.float64]:
+        def numbers(values: Sequence[float | None]) -> Floats:
             return np.array([np.nan if v is None else v for v in values], np.float64)
 
         return SourceColumns(

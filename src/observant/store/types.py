@@ -14,8 +14,7 @@ import msgspec
 from observant.names import STATES
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from observant.arrays import Floats, Integers
 
 __all__ = [
     "SHARDS",
@@ -223,24 +222,24 @@ class SourceColumns(NamedTuple):
 
     total: int
     """How many active sources there are; the columns may hold fewer, spread evenly."""
-    id: NDArray[np.int64]
+    id: Integers
     name: list[str]
     host: list[str]
-    importance: NDArray[np.float64]
+    importance: Floats
     tags: list[str]
     """JSON."""
     config: list[str]
     """JSON."""
-    good_at: NDArray[np.float64]
-    due_at: NDArray[np.float64]
-    changed_at: NDArray[np.float64]
-    rate: NDArray[np.float64]
-    rate_low: NDArray[np.float64]
-    rate_high: NDArray[np.float64]
-    cost: NDArray[np.float64]
+    good_at: Floats
+    due_at: Floats
+    changed_at: Floats
+    rate: Floats
+    rate_low: Floats
+    rate_high: Floats
+    cost: Floats
     """NaN where it is not known."""
-    visits: NDArray[np.int64]
-    changes: NDArray[np.int64]
+    visits: Integers
+    changes: Integers
     posterior: list[bytes | None]
 
 

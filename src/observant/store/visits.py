@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import numpy as np
     import pyarrow as pa
-    from numpy.typing import NDArray
 
+    from observant.arrays import Floats
     from observant.store.engine import Row, Session
     from observant.store.types import Event
     from observant.store.visit import Keep, Posterior
@@ -161,9 +160,7 @@ class Visits(StorePiece):
             for row in rows
         ]
 
-    def timelines(
-        self, sources: Sequence[int], *, since: float, limit: int = 100_000
-    ) -> NDArray[np.float64]:
+    def timelines(self, sources: Sequence[int], *, since: float, limit: int = 100_000) -> Floats:
         """Good visits of these sources since an instant, as rows of source, start, changed
         (0, 1, NaN), by source and time.
         """

@@ -10,7 +10,7 @@ from observant.errors import InputError
 from observant.visits import VisitLog
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from observant.arrays import Floats
 
 _START = 20_000.0
 """The first visits happen on this day since 1970: in October 2024."""
@@ -25,7 +25,7 @@ def synthetic_visits(
     dated: float = 0.3,
     failing: float = 0.02,
     seed: int = 1,
-) -> tuple[VisitLog, NDArray[np.float64]]:
+) -> tuple[VisitLog, Floats]:
     """Visit logs of web pages that change by Poisson processes, and their true rates per day.
 
     Pages live on hosts, and the rates of one host resemble each other. Each page has been visited

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Flags, Integers
+
 _NOT_MODIFIED = 304
 
 
 def compare_visits(
-    offsets: NDArray[np.int64],
-    time: NDArray[np.int64],
+    offsets: Integers,
+    time: Integers,
     changed: NDArray[np.int8],
-    last_modified: NDArray[np.int64] | None,
+    last_modified: Integers | None,
     digests: pa.Array | None,
     status: pa.Array | None,
 ) -> list[str]:
@@ -97,9 +99,7 @@ def compare_visits(
     return notes
 
 
-def _seen_before(
-    offsets: NDArray[np.int64], rows: NDArray[np.int64], good: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _seen_before(offsets: Integers, rows: Integers, good: Flags) -> Flags:
     """Which rows have a good one of their source before them: only what was there can be gone."""
     first = offsets[np.searchsorted(offsets, rows, side="right") - 1] - rows[0]
     before = np.concatenate([[0], np.cumsum(good)])
@@ -107,10 +107,7 @@ def _seen_before(
 
 
 def _by_date(
-    now: NDArray[np.int64],
-    before: NDArray[np.int64],
-    time: NDArray[np.int64],
-    last_modified: NDArray[np.int64],
+    now: Integers, before: Integers, time: Integers, last_modified: Integers
 ) -> NDArray[np.int8]:
     """1, 0 or -1 (no date) for each visit and the one before it."""
     date = last_modified[now]
@@ -118,5 +115,5 @@ def _by_date(
     return np.where(date == MISSING, -1, changed).astype(np.int8)
 
 
-def _digest_codes(digests: pa.Array) -> NDArray[np.int64]:
+def _digest_codes(digests: pa.Array) -> Integers:
     return numbers_in(digests.dictionary_encode().indices, -1)

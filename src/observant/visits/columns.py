@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Integers
+
 MISSING = int(np.iinfo(np.int64).min)
 """In place of a time that is not known (Arrow's and NumPy's own sign for it)."""
 
@@ -110,7 +112,7 @@ def text_in(column: pa.Array, name: str) -> pa.Array:
 
 def times_in(
     column: pa.Array, name: str, *, unit: str = "s", refuse_out_of_range: bool = True
-) -> NDArray[np.int64]:
+) -> Integers:
     """Microseconds since 1970 UTC; `MISSING` for null.
 
     Text is ISO 8601 (UTC where it names no zone) or a number; numbers are in `unit`, unless all
@@ -139,7 +141,7 @@ def times_in(
     return micros
 
 
-def _from_instants(column: pa.Array) -> NDArray[np.int64]:
+def _from_instants(column: pa.Array) -> Integers:
     """Timestamps in any unit, finer ones cut; what int64 cannot hold is as far away as it can."""
     import pyarrow as pa
 
@@ -151,7 +153,7 @@ def _from_instants(column: pa.Array) -> NDArray[np.int64]:
     return _scaled(counts, TIME_UNITS[unit])
 
 
-def _from_numbers(column: pa.Array, unit: str) -> NDArray[np.int64]:
+def _from_numbers(column: pa.Array, unit: str) -> Integers:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -167,7 +169,7 @@ def _from_numbers(column: pa.Array, unit: str) -> NDArray[np.int64]:
     return np.where(np.isnan(floats), MISSING, whole)
 
 
-def _from_text(column: pa.Array, unit: str, name: str) -> NDArray[np.int64]:
+def _from_text(column: pa.Array, unit: str, name: str) -> Integers:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -201,7 +203,7 @@ def _are_dates(column: pa.Array) -> bool:
     return bounds["min"] is not None and 19_700_101 <= bounds["min"] <= bounds["max"] < 22_000_000
 
 
-def _from_iso(text: pa.Array, name: str, shown: pa.Array | None = None) -> NDArray[np.int64]:
+def _from_iso(text: pa.Array, name: str, shown: pa.Array | None = None) -> Integers:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -211,12 +213,12 @@ def _from_iso(text: pa.Array, name: str, shown: pa.Array | None = None) -> NDArr
     return _as_int64(pc.coalesce(with_zone.cast(pa.int64()), without.cast(pa.int64())))
 
 
-def _scaled(values: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
+def _scaled(values: Integers, factor: int) -> Integers:
     largest = np.iinfo(np.int64).max // factor
     return np.where(values == MISSING, MISSING, np.clip(values, -largest, largest) * factor)
 
 
-def _refuse_out_of_range(micros: NDArray[np.int64], column: pa.Array, name: str) -> None:
+def _refuse_out_of_range(micros: Integers, column: pa.Array, name: str) -> None:
     bad = np.flatnonzero(
         (micros != MISSING) & ((micros < 0) | (micros > LATEST * MICROSECONDS_PER_DAY))
     )
@@ -294,7 +296,7 @@ def _digest_bytes(text: str | None) -> bytes | None:
     return bytes.fromhex(text.removeprefix("hex:"))
 
 
-def numbers_in(column: pa.Array, missing: int) -> NDArray[np.int64]:
+def numbers_in(column: pa.Array, missing: int) -> Integers:
     """Whole numbers with `missing` in place of null."""
     import pyarrow as pa
 
@@ -392,7 +394,7 @@ def _shown(column: pa.Array, row: int, *, quoted: bool = True) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-def _as_int64(column: pa.Array) -> NDArray[np.int64]:
+def _as_int64(column: pa.Array) -> Integers:
     import pyarrow as pa
 
     return np.asarray(column.cast(pa.int64()).fill_null(MISSING))

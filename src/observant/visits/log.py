@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
+    from observant.arrays import Flags, Floats, Integers
+
 COLUMNS = (
     "source",
     "time",
@@ -59,13 +61,13 @@ class VisitLog:
 
     sources: pa.Array
     """Ids of the sources, alphabetical, each once."""
-    offsets: NDArray[np.int64]
+    offsets: Integers
     """Where the visits of each source begin; one more than there are sources."""
-    time: NDArray[np.int64]
+    time: Integers
     """Start of each visit, microseconds since 1970 UTC."""
     changed: NDArray[np.int8]
     """1 the visit found a change, 0 it found none, -1 it cannot be known."""
-    last_modified: NDArray[np.int64] | None = None
+    last_modified: Integers | None = None
     """What the source claims, microseconds since 1970; `MISSING` where it claims nothing."""
     extras: Mapping[str, pa.Array] = field(default_factory=dict)
     """The columns digest, magnitude, status and bytes, those that were given."""
@@ -73,7 +75,7 @@ class VisitLog:
     """The group of each source (a host, a folder, a tag), if one was asked for."""
     notes: tuple[str, ...] = ()
     """What was set aside when it was made, in words."""
-    announced: NDArray[np.float64] | None = None
+    announced: Floats | None = None
     """What signals say of each visit (`observant.estimate_signals`), three numbers a row: the share
     of changes that are announced, false signals a day, and how many days after the visit before
     the first signal came, infinite where none did."""
@@ -174,12 +176,12 @@ class VisitLog:
         return len(self.time)
 
     @property
-    def visits_per_source(self) -> NDArray[np.int64]:
+    def visits_per_source(self) -> Integers:
         """Number of visits to each source, failed ones included."""
         return np.diff(self.offsets)
 
     @property
-    def succeeded(self) -> NDArray[np.bool_]:
+    def succeeded(self) -> Flags:
         """Which visits saw the source: no status, or one from 200 to 399; or saw that it is gone
         (`succeeded`). The rest failed.
         """
@@ -288,9 +290,7 @@ class VisitLog:
 GONE = (404, 410)
 
 
-def succeeded(
-    status: NDArray[np.int64], changed: NDArray[np.int8] | None = None
-) -> NDArray[np.bool_]:
+def succeeded(status: Integers, changed: NDArray[np.int8] | None = None) -> Flags:
     """Which visits saw the source (304 Not Modified among them).
 
     A 404 or 410 that the log calls a change saw it too: that it had disappeared.

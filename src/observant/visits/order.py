@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Integers
+
 COMPILED_FROM = 1_000_000
 
 
-def blocks_of_sources(offsets: NDArray[np.int64], rows: int = 1 << 21) -> Iterator[tuple[int, int]]:
+def blocks_of_sources(offsets: Integers, rows: int = 1 << 21) -> Iterator[tuple[int, int]]:
     """Cut the sources into runs of about `rows` rows, so that temporaries stay small.
 
     >>> list(blocks_of_sources(np.array([0, 3, 4, 9]), rows=4))
@@ -82,12 +84,8 @@ class SourceIndex:
 
 
 def sort_rows(
-    codes: NDArray[np.int32],
-    time: NDArray[np.int64],
-    sources: int,
-    *,
-    compiled_from: int = COMPILED_FROM,
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    codes: NDArray[np.int32], time: Integers, sources: int, *, compiled_from: int = COMPILED_FROM
+) -> tuple[NDArray[Any], Integers]:
     """Order of the rows by source, then time, then as given; and where each source begins."""
     offsets = np.zeros(sources + 1, np.int64)
     np.cumsum(np.bincount(codes, minlength=sources), out=offsets[1:])

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Flags, Integers
+
 
 _LARGE = 2**31 - 1  # bytes in an Arrow array of texts with offsets of 32 bits
 HOST_PATTERN = r"^[a-zA-Z][a-zA-Z0-9+.\-]*://(?:[^/?#@]*@)?(?P<host>\[[^\]]*\]|[^/?#:]*)"
@@ -231,9 +233,7 @@ keep the "first" or the "last" (on_duplicate)
         taken = taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
         return taken.cast(small.get(kind, kind)) if size <= _LARGE else taken
 
-    def _dates(
-        self, order: NDArray[Any], time: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64] | None, list[str]]:
+    def _dates(self, order: NDArray[Any], time: Integers) -> tuple[Integers | None, list[str]]:
         """Keep dates of modification that can be true; count those that cannot."""
         if "last_modified" not in self._pieces:
             return None, []
@@ -252,12 +252,12 @@ keep the "first" or the "last" (on_duplicate)
 
     def _settle_twins(
         self,
-        twins: NDArray[np.int64],
+        twins: Integers,
         order: NDArray[Any],
-        offsets: NDArray[np.int64],
-        time: NDArray[np.int64],
+        offsets: Integers,
+        time: Integers,
         sources: pa.Array,
-    ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    ) -> tuple[NDArray[Any], Integers, Integers]:
         """Two visits to a source at one time: refuse, or keep the first or the last given."""
         if self._on_duplicate == "error":
             at = int(twins[0])
@@ -281,11 +281,7 @@ keep the "first" or the "last" (on_duplicate)
         return order[kept], before[offsets], time[kept]
 
     def _refuse_mixed_digests(
-        self,
-        digests: pa.Array,
-        offsets: NDArray[np.int64],
-        order: NDArray[Any],
-        sources: pa.Array,
+        self, digests: pa.Array, offsets: Integers, order: NDArray[Any], sources: pa.Array
     ) -> None:
         import pyarrow.compute as pc
 
@@ -314,9 +310,7 @@ keep the "first" or the "last" (on_duplicate)
             file, row = self.place(int(np.argmax(codes == broken)))
             raise VisitLogError("this is not text in UTF-8", file=file, row=row, column="source")
 
-    def _groups(
-        self, sources: pa.Array, offsets: NDArray[np.int64], order: NDArray[Any]
-    ) -> pa.Array | None:
+    def _groups(self, sources: pa.Array, offsets: Integers, order: NDArray[Any]) -> pa.Array | None:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -375,7 +369,7 @@ def _refuse_outside(column: pa.Array, low: int, high: int, name: str) -> None:
         )
 
 
-def _set_aside(which: NDArray[np.bool_], reason: str) -> Note:
+def _set_aside(which: Flags, reason: str) -> Note:
     return Note(
         f"set aside: {{n}} dates of modification {reason}",
         int(np.count_nonzero(which)),
@@ -383,23 +377,23 @@ def _set_aside(which: NDArray[np.bool_], reason: str) -> Note:
     )
 
 
-def _equal_neighbours(time: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _equal_neighbours(time: Integers, offsets: Integers) -> Integers:
     """Rows with the time of the row before, within one source."""
     found = [
         1 + start + np.flatnonzero(time[start + 1 : stop] == time[start : stop - 1])
         for first, last in blocks_of_sources(offsets)
         for start, stop in [(int(offsets[first]), int(offsets[last]))]
     ]
-    rows: NDArray[np.int64] = np.concatenate(found)
-    begins: NDArray[np.bool_] = offsets[np.searchsorted(offsets, rows, side="right") - 1] == rows
+    rows: Integers = np.concatenate(found)
+    begins: Flags = offsets[np.searchsorted(offsets, rows, side="right") - 1] == rows
     return rows[~begins]
 
 
-def _which(row: int, offsets: NDArray[np.int64]) -> int:
+def _which(row: int, offsets: Integers) -> int:
     return int(np.searchsorted(offsets, row, side="right")) - 1
 
 
-def _source_at(row: int, offsets: NDArray[np.int64], sources: pa.Array) -> str:
+def _source_at(row: int, offsets: Integers, sources: pa.Array) -> str:
     return str(sources[_which(row, offsets)].as_py())
 
 

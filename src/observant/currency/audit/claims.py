@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import EstimationError, InputError, VisitLogError
 from observant.times import MICROSECONDS_PER_DAY, SECOND
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-Array: TypeAlias = NDArray[np.float64]
+    from observant.arrays import Flags, Floats, Integers
+
 
 COLUMNS = ("source", "claimed_modified", "actual_modified", "checked_at")
 """The columns of a file of claims; each row is an entry of the index that was looked at."""
@@ -27,13 +27,13 @@ COLUMNS = ("source", "claimed_modified", "actual_modified", "checked_at")
 class Claims:
     """Rows of an audit. Build with `from_columns` or `from_arrow`; times are days since 1970."""
 
-    source: NDArray[np.int64]
+    source: Integers
     """A number for each source, the same for the same source."""
-    claimed: Array
+    claimed: Floats
     """When the index says the source was last modified; NaN where it says nothing."""
-    actual: Array
+    actual: Floats
     """When it was; NaN where the source does not tell."""
-    checked: Array
+    checked: Floats
     """When we looked."""
     notes: tuple[str, ...] = ()
 
@@ -70,7 +70,7 @@ class Claims:
         import pyarrow as pa
 
         sources: list[pa.Array] = []
-        times: list[Array] = []
+        times: list[Floats] = []
         rows = 0
         for batch in batches:
             if not batch.num_rows:
@@ -108,10 +108,10 @@ class Claims:
 class Entries:
     """Claims that can be used, as ages in days of the last update and of the one the index knew."""
 
-    source: NDArray[np.int64]
-    stale: NDArray[np.bool_]
-    age: Array
-    known: Array
+    source: Integers
+    stale: Flags
+    age: Floats
+    known: Floats
     """Of a stale entry the age of the last update the index knew; else the age itself."""
     notes: tuple[str, ...]
 
@@ -162,7 +162,7 @@ def _source_ids(batch: pa.RecordBatch) -> pa.Array:
     return ids
 
 
-def _days_in(batch: pa.RecordBatch, column: str, time_unit: str) -> Array:
+def _days_in(batch: pa.RecordBatch, column: str, time_unit: str) -> Floats:
     import pyarrow as pa
 
     values = batch.column(column)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.currency import RateMixture
 from observant.times import SECOND
@@ -15,12 +14,13 @@ from observant.times import SECOND
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.currency.audit.claims import Entries
 
-Array: TypeAlias = NDArray[np.float64]
 
-
-def forgiven(age: ArrayLike, known: ArrayLike, grace: float, rate: Array, period: Array) -> Array:
+def forgiven(
+    age: ArrayLike, known: ArrayLike, grace: float, rate: Floats, period: Floats
+) -> Floats:
     """Probability that a stale entry is current within `grace`, at a given rate and period.
 
     The last update is `age` days old, not more than the grace, and the last one the index knew of
@@ -39,7 +39,7 @@ def forgiven(age: ArrayLike, known: ArrayLike, grace: float, rate: Array, period
     outside = rate * np.maximum(reach - grace, 0.0)
     window = rate * np.maximum(reach - age, SECOND * 1e-6)
     two_or_more = -np.expm1(-outside) - outside * np.exp(-outside)
-    hidden: Array = np.clip(two_or_more / -np.expm1(-window), 0.0, 1.0)
+    hidden: Floats = np.clip(two_or_more / -np.expm1(-window), 0.0, 1.0)
     return 1.0 - hidden
 
 
@@ -60,21 +60,21 @@ class Aliasing:
     weights are found by maximum likelihood (EM); see `forgiven` for what they are used for.
     """
 
-    age: Array
-    known: Array
-    stale: NDArray[np.bool_]
-    share: Array
+    age: Floats
+    known: Floats
+    stale: Flags
+    share: Floats
     """Share of each entry among all: in the first column as it is, then in bootstrap samples."""
-    rate: Array
-    period: Array
-    likelihood: Array
+    rate: Floats
+    period: Floats
+    likelihood: Floats
     """One row an entry, one column a pair of rate and period."""
-    weights: Array
+    weights: Floats
     """One row a pair; the columns are those of `share`, each with its own best mixture."""
 
     @classmethod
     def of(
-        cls, entries: Entries, graces: Array, resamples: int, rng: np.random.Generator
+        cls, entries: Entries, graces: Floats, resamples: int, rng: np.random.Generator
     ) -> Aliasing:
         """Find the mixture; `graces` are those that will be asked for exactly."""
         cell, age, known, stale = _cells(entries, graces)
@@ -94,19 +94,19 @@ class Aliasing:
         weights = np.concatenate([best, each], axis=1)
         return cls(age, known, stale, share, rate, period, likelihood, weights)
 
-    def currency(self, grace: float) -> Array:
+    def currency(self, grace: float) -> Floats:
         """α at a grace: first of all entries, then of each bootstrap sample of them."""
         recent = self.stale & (self.age <= grace)
         chance = forgiven(self.age[recent], self.known[recent], grace, self.rate, self.period)
         chance *= self.likelihood[recent]
         each = (chance @ self.weights) * self._share_by_evidence[recent]
-        alpha: Array = self._current + each.sum(axis=0)
+        alpha: Floats = self._current + each.sum(axis=0)
         return alpha
 
-    def uncorrected(self, grace: float) -> Array:
+    def uncorrected(self, grace: float) -> Floats:
         """The same with every recent update forgiven."""
         recent = self.stale & (self.age <= grace)
-        alpha: Array = self._current + self.share[recent].sum(axis=0)
+        alpha: Floats = self._current + self.share[recent].sum(axis=0)
         return alpha
 
     @property
@@ -115,18 +115,16 @@ class Aliasing:
         return RateMixture(self.rate, self.weights[:, 0])
 
     @cached_property
-    def _current(self) -> Array:
-        share: Array = self.share[~self.stale].sum(axis=0)
+    def _current(self) -> Floats:
+        share: Floats = self.share[~self.stale].sum(axis=0)
         return share
 
     @cached_property
-    def _share_by_evidence(self) -> Array:
+    def _share_by_evidence(self) -> Floats:
         return self.share / np.maximum(self.likelihood @ self.weights, _LEAST)
 
 
-def _cells(
-    entries: Entries, graces: Array
-) -> tuple[NDArray[np.int64], Array, Array, NDArray[np.bool_]]:
+def _cells(entries: Entries, graces: Floats) -> tuple[Integers, Floats, Floats, Flags]:
     """Put like entries together, so that work does not grow with their number.
 
     Graces are borders between cells: no entry is moved across one.
@@ -146,12 +144,8 @@ def _cells(
 
 
 def _resampled_counts(
-    source: NDArray[np.int64],
-    cell: NDArray[np.int64],
-    cells: int,
-    resamples: int,
-    rng: np.random.Generator,
-) -> Array:
+    source: Integers, cell: Integers, cells: int, resamples: int, rng: np.random.Generator
+) -> Floats:
     """Entries in each cell: first as they are, then in bootstrap samples of whole sources."""
     _, place = np.unique(source, return_inverse=True)
     sources = int(place.max()) + 1
@@ -163,7 +157,7 @@ def _resampled_counts(
     return counts
 
 
-def _pairs(age: Array, known: Array, stale: NDArray[np.bool_]) -> tuple[Array, Array]:
+def _pairs(age: Floats, known: Floats, stale: Flags) -> tuple[Floats, Floats]:
     """Return a grid of rates and periods that spans what the entries could come from."""
     slowest = 0.1 / np.quantile(known, 0.999)
     fastest = max(5.0 / np.quantile(age, 0.005), 10.0 * slowest)
@@ -174,9 +168,7 @@ def _pairs(age: Array, known: Array, stale: NDArray[np.bool_]) -> tuple[Array, A
     return rate.ravel(), period.ravel()
 
 
-def _likelihood(
-    age: Array, known: Array, stale: NDArray[np.bool_], rate: Array, period: Array
-) -> Array:
+def _likelihood(age: Floats, known: Floats, stale: Flags, rate: Floats, period: Floats) -> Floats:
     """How likely each entry is for each pair, up to a factor for the entry.
 
     Current: an update at `age`, none since, the index looked after it: λ e^(−λ age) min(age, T)/T.
@@ -192,16 +184,16 @@ def _likelihood(
             np.log(missed) - rate * (age + known - reach),
             np.log(np.minimum(age, period)) - rate * age,
         )
-    likelihood: Array = np.exp(logs - logs.max(axis=1, keepdims=True))
+    likelihood: Floats = np.exp(logs - logs.max(axis=1, keepdims=True))
     return likelihood
 
 
-def _climb(likelihood: Array, share: Array, weights: Array, steps: int) -> Array:
+def _climb(likelihood: Floats, share: Floats, weights: Floats, steps: int) -> Floats:
     """EM for the weights of a mixture, one column a problem."""
     for _ in range(steps):
         evidence = np.maximum(likelihood @ weights, _LEAST)
         weights = weights * (likelihood.T @ (share / evidence))
-    answer: Array = weights / weights.sum(axis=0)
+    answer: Floats = weights / weights.sum(axis=0)
     return answer
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.currency import RateMixture, WeibullPopulation, required_period
 from observant.currency.audit.claims import Claims, Entries
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-Array: TypeAlias = NDArray[np.float64]
+    from observant.arrays import Floats
 
 
 def audit_claims(
@@ -83,7 +82,7 @@ def audit_claims(
     found = Aliasing.of(entries, np.unique(graces), resamples, np.random.default_rng(seed))
     tails = [0.5 - confidence / 2.0, 0.5 + confidence / 2.0]
 
-    def bands(samples: Array) -> Array:
+    def bands(samples: Floats) -> Floats:
         """The estimate, then the low and the high end of its band."""
         return np.append(samples[0], np.quantile(samples[1:], tails))
 
@@ -147,18 +146,18 @@ class Audit(Table):
         "uncorrected_high",
     )
 
-    grace_days: Array
+    grace_days: Floats
     """β: how late an entry may be and still count as current."""
-    alpha: Array
+    alpha: Floats
     """Share of entries that are current within the grace, corrected for aliasing."""
-    low: Array
-    high: Array
-    printed: Array
+    low: Floats
+    high: Floats
+    printed: Floats
     """The same with (3.20) as printed; it is too low."""
-    uncorrected: Array
+    uncorrected: Floats
     """The same with every recent update forgiven; it is too high."""
-    uncorrected_low: Array
-    uncorrected_high: Array
+    uncorrected_low: Floats
+    uncorrected_high: Floats
     rows_used: int
     stale: int
     """Rows whose claim is older than the truth."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from observant.arrays import Floats, Integers
     from observant.estimation.evidence import Evidence
     from observant.estimation.priors import Prior
 
@@ -58,7 +59,7 @@ _PSEUDO_SOURCES = 1.0
 class Followed:
     """What the filters leave behind of each source, and where asked for of each comparison."""
 
-    score: NDArray[np.float64]
+    score: Floats
     """Log probability of the history under each expert, one row a source."""
     now: NDArray[np.float32]
     """Probability of each rate after the last visit."""
@@ -66,11 +67,11 @@ class Followed:
     """The same from then on, when the rate may change again."""
     settled: NDArray[np.float32]
     """The same before the last visit that saw a change; the prior where none did."""
-    chance: NDArray[np.float64]
+    chance: Floats
     """Before each visit: the probability that it would see a change."""
-    belief: NDArray[np.float64]
+    belief: Floats
     """After each visit: the probability of each rate."""
-    boundary: NDArray[np.float64]
+    boundary: Floats
     """Seen from the end: the probability that the rate changed before each visit."""
 
 
@@ -79,10 +80,10 @@ class Experts:
     """The methods with their settings, and the share of each before the first visit."""
 
     prior: Prior
-    hazards: NDArray[np.float64]
+    hazards: Floats
     """The first is 0: the constant rate."""
-    discounts: NDArray[np.float64]
-    share: NDArray[np.float64]
+    discounts: Floats
+    share: Floats
     """One for each hazard, then one for each discount."""
     keep: int = KEEP
 
@@ -120,14 +121,14 @@ class Experts:
         )
 
     @property
-    def family(self) -> NDArray[np.int64]:
+    def family(self) -> Integers:
         """Which of `METHODS` each expert belongs to."""
         return _families(len(self.hazards), len(self.discounts))
 
     def follow(
         self,
         evidence: Evidence,
-        group: NDArray[np.int64] | None = None,
+        group: Integers | None = None,
         *,
         each_visit: bool = False,
         boundaries: bool = False,
@@ -180,7 +181,7 @@ class Experts:
         left.score[:, used] = score
         return left
 
-    def learn(self, score: NDArray[np.float64]) -> Experts:
+    def learn(self, score: Floats) -> Experts:
         """Shares that make the histories of the collection likeliest, by EM."""
         known = self.share > 0
         top = score[:, known].max(axis=1, keepdims=True)
@@ -197,7 +198,7 @@ class Experts:
                 break
         return replace(self, share=share)
 
-    def scores(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
+    def scores(self, score: Floats) -> Floats:
         """Log probability of each history under each of `METHODS`, and under the mixture.
 
         Not-a-number for a method that was not run. One that was run, but only to be compared
@@ -212,7 +213,7 @@ class Experts:
                 answer[:, column] = _log_mean_exp(score, share / share.sum())
         return answer
 
-    def weights(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weights(self, score: Floats) -> Floats:
         """How much each source believes each of `METHODS` after its last visit."""
         told = self.scores(score)
         share = np.array([self.share[self.family == f].sum() for f in range(3)])
@@ -220,15 +221,13 @@ class Experts:
         return np.asarray(part)
 
 
-def _log_mean_exp(logs: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_mean_exp(logs: Floats, weights: Floats) -> Floats:
     used = weights > 0
     top = logs[:, used].max(axis=1)
     return np.asarray(top + np.log(np.exp(logs[:, used] - top[:, None]) @ weights[used]))
 
 
-def restart_prior(
-    start: NDArray[np.float64], rates: NDArray[np.float64], stretch: float = STRETCH
-) -> NDArray[np.float64]:
+def restart_prior(start: Floats, rates: Floats, stretch: float = STRETCH) -> Floats:
     """Half the prior, half a normal curve in log λ around its mean and wider by `stretch`."""
     at = np.log(rates)
     mean = start @ at
@@ -237,9 +236,9 @@ def restart_prior(
     return np.asarray(0.5 * start + 0.5 * curve / curve.sum(axis=1, keepdims=True))
 
 
-def _families(hazards: int, discounts: int) -> NDArray[np.int64]:
+def _families(hazards: int, discounts: int) -> Integers:
     return np.array([0] + [2] * (hazards - 1) + [1] * discounts)
 
 
-def _told(values: NDArray[np.float64]) -> str:
+def _told(values: Floats) -> str:
     return ", ".join(f"{value:g}" for value in values) or "none"

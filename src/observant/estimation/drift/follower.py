@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from observant.arrays import Floats, Integers
     from observant.visits import VisitLog
 
 _COMPARISONS_TO_LEARN = 400_000
@@ -34,9 +35,7 @@ class SeasonLike(Protocol):
     `observant.estimation.season.Season` knows it.
     """
 
-    def exposure(
-        self, start: NDArray[np.float64], stop: NDArray[np.float64], /
-    ) -> NDArray[np.float64]:
+    def exposure(self, start: Floats, stop: Floats, /) -> Floats:
         """Average days between two times, given in days since 1970."""
         ...
 
@@ -51,7 +50,7 @@ class SeasonsLike(Protocol):
         ...
 
     @property
-    def group_code(self) -> NDArray[np.int64]:
+    def group_code(self) -> Integers:
         """Index of the season of each source, in the order of the log."""
         ...
 
@@ -60,8 +59,8 @@ class SeasonsLike(Protocol):
 class Comparisons:
     """When each comparison of an `Evidence` began and ended, in microseconds since 1970."""
 
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
+    start: Integers
+    end: Integers
 
     @classmethod
     def of(cls, log: VisitLog, first: int = 0, last: int | None = None) -> Comparisons:
@@ -81,10 +80,10 @@ class Follower:
 
     log: VisitLog
     experts: Experts
-    group: NDArray[np.int64] | None
+    group: Integers | None
     seasons: Sequence[SeasonLike]
     """None, one for all sources, or one for each group of them."""
-    season_code: NDArray[np.int64]
+    season_code: Integers
     """Index of the season of each source."""
     notes: tuple[str, ...]
 
@@ -143,16 +142,16 @@ class Follower:
 
     def blocks(
         self,
-        one_block: Callable[[Evidence, NDArray[np.int64] | None, slice], tuple[NDArray[Any], ...]],
+        one_block: Callable[[Evidence, Integers | None, slice], tuple[NDArray[Any], ...]],
         *,
         threads: int | None = None,
         progress: Callable[[int], object] | None = None,
-    ) -> tuple[list[NDArray[np.float64]], int]:
+    ) -> tuple[list[Floats], int]:
         """Run a function over all sources, as `rates.run_blocks` does."""
 
         def seasonal_block(
             evidence: Evidence, _totals: object, sources: slice
-        ) -> tuple[NDArray[np.float64], ...]:
+        ) -> tuple[Floats, ...]:
             if self.seasons:
                 times = Comparisons.of(self.log, sources.start, sources.stop)
                 evidence = self._seasonal(evidence, times, self.season_code[sources])
@@ -163,7 +162,7 @@ class Follower:
             self.log, seasonal_block, use_first_age=False, threads=threads, progress=progress
         )
 
-    def waited(self, start: NDArray[np.int64], end: int) -> NDArray[np.float64]:
+    def waited(self, start: Integers, end: int) -> Floats:
         """Average days from a time of each source to one of all; NaN where it has none."""
         known = start != MISSING
         days = np.full(len(start), np.nan)
@@ -172,9 +171,7 @@ class Follower:
         days[known] = self._exposure(begun, stop, self.season_code[known])
         return days
 
-    def _seasonal(
-        self, evidence: Evidence, times: Comparisons, code: NDArray[np.int64]
-    ) -> Evidence:
+    def _seasonal(self, evidence: Evidence, times: Comparisons, code: Integers) -> Evidence:
         if not self.seasons or not len(evidence.gaps):
             return evidence
         code = np.repeat(code, evidence.counts)
@@ -186,16 +183,14 @@ class Follower:
         # A gap in which nothing ever happens must not make a change in it impossible.
         return replace(evidence, gaps=np.maximum(gaps, 1e-3 * evidence.gaps), ages=ages)
 
-    def _exposure(
-        self, start: NDArray[np.float64], stop: NDArray[np.float64], code: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def _exposure(self, start: Floats, stop: Floats, code: Integers) -> Floats:
         days = stop - start
         for i, season in enumerate(self.seasons):
             days[code == i] = season.exposure(start[code == i], stop[code == i])
         return days
 
 
-def last_visits(log: VisitLog) -> NDArray[np.int64]:
+def last_visits(log: VisitLog) -> Integers:
     """Microseconds since 1970 of the last successful visit to each source; `MISSING` if none."""
     rows, owner, is_first = successful_visits(log, 0, len(log.sources))
     last = np.full(len(log.sources), MISSING)
@@ -211,7 +206,7 @@ def _told_apart(prior: Prior, evidence: Evidence) -> Prior:
     low = int(np.searchsorted(prior.rates, wanted[0] * 0.999))
     high = min(int(np.searchsorted(prior.rates, wanted[-1] * 1.001)), len(prior.rates))
 
-    def cut(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def cut(weights: Floats) -> Floats:
         kept = weights[..., low:high].copy()
         kept[..., 0] += weights[..., :low].sum(axis=-1)
         kept[..., -1] += weights[..., high:].sum(axis=-1)
@@ -223,7 +218,7 @@ def _told_apart(prior: Prior, evidence: Evidence) -> Prior:
     )
 
 
-def _prior_and_groups(log: VisitLog, prior: str | Prior) -> tuple[Prior, NDArray[np.int64] | None]:
+def _prior_and_groups(log: VisitLog, prior: str | Prior) -> tuple[Prior, Integers | None]:
     if isinstance(prior, str):
         if prior == "pooled":
             fitted = estimate_pooled(log, drift=np.inf).posterior
@@ -248,7 +243,7 @@ def _prior_and_groups(log: VisitLog, prior: str | Prior) -> tuple[Prior, NDArray
 
 def _seasons(
     log: VisitLog, season: SeasonLike | SeasonsLike | None
-) -> tuple[Sequence[SeasonLike], NDArray[np.int64]]:
+) -> tuple[Sequence[SeasonLike], Integers]:
     alone = np.zeros(len(log.sources), np.int64)
     if season is None:
         return (), alone

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Floats, Integers
+
 _MORE_SURE_THAN_BY_CHANCE = 0.25
 _LONGEST_STRETCH = 20
 
@@ -41,11 +43,11 @@ class RateChanges(Table):
     time_low: NDArray[np.datetime64]
     time_high: NDArray[np.datetime64]
     """The change lies between these two with probability 0.9, if there was one."""
-    probability: NDArray[np.float64]
+    probability: Floats
     """That there was a change of rate about then."""
-    rate_before: NDArray[np.float64]
+    rate_before: Floats
     """Rate between the change of rate before this one and this one."""
-    rate_after: NDArray[np.float64]
+    rate_after: Floats
     """Rate from this one to the next."""
 
     def __repr__(self) -> str:
@@ -53,10 +55,7 @@ class RateChanges(Table):
 
 
 def find_rate_changes(
-    evidence: Evidence,
-    found: Followed,
-    experts: Experts,
-    group: NDArray[np.int64] | None,
+    evidence: Evidence, found: Followed, experts: Experts, group: Integers | None
 ) -> list[NDArray[Any]]:
     """Owner, and places of the middle and the ends of each change of rate; its probability, and
     the rates around it.
@@ -105,7 +104,7 @@ def find_rate_changes(
     return [owner, middle, low, high, probability, rate[after - 1], rate[after]]
 
 
-def _not_constant(found: Followed, experts: Experts) -> NDArray[np.float64]:
+def _not_constant(found: Followed, experts: Experts) -> Floats:
     """How likely each history is to have changes of rate at all, rather than one constant rate."""
     score = experts.scores(found.score)
     share = np.bincount(experts.family, experts.share, 3)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.estimation.priors import Prior
     from observant.visits import VisitLog
 
@@ -66,7 +67,7 @@ def prequential(
     experts = follower.experts
 
     def one_block(
-        evidence: Evidence, group: NDArray[np.int64] | None, sources: slice
+        evidence: Evidence, group: Integers | None, sources: slice
     ) -> tuple[NDArray[Any], ...]:
         found = experts.follow(evidence, group, chances=True)
         owner = np.repeat(np.arange(sources.start, sources.stop), evidence.counts)
@@ -97,12 +98,12 @@ class Prequential(Table):
     columns: ClassVar[tuple[str, ...]] = ("source", "time", "probability", "changed")
 
     sources: pa.Array
-    owner: NDArray[np.int64]
+    owner: Integers
     """Index into `sources`."""
     time: NDArray[np.datetime64]
-    probability: NDArray[np.float64]
+    probability: Floats
     """That the visit sees a change, as believed just before it."""
-    changed: NDArray[np.bool_]
+    changed: Flags
     """Whether it did."""
     method: str
 
@@ -115,7 +116,7 @@ class Prequential(Table):
         return self.sources.take(self.owner)
 
     @property
-    def losses(self) -> NDArray[np.float64]:
+    def losses(self) -> Floats:
         """−log of the probability given to what each visit saw."""
         given = np.where(self.changed, self.probability, 1 - self.probability)
         return np.asarray(-np.log(np.maximum(given, 1e-12)))
@@ -185,15 +186,15 @@ class Calibration(Table):
         "observed_high",
     )
 
-    predicted_low: NDArray[np.float64]
-    predicted_high: NDArray[np.float64]
-    visits: NDArray[np.int64]
-    predicted: NDArray[np.float64]
+    predicted_low: Floats
+    predicted_high: Floats
+    visits: Integers
+    predicted: Floats
     """Mean of the predictions in the bin."""
-    observed: NDArray[np.float64]
+    observed: Floats
     """Share of visits that saw a change."""
-    observed_low: NDArray[np.float64]
-    observed_high: NDArray[np.float64]
+    observed_low: Floats
+    observed_high: Floats
     """Wilson's 95 % interval of that share, as if visits were independent."""
 
     @property

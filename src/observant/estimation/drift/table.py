@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.estimation.evidence import Evidence
     from observant.estimation.priors import Prior
     from observant.visits import VisitLog
@@ -38,29 +39,27 @@ class DriftPosterior:
     It has the shape of the posterior of a pooled `RateTable`, so plans take it the same way.
     """
 
-    rates: NDArray[np.float64]
+    rates: Floats
     prior: Prior
-    mean: NDArray[np.float64]
-    variance: NDArray[np.float64]
-    log_mean: NDArray[np.float64]
+    mean: Floats
+    variance: Floats
+    log_mean: Floats
     """Exponential of the mean of log λ: the best guess when errors count by their ratio."""
     _weights: NDArray[np.float32] = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.mean)
 
-    def weights(self, first: int = 0, last: int | None = None) -> NDArray[np.float64]:
+    def weights(self, first: int = 0, last: int | None = None) -> Floats:
         """Probability of each grid rate for the sources ``first:last``, one row a source."""
         rows = self._weights[first:last].astype(np.float64)
         return np.asarray(rows / rows.sum(axis=1, keepdims=True))
 
-    def points(
-        self, first: int = 0, last: int | None = None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def points(self, first: int = 0, last: int | None = None) -> tuple[Floats, Floats]:
         """The rates of the grid, and `weights`."""
         return self.rates, self.weights(first, last)
 
-    def gamma(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def gamma(self) -> tuple[Floats, Floats]:
         """Shapes a and rates b of the Gamma distributions with the same means and variances."""
         b = self.mean / self.variance
         return self.mean * b, b
@@ -76,14 +75,14 @@ class RatePath(Table):
 
     source: str
     time: NDArray[np.datetime64]
-    rate_per_day: NDArray[np.float64]
-    rate_low: NDArray[np.float64]
-    rate_high: NDArray[np.float64]
-    changed: NDArray[np.bool_]
+    rate_per_day: Floats
+    rate_low: Floats
+    rate_high: Floats
+    changed: Flags
     """What the visit saw."""
-    gaps: NDArray[np.float64]
+    gaps: Floats
     """Days since the visit before."""
-    rate_changed: NDArray[np.float64]
+    rate_changed: Floats
     """Seen from the end: the probability that the rate changed just before this gap."""
     confidence: float
 
@@ -112,26 +111,26 @@ class DriftTable(Table):
     )
 
     source: pa.Array
-    visits: NDArray[np.int64]
+    visits: Integers
     """Successful visits, the first one included."""
-    changes: NDArray[np.int64]
+    changes: Integers
     """How many of them found a change."""
-    rate_per_day: NDArray[np.float64]
+    rate_per_day: Floats
     """The rate now: after the last visit."""
-    rate_low: NDArray[np.float64]
-    rate_high: NDArray[np.float64]
+    rate_low: Floats
+    rate_high: Floats
     method_code: NDArray[np.int8]
     """Index into `METHODS`: what the source believes most. That its rate may change does not say
     that it did: see `rate_changes`."""
-    score_constant: NDArray[np.float64]
+    score_constant: Floats
     """Log probability that the method gave to the history, visit before visit."""
-    score_forgetting: NDArray[np.float64]
+    score_forgetting: Floats
     """The same for the method that forgets."""
-    score_changepoints: NDArray[np.float64]
+    score_changepoints: Floats
     """The same for the method with change points."""
-    score: NDArray[np.float64]
+    score: Floats
     """That of the methods weighed together, which made the rate."""
-    rate_changes: NDArray[np.int64]
+    rate_changes: Integers
     """How often the rate changed, more likely than not."""
     last_rate_change: NDArray[np.datetime64]
     """When it last did; not-a-time where it never did."""
@@ -269,7 +268,7 @@ def estimate_drift(
     experts, rates = follower.experts, follower.experts.prior.rates
 
     def one_block(
-        evidence: Evidence, group: NDArray[np.int64] | None, sources: slice
+        evidence: Evidence, group: Integers | None, sources: slice
     ) -> tuple[NDArray[Any], ...]:
         found = experts.follow(evidence, group, boundaries=True)
         points = find_rate_changes(evidence, found, experts, group)
@@ -351,9 +350,7 @@ def estimate_drift(
     )
 
 
-def _band(
-    weights: NDArray[np.float64], rates: NDArray[np.float64], confidence: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _band(weights: Floats, rates: Floats, confidence: float) -> tuple[Floats, Floats]:
     tail = (1 - confidence) / 2
     low, high = grid_quantiles(weights, rates, (tail, 1 - tail))
     return low, high

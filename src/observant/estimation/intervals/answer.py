@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.intervals.diagnostics import SamplingCheck, visits_needed
@@ -16,11 +15,11 @@ from observant.units import format_duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats
     from observant.estimation.intervals.curves import Model
     from observant.processes import Process
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ from observant.units import counted, format_duration, format_share
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from observant.processes.base import Floats
+    from observant.arrays import Floats
 
 BLURS = (0.0, 0.1, 0.25, 0.5, 1.0)
 """Standard deviations of log θ that `smoothing="auto"` tries."""

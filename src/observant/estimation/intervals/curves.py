@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.intervals.em_parts import AgeHistogram
@@ -16,10 +16,8 @@ from observant.units import format_duration, format_share
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.processes import Process
-
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +42,7 @@ class AgeCurve:
     resolution: float
     """Days below which the curve says nothing: a bin, a gap, or the first handful of ages."""
     notes: tuple[str, ...] = ()
-    counts: NDArray[np.int64] | None = None
+    counts: Integers | None = None
     """Pairs behind each point (M6); none where each point rests on all observations."""
 
     def age_cdf(self, at: ArrayLike) -> Floats:
@@ -58,7 +56,7 @@ class AgeCurve:
         return 1.0 - self.age_cdf(at)
 
 
-def visits_of(times: ArrayLike, changed: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
+def visits_of(times: ArrayLike, changed: ArrayLike) -> tuple[Floats, Flags]:
     """Check the visits to one source: two or more, in order, one outcome for each.
 
     The outcome at a visit tells whether it found the source different from the visit before. That

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.evidence import Evidence
@@ -27,11 +26,14 @@ from observant.units import counted, format_duration
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import ArrayLike, NDArray
+
+    from observant.arrays import Flags, Floats, Integers
     from observant.processes.updates import Seed
     from observant.visits import VisitLog
 
     Estimator = Callable[
-        [NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]],
+        [Floats, Flags, Floats, Floats],
         ArrayLike,
     ]
     from observant.processes import Process
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
 #
 # Nothing but the outcome of visits is needed, so this works where no update time is known.
 
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _FEWEST = 5
 
@@ -61,9 +61,9 @@ class MemoryTest(Table):
     )
 
     source: Any
-    comparisons: NDArray[np.int64]
+    comparisons: Integers
     """With a change before them, so that an age is known."""
-    changes: NDArray[np.int64]
+    changes: Integers
     memory: Floats
     """γ in: rate ∝ ageᵞ. 0 for Poisson, below for bursts, above for regular sources."""
     memory_p: Floats
@@ -73,7 +73,7 @@ class MemoryTest(Table):
     level: float
 
     @property
-    def tested(self) -> NDArray[np.bool_]:
+    def tested(self) -> Flags:
         """Sources with enough comparisons to say anything."""
         return ~np.isnan(self.memory_p)
 
@@ -464,7 +464,7 @@ def visits_needed(
     return math.ceil(float(variance.max()) * (z / error) ** 2 * (1.0 if dated else _BLIND))
 
 
-def _mean_if_poisson(gaps: Floats, changed: NDArray[np.bool_]) -> float:
+def _mean_if_poisson(gaps: Floats, changed: Flags) -> float:
     rate = float(bias_reduced_rates(Evidence.from_gaps(gaps, changed))[0])
     return 1.0 / rate if rate > 0.0 else math.inf
 
@@ -486,7 +486,7 @@ def _gap_warnings(constant: bool, lattice: float | None, dated: float) -> list[s
     return [text]
 
 
-def _phase_warnings(t: Floats, x: NDArray[np.bool_], a: Floats, lattice: float | None) -> list[str]:
+def _phase_warnings(t: Floats, x: Flags, a: Floats, lattice: float | None) -> list[str]:
     if lattice is None:
         return []
     found = np.flatnonzero(x[1:]) + 1

@@ -12,9 +12,9 @@ from observant.processes.base import floats, positive
 from observant.processes.renewal import Renewal
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from observant.processes.base import Floats
+    from observant.arrays import Floats
 
 
 # -- A source whose intervals have a histogram for a density: F is made of straight lines ---------
@@ -148,7 +148,7 @@ class Rectangles:
     quiet: Floats
     narrow: Floats
     wide: Floats
-    counts: NDArray[np.float64]
+    counts: Floats
     """One row a rectangle, one column a fold of the cross-validation."""
 
     @property
@@ -313,12 +313,7 @@ def _newton(scaled: Floats, gradient: Floats, total: float) -> Floats:
 
 
 def _length(
-    likelihood: Floats,
-    counts: Floats,
-    weights: Floats,
-    step: Floats,
-    value: float,
-    total: float,
+    likelihood: Floats, counts: Floats, weights: Floats, step: Floats, value: float, total: float
 ) -> float:
     """Halve the step until it gains."""
     chance, change = likelihood @ weights, likelihood @ step

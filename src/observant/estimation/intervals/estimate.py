@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from observant.arrays import Flags, Floats
 from observant.errors import EstimationError, InputError, ObservantError
 from observant.estimation.intervals.answer import Bands, Diagnostics, IntervalEstimate
 from observant.estimation.intervals.concave import censored_pairs, fit_concave_pairs
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 # -- Each method by name, from the visits to one source to a model of its ages and intervals ------
 
 
-Floats: TypeAlias = NDArray[np.float64]
-Segment: TypeAlias = tuple[Floats, NDArray[np.bool_], Floats]
+Segment: TypeAlias = tuple[Floats, Flags, Floats]
 """Times, outcomes and ages of consecutive visits; the first outcome means nothing."""
 
 FORMULAS = ("exponential", "weibull", "lomax", "gamma", "lognormal")
@@ -337,7 +336,7 @@ def _estimate(
     if fit.model.identified:
         check = sampling_check(*segments[0], mean=fit.model.mean)
 
-    def again(times: Floats, changed: NDArray[np.bool_], ages: Floats) -> Model:
+    def again(times: Floats, changed: Flags, ages: Floats) -> Model:
         part = [(times, changed, ages)]
         return fit_method(chosen, part, check, step, maximum, fit.smoothing).model
 
@@ -381,7 +380,7 @@ def _choose(check: SamplingCheck) -> tuple[str, str]:
 
 
 def _bands(
-    again: Callable[[Floats, NDArray[np.bool_], Floats], Model],
+    again: Callable[[Floats, Flags, Floats], Model],
     visits: Segment,
     fit: Fit,
     samples: int,
@@ -393,7 +392,7 @@ def _bands(
         return None, []
     x, count = fit.x, len(fit.x)
 
-    def estimator(times: Floats, changed: NDArray[np.bool_], ages: Floats, _: Floats) -> Floats:
+    def estimator(times: Floats, changed: Flags, ages: Floats, _: Floats) -> Floats:
         model = again(times, changed, ages)
         G = model.age_cdf(x)
         if not fit.model.identified:

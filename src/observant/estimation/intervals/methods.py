@@ -9,7 +9,6 @@ import numpy as np
 from observant.errors import EstimationError, InputError
 from observant.estimation.intervals.curves import (
     AgeCurve,
-    Floats,
     bins_in,
     empirical_curve,
     positive,
@@ -20,7 +19,7 @@ from observant.units import counted
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Integers = NDArray[np.int64]
+    from observant.arrays import Flags, Floats, Integers
     from observant.processes import Process
 
 
@@ -61,7 +60,7 @@ def m1(
     values = np.asarray(ages, np.float64)
     if flags.shape != values.shape or flags.ndim != 1:
         raise InputError("give one outcome and one age (or NaN) for each visit")
-    kept: NDArray[np.bool_] = flags[1:].astype(np.bool_)
+    kept: Flags = flags[1:].astype(np.bool_)
     if not kept.any():
         raise EstimationError("no change was seen, and m1 keeps ages only before changes; use m2")
     known, notes = _dated(values[:-1][kept])
@@ -181,7 +180,7 @@ def common_gap(times: Floats, tolerance: float = 0.01) -> float:
     return gap
 
 
-def _multiples(samples: Floats, gap: float) -> NDArray[np.int64]:
+def _multiples(samples: Floats, gap: float) -> Integers:
     if samples.ndim != 1 or not np.isfinite(samples).all():
         raise InputError("samples must be one flat array of finite days")
     whole = np.rint(samples / gap).astype(np.int64)
@@ -272,9 +271,7 @@ def m6(
     return AgeCurve("m6", x, Z / W, int(W.sum()), resolution, tuple(notes), W)
 
 
-def pair_counts(
-    times: Floats, changed: NDArray[np.bool_], step: float, bins: int
-) -> tuple[Integers, Integers]:
+def pair_counts(times: Floats, changed: Flags, step: float, bins: int) -> tuple[Integers, Integers]:
     """Pairs of visits in each of the bins ((n−1)h, nh], and those of them with a change between.
 
     Li (57), (58). A distance that differs from a multiple of the step by rounding alone counts as
@@ -460,7 +457,7 @@ def relative_error_of_mean(means: ArrayLike, truth: float) -> float:
     return float(np.abs(1.0 - values / truth).mean())
 
 
-def _pair(estimate: ArrayLike, truth: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _pair(estimate: ArrayLike, truth: ArrayLike) -> tuple[Floats, Floats]:
     H, G = np.asarray(estimate, np.float64), np.asarray(truth, np.float64)
     if H.shape != G.shape or H.size == 0:
         raise InputError(

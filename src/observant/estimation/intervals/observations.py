@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.visits import VisitLog
 
 
@@ -38,12 +39,12 @@ class Observations:
     [0. 1. 2. 4.] [-1  1 -1  0] [2, 2]
     """
 
-    offsets: NDArray[np.int64]
-    times: NDArray[np.float64]
+    offsets: Integers
+    times: Floats
     """Days since the first visit to the source."""
     changed: NDArray[np.int8]
     """1 changed, 0 not, -1 where a segment begins: there is nothing to compare with."""
-    ages: NDArray[np.float64]
+    ages: Floats
     """Days since the last update; NaN where no date is known."""
     conflicts: int = 0
     """Dates that contradict what the visit found; they were set aside."""
@@ -84,9 +85,7 @@ class Observations:
             failed=int(np.count_nonzero(~kept)),
         )
 
-    def segments(
-        self, source: int
-    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]]:
+    def segments(self, source: int) -> Iterator[tuple[Floats, Flags, Floats]]:
         """Times, outcomes and ages of one source, cut where an outcome is not known.
 
         The first outcome of a segment means nothing.

@@ -31,9 +31,10 @@ from observant.processes.weibull import Weibull
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from observant.processes.base import Floats, Process
+    from observant.arrays import Floats, Integers
+    from observant.processes.base import Process
     from observant.processes.updates import Seed
 
 # Each family by the logarithm of its mean and one number for its shape, free on the whole line.
@@ -142,7 +143,7 @@ class _Seen:
     narrow: Floats
     wide: Floats
     counts: Floats
-    block: NDArray[np.int64]
+    block: Integers
 
     @classmethod
     def of(cls, times: ArrayLike, changed: ArrayLike, ages: ArrayLike | None) -> _Seen:

@@ -9,15 +9,17 @@ p-values, for any number of sources at once. For visits instead of update times 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import InputError
 from observant.tables import Table
 
-Floats: TypeAlias = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from observant.arrays import Flags, Floats, Integers
 
 VERDICTS = ("too-few", "possible", "not-exponential", "dependent", "neither")
 """Of `PoissonTest`: cannot say, no objection, or which of the two properties fails (or both)."""
@@ -55,7 +57,7 @@ class PoissonTest(Table):
     )
 
     source: Any
-    intervals: NDArray[np.int64]
+    intervals: Integers
     """Complete intervals between updates."""
     mean_days: Floats
     """Their mean."""
@@ -84,7 +86,7 @@ class PoissonTest(Table):
         return np.array(VERDICTS)[self.verdict_code]
 
     @property
-    def tested(self) -> NDArray[np.bool_]:
+    def tested(self) -> Flags:
         """Sources with enough intervals to say anything."""
         return self.verdict_code > 0
 
@@ -208,7 +210,7 @@ def cv_range_if_poisson(intervals: ArrayLike, probability: float = 0.95) -> tupl
     return quantile((1 - probability) / 2), quantile((1 + probability) / 2)
 
 
-def autocorrelation(gaps: ArrayLike, lags: int = 50) -> tuple[NDArray[np.int64], Floats, float]:
+def autocorrelation(gaps: ArrayLike, lags: int = 50) -> tuple[Integers, Floats, float]:
     """The curve ρ(h) of Li's figure 18b: how alike intervals are that lie h updates apart.
 
     Returns the lags h = 1, 2, …, ρ(h), and the size that chance alone exceeds at one lag in
@@ -235,9 +237,7 @@ def autocorrelation(gaps: ArrayLike, lags: int = 50) -> tuple[NDArray[np.int64],
 # -- the shape -----------------------------------------------------------------------------------
 
 
-def _exponential_distance(
-    scaled: Floats, owner: NDArray[np.int64], starts: NDArray[np.int64], n: NDArray[np.int64]
-) -> Floats:
+def _exponential_distance(scaled: Floats, owner: Integers, starts: Integers, n: Integers) -> Floats:
     """Kolmogorov's distance to the exponential CDF, for sorted values of mean 1."""
     rank = np.arange(len(scaled)) - starts[owner]
     cdf, size = -np.expm1(-scaled), n[owner]
@@ -245,7 +245,7 @@ def _exponential_distance(
     return _reduced(np.maximum, apart, starts, n)
 
 
-def _lilliefors(distance: Floats, n: NDArray[np.int64]) -> Floats:
+def _lilliefors(distance: Floats, n: Integers) -> Floats:
     """Probability that exponential intervals lie farther from their fitted CDF."""
     statistic = (distance - 0.2 / n) * (np.sqrt(n) + 0.26 + 0.5 / np.sqrt(n))
     inside = np.interp(statistic, _STEPHENS, np.log(_TAIL))
@@ -259,11 +259,7 @@ def _lilliefors(distance: Floats, n: NDArray[np.int64]) -> Floats:
 
 
 def _normal_scores(
-    u: Floats,
-    owner: NDArray[np.int64],
-    order: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    n: NDArray[np.int64],
+    u: Floats, owner: Integers, order: Integers, starts: Integers, n: Integers
 ) -> Floats:
     """Ranks within each source as normal quantiles; equal intervals share their mean rank."""
     from scipy.special import ndtri
@@ -279,9 +275,7 @@ def _normal_scores(
     return scores
 
 
-def _correlation(
-    centred: Floats, owner: NDArray[np.int64], n: NDArray[np.int64], lag: int
-) -> Floats:
+def _correlation(centred: Floats, owner: Integers, n: Integers, lag: int) -> Floats:
     products = np.where(owner[lag:] == owner[:-lag], centred[lag:] * centred[:-lag], 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(
@@ -289,7 +283,7 @@ def _correlation(
         )
 
 
-def _independence(scores: Floats, owner: NDArray[np.int64], n: NDArray[np.int64]) -> Floats:
+def _independence(scores: Floats, owner: Integers, n: Integers) -> Floats:
     from scipy.special import chdtrc
 
     lags = np.clip(np.log(np.maximum(n, 1)).astype(np.int64), 1, _LAGS)
@@ -304,7 +298,7 @@ def _independence(scores: Floats, owner: NDArray[np.int64], n: NDArray[np.int64]
     return np.where((n < _FEWEST) | constant, np.nan, p)
 
 
-def _hurst(scores: Floats, starts: NDArray[np.int64], n: NDArray[np.int64]) -> Floats:
+def _hurst(scores: Floats, starts: Integers, n: Integers) -> Floats:
     """Slope of log Var(block mean) against log size, weighted with the number of blocks."""
     sums = np.concatenate([[0.0], np.cumsum(scores)])
     moments = np.zeros((5, len(n)))  # Σw, Σwx, Σwy, Σwxx, Σwxy
@@ -329,9 +323,7 @@ def _hurst(scores: Floats, starts: NDArray[np.int64], n: NDArray[np.int64]) -> F
     return np.where(n < _FEWEST_FOR_HURST, np.nan, 1.0 + slope / 2.0)
 
 
-def _reduced(
-    how: np.ufunc, values: Floats, starts: NDArray[np.int64], n: NDArray[np.int64]
-) -> Floats:
+def _reduced(how: np.ufunc, values: Floats, starts: Integers, n: Integers) -> Floats:
     answer = np.full(len(n), np.nan)
     filled = n > 0
     if len(values):

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.intervals.answer import IntervalEstimate
@@ -38,11 +37,12 @@ from observant.units import counted, format_duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import ArrayLike, NDArray
+
+    from observant.arrays import Flags, Floats, Integers
     from observant.processes import Process
     from observant.visits import VisitLog
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 
 ALL = "all"
 """Name of the shape of the whole collection."""
@@ -164,7 +164,7 @@ class PooledIntervals(Table):
                 "ageing": _kind(self._memory_of(inside), float(self.changes[inside].mean())),
             }
 
-    def _memory_of(self, inside: NDArray[np.bool_]) -> float:
+    def _memory_of(self, inside: Flags) -> float:
         """γ of sources together, each weighted with what it knows."""
         weight = np.where(inside, self.memory.information, 0.0)
         known = weight > 0.0
@@ -277,7 +277,7 @@ class _Visits(NamedTuple):
     pairs: Pairs
     of: Integers
     gaps: Floats
-    changed: NDArray[np.bool_]
+    changed: Flags
     owner: Integers
 
 
@@ -348,7 +348,7 @@ def _drawn(units: Floats, weights: Floats, quantiles: Floats) -> Floats:
     return np.asarray(units[np.minimum(at, len(units) - 1)])
 
 
-def _comparisons(seen: Observations) -> tuple[Floats, NDArray[np.bool_], Integers]:
+def _comparisons(seen: Observations) -> tuple[Floats, Flags, Integers]:
     """Gap, outcome and source of every comparison."""
     used = np.flatnonzero(seen.changed >= 0)
     owner = np.searchsorted(seen.offsets, used, side="right") - 1
@@ -392,7 +392,7 @@ def _groups(log: VisitLog, group: Any) -> tuple[Integers, tuple[str, ...]]:
     return np.asarray(encoded.indices).astype(np.int64), tuple(encoded.dictionary.to_pylist())
 
 
-def _members(code: Integers, names: tuple[str, ...]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def _members(code: Integers, names: tuple[str, ...]) -> Iterator[tuple[str, Flags]]:
     """All first, so that each source's mean is at last that of its own group."""
     yield ALL, np.ones(len(code), bool)
     if names != (ALL,):

@@ -21,9 +21,8 @@ from observant.errors import EstimationError
 from observant.estimation.intervals.curves import AgeCurve
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from observant.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 _PER_DECADE = 8
 _SMOOTH = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0)

@@ -7,10 +7,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError
 from observant.tables import Table
@@ -19,9 +18,10 @@ from observant.units import format_duration
 from observant.visits.columns import MISSING
 
 if TYPE_CHECKING:
-    from observant.visits import VisitLog
+    from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
+    from observant.arrays import Flags, Floats, Integers
+    from observant.visits import VisitLog
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +35,15 @@ class Histogram(Table):
 
     columns: ClassVar[tuple[str, ...]] = ("left", "right", "count", "density", "cumulative")
 
-    left: Array
+    left: Floats
     """Beginning of the bin, in days."""
-    right: Array
+    right: Floats
     """End of the bin, in days."""
-    count: NDArray[np.int64]
+    count: Integers
     """Durations in the bin."""
-    density: Array
+    density: Floats
     """Share of all durations per day of bin width: an estimate of the probability density."""
-    cumulative: Array
+    cumulative: Floats
     """Share of all durations up to the right end of the bin."""
 
     @classmethod
@@ -78,25 +78,25 @@ class Description:
     change_share_undated: float
     """The same among visits without; 3.1.1 found it twice as high."""
 
-    ages: Array
+    ages: Floats
     """Age at the first dated visit of each source that has one."""
-    lifetimes: Array
+    lifetimes: Floats
     """Differences of successive dates of modification, source after source, in order of time."""
-    lifetime_sources: NDArray[np.int64]
+    lifetime_sources: Integers
     """Which source each lifetime belongs to: a place in `spans` and `dated_spans`."""
     unfinished: int
     """Dated sources whose last lifetime was still running at the last visit (censored)."""
-    spans: Array
+    spans: Floats
     """Time from the first to the last visit, of every source."""
-    dated_spans: Array
+    dated_spans: Floats
     """The same from the first to the last visit with a date: lifetimes can be seen in these."""
     median_gap: float
     """Half of the gaps between visits are shorter; lifetimes shorter than a gap can be missed."""
 
-    change_ratios: Array
+    change_ratios: Floats
     """Changes over repeat visits, of each source with `least_visits` or more, in rising order."""
     least_visits: int
-    hours_of_week: NDArray[np.int64]
+    hours_of_week: Integers
     """Dates of modification by hour of the week, Monday 00:00 UTC first (figure 3.1)."""
     notes: tuple[str, ...] = ()
 
@@ -121,7 +121,7 @@ class Description:
         return Histogram.of(self.spans)
 
     @property
-    def change_ratio_cdf(self) -> tuple[Array, Array]:
+    def change_ratio_cdf(self) -> tuple[Floats, Floats]:
         """Change ratios and the share of sources that do not exceed them (figure 3.6)."""
         ratios, counts = np.unique(self.change_ratios, return_counts=True)
         return ratios, np.cumsum(counts) / max(counts.sum(), 1)
@@ -280,9 +280,7 @@ def describe(log: VisitLog, *, least_visits: int = 6) -> Description:
     )
 
 
-def _lifetimes(
-    owner: NDArray[np.int64], dates: NDArray[np.int64]
-) -> tuple[Array, NDArray[np.int64], int]:
+def _lifetimes(owner: Integers, dates: Integers) -> tuple[Floats, Integers, int]:
     """Differences of successive dates of one source; a date that went back ends nothing."""
     elapsed = np.diff(dates) / MICROSECONDS_PER_DAY
     same = owner[1:] == owner[:-1]
@@ -290,13 +288,13 @@ def _lifetimes(
     return elapsed[seen], owner[1:][seen], int(np.count_nonzero(same & (elapsed < 0)))
 
 
-def _firsts(owner: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _firsts(owner: Integers) -> Flags:
     first = np.ones(len(owner), bool)
     first[1:] = owner[1:] != owner[:-1]
     return first
 
 
-def _spans(time: NDArray[np.int64], owner: NDArray[np.int64], sources: int) -> Array:
+def _spans(time: Integers, owner: Integers, sources: int) -> Floats:
     spans = np.zeros(sources)
     first = _firsts(owner)
     last = np.roll(first, -1)
@@ -304,7 +302,7 @@ def _spans(time: NDArray[np.int64], owner: NDArray[np.int64], sources: int) -> A
     return spans
 
 
-def _hours_of_week(owner: NDArray[np.int64], dates: NDArray[np.int64]) -> NDArray[np.int64]:
+def _hours_of_week(owner: Integers, dates: Integers) -> Integers:
     """Count each date of each source once; 1970 began on a Thursday."""
     new = np.ones(len(dates), bool)
     new[1:] = (owner[1:] != owner[:-1]) | (dates[1:] != dates[:-1])
@@ -317,9 +315,7 @@ def _share(changed: NDArray[np.int8]) -> float:
     return float(known.mean()) if known.size else np.nan
 
 
-def _notes(
-    log: VisitLog, rows: NDArray[np.int64], dated: NDArray[np.bool_], backwards: int
-) -> list[str]:
+def _notes(log: VisitLog, rows: Integers, dated: Flags, backwards: int) -> list[str]:
     notes = []
     if len(rows) < len(log):
         notes.append(f"{len(log) - len(rows):,} visits failed and were left out")
@@ -333,7 +329,7 @@ def _notes(
     return notes
 
 
-def _median(values: Array) -> float | None:
+def _median(values: Floats) -> float | None:
     return float(np.median(values)) if values.size else None
 
 

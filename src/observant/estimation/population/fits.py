@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.evidence import Evidence
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Flags, Floats
     from observant.visits import VisitLog
-
-
-Array: TypeAlias = NDArray[np.float64]
 
 
 def fit_ages(
@@ -177,7 +174,7 @@ def fit_histories(
     )
 
 
-def _sample(evidence: Evidence, most: int, seed: int) -> tuple[NDArray[np.bool_], int]:
+def _sample(evidence: Evidence, most: int, seed: int) -> tuple[Flags, int]:
     """Choose sources with evidence, at random where there are more than enough; tell how many."""
     usable = np.flatnonzero(evidence.counts > 0)
     kept = usable
@@ -266,7 +263,7 @@ def fit_population(log: VisitLog, *, confidence: float = 0.95) -> Population:
     return Population(description, tuple(fits), prior, tuple(notes))
 
 
-def _nonparametric(evidence: Evidence) -> tuple[Array, Array]:
+def _nonparametric(evidence: Evidence) -> tuple[Floats, Floats]:
     """Rates and weights of the prior that empirical Bayes finds without assuming a form."""
     sample = evidence.select(_sample(evidence, 20_000, 0)[0])
     rates = rate_grid(sample)
@@ -282,11 +279,11 @@ class PriorComparison(Table):
 
     columns: ClassVar[tuple[str, ...]] = ("days", "prior", "weibull")
 
-    days: Array
+    days: Floats
     """Mean time between updates."""
-    prior: Array
+    prior: Floats
     """Share of sources up to that mean time, by the prior."""
-    weibull: Array
+    weibull: Floats
     """The same by the Weibull distribution."""
     distance: float
     """Largest difference between the two (Kolmogorov-Smirnov)."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import EstimationError, InputError
 from observant.tables import Table
@@ -27,10 +26,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats, Integers
     from observant.processes import Weibull
 
-Array: TypeAlias = NDArray[np.float64]
-Rows: TypeAlias = "NDArray[np.int64]"
+Rows: TypeAlias = "Integers"
 
 METHODS = ("likelihood", "least-squares")
 
@@ -64,14 +63,14 @@ class PopulationFit(Table):
     """Largest difference between the distribution seen and the one fitted (Kolmogorov-Smirnov)."""
     p_value: float
     """How often a true model would be that far off; small when the model is a poor description."""
-    days: Array
+    days: Floats
     """Where both distributions are given."""
-    observed: Array
+    observed: Floats
     """Share of the evidence up to so many days."""
-    fitted: Array
+    fitted: Floats
     """The same by the model."""
     notes: tuple[str, ...] = ()
-    objective_function: Callable[[Array], float] | None = field(default=None, compare=False)
+    objective_function: Callable[[Floats], float] | None = field(default=None, compare=False)
 
     @property
     def mean_times(self) -> Weibull:
@@ -90,7 +89,7 @@ class PopulationFit(Table):
         """Half of the sources change more often than once in this many days."""
         return float(self.scale * math.log(2.0) ** (1.0 / self.shape))
 
-    def error_surface(self, shapes: ArrayLike, scales: ArrayLike) -> Array:
+    def error_surface(self, shapes: ArrayLike, scales: ArrayLike) -> Floats:
         """What the fit made smallest, for every pair of shape and scale (figure 3.19).
 
         One row a shape, one column a scale. Growth stays at its estimate.
@@ -162,28 +161,28 @@ class PopulationEvidence(Protocol):
 
     units: int
     """Independent pieces of evidence: sources."""
-    start: Array
-    lowest: Array
-    highest: Array
-    points: Array
+    start: Floats
+    lowest: Floats
+    highest: Floats
+    points: Floats
     """Where the distribution seen is compared with the one fitted."""
 
-    def values(self, parameters: Array) -> tuple[float, float, float]:
+    def values(self, parameters: Floats) -> tuple[float, float, float]:
         """Shape, scale in days, and growth per day."""
 
-    def even_points(self) -> Array:
+    def even_points(self) -> Floats:
         """Evenly spaced durations, up to where hardly anything lies beyond."""
 
-    def log_density(self, parameters: Array) -> Array:
+    def log_density(self, parameters: Floats) -> Floats:
         """Logarithm of the density of each unit."""
 
-    def mean_log_density(self, parameters: Array) -> float:
+    def mean_log_density(self, parameters: Floats) -> float:
         """Mean of the same over all units."""
 
-    def model(self, parameters: Array, points: Array) -> Array:
+    def model(self, parameters: Floats, points: Floats) -> Floats:
         """The distribution these parameters would show."""
 
-    def shown(self, parameters: Array, points: Array, rows: Rows) -> Array:
+    def shown(self, parameters: Floats, points: Floats, rows: Rows) -> Floats:
         """Each unit's part in the distribution that was seen, one row a unit."""
 
 
@@ -248,7 +247,7 @@ def fit_evidence(
 
 
 def _intervals(
-    evidence: PopulationEvidence, best: Array, error: Array, confidence: float
+    evidence: PopulationEvidence, best: Floats, error: Floats, confidence: float
 ) -> tuple[tuple[float, float, float], dict[str, tuple[float, float]]]:
     """Shape, scale and growth with intervals, on a logarithmic scale for the first two."""
     from scipy.special import ndtri
@@ -267,27 +266,29 @@ def _intervals(
 
 
 def _objective(
-    evidence: PopulationEvidence, method: str, points: Array
-) -> Callable[[Array], float]:
+    evidence: PopulationEvidence, method: str, points: Floats
+) -> Callable[[Floats], float]:
     """What a fit makes as small as it can."""
     seen = _mean_shown(evidence, evidence.start, points)
 
-    def unlikelihood(parameters: Array) -> float:
+    def unlikelihood(parameters: Floats) -> float:
         return -evidence.mean_log_density(parameters)
 
-    def squared_error(parameters: Array) -> float:
+    def squared_error(parameters: Floats) -> float:
         return float(np.mean((evidence.model(parameters, points) - seen) ** 2))
 
     return unlikelihood if method == "likelihood" else squared_error
 
 
-def _least_squares(evidence: PopulationEvidence, points: Array, rows: Rows) -> tuple[Array, Array]:
+def _least_squares(
+    evidence: PopulationEvidence, points: Floats, rows: Rows
+) -> tuple[Floats, Floats]:
     """Parameters, and the influence of each unit on them."""
     from scipy.optimize import least_squares
 
     seen = _mean_shown(evidence, evidence.start, points)
 
-    def misfit(parameters: Array) -> Array:
+    def misfit(parameters: Floats) -> Floats:
         return evidence.model(parameters, points) - seen
 
     answer = least_squares(
@@ -298,7 +299,7 @@ def _least_squares(evidence: PopulationEvidence, points: Array, rows: Rows) -> t
         ftol=1e-12,
         gtol=1e-14,
     )
-    best: Array = answer.x
+    best: Floats = answer.x
     slope = _slope(misfit, best)
     parts = evidence.shown(best, points, rows)
     influence = (parts - parts.mean(axis=0)) @ slope @ _inverse(slope.T @ slope)
@@ -306,8 +307,8 @@ def _least_squares(evidence: PopulationEvidence, points: Array, rows: Rows) -> t
 
 
 def _likelihood(
-    evidence: PopulationEvidence, objective: Callable[[Array], float], rows: Rows
-) -> tuple[Array, Array]:
+    evidence: PopulationEvidence, objective: Callable[[Floats], float], rows: Rows
+) -> tuple[Floats, Floats]:
     """The same for maximum likelihood."""
     from scipy.optimize import minimize
 
@@ -318,12 +319,12 @@ def _likelihood(
         bounds=list(zip(evidence.lowest, evidence.highest, strict=True)),
         options={"ftol": 1e-13, "gtol": 1e-7, "maxiter": 200},
     )
-    best: Array = answer.x
+    best: Floats = answer.x
     scores = _slope(evidence.log_density, best)[rows]
     return best, scores @ _inverse(_curvature(objective, best), least=_ROUNDING)
 
 
-def _mean_shown(evidence: PopulationEvidence, parameters: Array, points: Array) -> Array:
+def _mean_shown(evidence: PopulationEvidence, parameters: Floats, points: Floats) -> Floats:
     total = np.zeros(len(points))
     for start in range(0, evidence.units, _MOST_ROWS):
         rows = np.arange(start, min(start + _MOST_ROWS, evidence.units))
@@ -333,8 +334,8 @@ def _mean_shown(evidence: PopulationEvidence, parameters: Array, points: Array) 
 
 def _p_value(
     evidence: PopulationEvidence,
-    best: Array,
-    influence: Array,
+    best: Floats,
+    influence: Floats,
     rows: Rows,
     distance: float,
     rng: np.random.Generator,
@@ -343,8 +344,8 @@ def _p_value(
     if not np.all(np.isfinite(influence)):
         return np.nan
 
-    def misfit(parameters: Array) -> Array:
-        mean: Array = evidence.shown(parameters, evidence.points, rows).mean(axis=0)
+    def misfit(parameters: Floats) -> Floats:
+        mean: Floats = evidence.shown(parameters, evidence.points, rows).mean(axis=0)
         return mean - evidence.model(parameters, evidence.points)
 
     parts = evidence.shown(best, evidence.points, rows)
@@ -356,7 +357,7 @@ def _p_value(
 
 
 def _doubts(
-    best: Array, intervals: Mapping[str, tuple[float, float]], evidence: PopulationEvidence
+    best: Floats, intervals: Mapping[str, tuple[float, float]], evidence: PopulationEvidence
 ) -> list[str]:
     notes = []
     if any(math.isinf(high) for _, high in intervals.values()):
@@ -379,13 +380,13 @@ def _doubling(growth: float) -> str:
     return format_duration(math.log(2.0) / growth if growth > 0.0 else math.inf)
 
 
-def _slope(function: Callable[[Array], Array], at: Array) -> Array:
+def _slope(function: Callable[[Floats], Floats], at: Floats) -> Floats:
     """Derivatives by central differences, one column a parameter."""
     steps = _STEP * np.eye(len(at))
     return np.stack([(function(at + h) - function(at - h)) / (2 * _STEP) for h in steps], axis=1)
 
 
-def _inverse(curvature: Array, least: float = 0.0) -> Array:
+def _inverse(curvature: Floats, least: float = 0.0) -> Floats:
     """Invert a curvature; of one that is flat or bent the wrong way, nothing can be said.
 
     One below `least` cannot be told from a flat one.
@@ -393,12 +394,12 @@ def _inverse(curvature: Array, least: float = 0.0) -> Array:
     values = np.linalg.eigvalsh(curvature)
     if values[0] <= max(_FLAT * max(values[-1], _FLAT), least):
         return np.full(curvature.shape, np.nan)
-    inverse: Array = np.linalg.inv(curvature).astype(np.float64)
+    inverse: Floats = np.linalg.inv(curvature).astype(np.float64)
     return inverse
 
 
-def _curvature(function: Callable[[Array], float], at: Array) -> Array:
-    def gradient(parameters: Array) -> Array:
+def _curvature(function: Callable[[Floats], float], at: Floats) -> Floats:
+    def gradient(parameters: Floats) -> Floats:
         return np.array(
             [
                 (function(parameters + h) - function(parameters - h)) / (2 * _CURVE_STEP)

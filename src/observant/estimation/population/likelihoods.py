@@ -18,8 +18,9 @@ from observant.estimation.priors import grid_likelihood
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats
     from observant.estimation.evidence import Evidence
-    from observant.estimation.population.inference import Array, Rows
+    from observant.estimation.population.inference import Rows
 
 
 class Ages:
@@ -35,29 +36,29 @@ class Ages:
         self.start, self.lowest, self.highest = self.growth.bounds(self.days)
         self.points = _quantiles(self.days[self.blurred :])
 
-    def values(self, parameters: Array) -> tuple[float, float, float]:
+    def values(self, parameters: Floats) -> tuple[float, float, float]:
         return self.growth.values(parameters)
 
-    def even_points(self) -> Array:
+    def even_points(self) -> Floats:
         return _evenly(0.0, self.days)
 
-    def _logs(self, parameters: Array) -> tuple[float, Array]:
+    def _logs(self, parameters: Floats) -> tuple[float, Floats]:
         values = self.growth.values(parameters)
         young = float(_log(mixture.age_cdf(self.resolution, *values)))
         return young, _log(mixture.age_pdf(self.grid.nodes, *values))
 
-    def log_density(self, parameters: Array) -> Array:
+    def log_density(self, parameters: Floats) -> Floats:
         young, logs = self._logs(parameters)
         return np.concatenate([np.full(self.blurred, young), self.grid.at(logs)])
 
-    def mean_log_density(self, parameters: Array) -> float:
+    def mean_log_density(self, parameters: Floats) -> float:
         young, logs = self._logs(parameters)
         return (self.blurred * young + self.grid.total(logs)) / self.units
 
-    def model(self, parameters: Array, points: Array) -> Array:
+    def model(self, parameters: Floats, points: Floats) -> Floats:
         return mixture.age_cdf(points, *self.growth.values(parameters))
 
-    def shown(self, parameters: Array, points: Array, rows: Rows) -> Array:  # noqa: ARG002
+    def shown(self, parameters: Floats, points: Floats, rows: Rows) -> Floats:  # noqa: ARG002
         return (self.days[rows, None] <= points).astype(np.float64)
 
 
@@ -83,30 +84,30 @@ class Lifetimes:
         self.start, self.lowest, self.highest = _bounds(self.days)
         self.points = _quantiles(self.days)
 
-    def values(self, parameters: Array) -> tuple[float, float, float]:
+    def values(self, parameters: Floats) -> tuple[float, float, float]:
         return _without_growth(parameters)
 
-    def even_points(self) -> Array:
+    def even_points(self) -> Floats:
         return _evenly(self.bound, self.days)
 
-    def log_density(self, parameters: Array) -> Array:
+    def log_density(self, parameters: Floats) -> Floats:
         shape, scale = np.exp(parameters)
         density = mixture.lifetime_pdf(self.grid.nodes, shape, scale, self.spans)
         logs = self.grid.at(_log(density)) - _log(self._above_bound(shape, scale))
         return np.add.reduceat(self.weight * logs, self.begins[:-1])
 
-    def mean_log_density(self, parameters: Array) -> float:
+    def mean_log_density(self, parameters: Floats) -> float:
         shape, scale = np.exp(parameters)
         density = mixture.lifetime_pdf(self.grid.nodes, shape, scale, self.spans)
         above = _log(self._above_bound(shape, scale))
         return self.grid.total(_log(density)) / self.units - float(above)
 
-    def model(self, parameters: Array, points: Array) -> Array:
+    def model(self, parameters: Floats, points: Floats) -> Floats:
         shape, scale = np.exp(parameters)
         above = 1.0 - mixture.lifetime_cdf(points, shape, scale, self.spans)
         return np.maximum(1.0 - above / self._above_bound(shape, scale), 0.0)
 
-    def shown(self, parameters: Array, points: Array, rows: Rows) -> Array:  # noqa: ARG002
+    def shown(self, parameters: Floats, points: Floats, rows: Rows) -> Floats:  # noqa: ARG002
         parts = np.empty((len(rows), len(points)))
         # Sources come in blocks, so that no more than a block of lifetimes is spread out at once.
         for start in range(0, len(rows), _BLOCK):
@@ -118,7 +119,7 @@ class Lifetimes:
             parts[start : start + _BLOCK] = np.add.reduceat(below, first)
         return parts
 
-    def _above_bound(self, shape: float, scale: float) -> Array:
+    def _above_bound(self, shape: float, scale: float) -> Floats:
         return 1.0 - mixture.lifetime_cdf(self.bound, shape, scale, self.spans)
 
 
@@ -151,13 +152,13 @@ class FirstLifetimes:
         self.start, self.lowest, self.highest = self.growth.bounds(self.days)
         self.points = _quantiles(self.days)
 
-    def values(self, parameters: Array) -> tuple[float, float, float]:
+    def values(self, parameters: Floats) -> tuple[float, float, float]:
         return self.growth.values(parameters)
 
-    def even_points(self) -> Array:
+    def even_points(self) -> Floats:
         return _evenly(self.bound, self.days)
 
-    def log_density(self, parameters: Array) -> Array:
+    def log_density(self, parameters: Floats) -> Floats:
         shape, scale, growth = self.growth.values(parameters)
         _, density, curvature = mixture.averages(self.grid.nodes, shape, scale)
         shown = mixture.first_lifetimes_shown(
@@ -170,18 +171,18 @@ class FirstLifetimes:
             - self.span_grid.at(_log(shown))
         )
 
-    def mean_log_density(self, parameters: Array) -> float:
+    def mean_log_density(self, parameters: Floats) -> float:
         return float(self.log_density(parameters).mean())
 
-    def model(self, parameters: Array, points: Array) -> Array:
+    def model(self, parameters: Floats, points: Floats) -> Floats:
         shape, scale, growth = self.growth.values(parameters)
         below = mixture.first_lifetime_cdf(
             np.append(points, self.bound), shape, scale, self.spans, growth
         )
-        above: Array = (below[:-1] - below[-1]) / (1.0 - below[-1])
+        above: Floats = (below[:-1] - below[-1]) / (1.0 - below[-1])
         return np.maximum(above, 0.0)
 
-    def shown(self, parameters: Array, points: Array, rows: Rows) -> Array:  # noqa: ARG002
+    def shown(self, parameters: Floats, points: Floats, rows: Rows) -> Floats:  # noqa: ARG002
         return (self.days[rows, None] <= points).astype(np.float64)
 
 
@@ -207,54 +208,54 @@ class Histories:
         low = max(float(np.log(per_change.min())) - 4.0, _FASTEST)
         high = min(float(np.log(watched.max())) + 4.0, _SLOWEST)
         self.log_times = np.arange(low, max(high, low + 8.0), _LOG_STEP)
-        self.points: Array = np.exp(self.log_times)
+        self.points: Floats = np.exp(self.log_times)
         self.likelihood = grid_likelihood(evidence, 1.0 / self.points)
         self.start, self.lowest, self.highest = _bounds(np.array([watched.sum() / changes.sum()]))
 
-    def values(self, parameters: Array) -> tuple[float, float, float]:
+    def values(self, parameters: Floats) -> tuple[float, float, float]:
         return _without_growth(parameters)
 
-    def even_points(self) -> Array:
+    def even_points(self) -> Floats:
         return self.points
 
-    def _weights(self, parameters: Array) -> Array:
+    def _weights(self, parameters: Floats) -> Floats:
         """Share of the population in each cell of the grid; the outer cells reach to 0 and ∞."""
         edges = self.log_times[:-1] + _LOG_STEP / 2
-        shares: Array = np.diff(_weibull_cdf(edges, parameters), prepend=0.0, append=1.0)
+        shares: Floats = np.diff(_weibull_cdf(edges, parameters), prepend=0.0, append=1.0)
         return shares
 
-    def log_density(self, parameters: Array) -> Array:
+    def log_density(self, parameters: Floats) -> Floats:
         return _log(self.likelihood @ self._weights(parameters))
 
-    def mean_log_density(self, parameters: Array) -> float:
+    def mean_log_density(self, parameters: Floats) -> float:
         return float(self.log_density(parameters).mean())
 
-    def model(self, parameters: Array, points: Array) -> Array:
+    def model(self, parameters: Floats, points: Floats) -> Floats:
         return _weibull_cdf(np.log(points) + _LOG_STEP / 2, parameters)
 
-    def shown(self, parameters: Array, points: Array, rows: Rows) -> Array:
+    def shown(self, parameters: Floats, points: Floats, rows: Rows) -> Floats:
         posterior = self.likelihood[rows] * self._weights(parameters)
         posterior /= posterior.sum(axis=1, keepdims=True)
         cells = np.searchsorted(self.points, points * (1.0 + 1e-9)) - 1
-        parts: Array = np.cumsum(posterior, axis=1)[:, cells]
+        parts: Floats = np.cumsum(posterior, axis=1)[:, cells]
         return parts
 
 
 class _Growth:
     """The growth of the collection: given, or the third parameter, per mean duration seen."""
 
-    def __init__(self, given: float | None, days: Array) -> None:
+    def __init__(self, given: float | None, days: Floats) -> None:
         self.given = given
         self.day = float(days.mean()) if days.size else 1.0
 
-    def bounds(self, days: Array) -> tuple[Array, Array, Array]:
+    def bounds(self, days: Floats) -> tuple[Floats, Floats, Floats]:
         both = _bounds(days)
         if self.given is not None:
             return both
         start, low, high = (np.append(b, g) for b, g in zip(both, (0.3, 0.0, 1.0), strict=True))
         return start, low, high
 
-    def values(self, parameters: Array) -> tuple[float, float, float]:
+    def values(self, parameters: Floats) -> tuple[float, float, float]:
         """Return shape, scale in days and growth per day."""
         growth = parameters[2] / self.day if self.given is None else self.given
         return float(np.exp(parameters[0])), float(np.exp(parameters[1])), float(growth)
@@ -263,7 +264,7 @@ class _Growth:
 class _LogGrid:
     """Durations placed on an even grid of their logarithms, to evaluate smooth functions once."""
 
-    def __init__(self, days: Array, weight: Array | None = None) -> None:
+    def __init__(self, days: Floats, weight: Floats | None = None) -> None:
         if not days.size:
             raise EstimationError("nothing is left to fit a population to")
         logs = np.log(days)
@@ -278,19 +279,19 @@ class _LogGrid:
             self.left, weight * (1.0 - self.part), minlength=_GRID_POINTS
         ) + np.bincount(self.left + 1, weight * self.part, minlength=_GRID_POINTS)
 
-    def at(self, values: Array) -> Array:
+    def at(self, values: Floats) -> Floats:
         """Read a function given at the nodes at every duration."""
-        read: Array = values[self.left] * (1.0 - self.part) + values[self.left + 1] * self.part
+        read: Floats = values[self.left] * (1.0 - self.part) + values[self.left + 1] * self.part
         return read
 
-    def total(self, values: Array) -> float:
+    def total(self, values: Floats) -> float:
         """Weighted sum of the same over all durations."""
         return float(self.mass @ values)
 
 
 def _checked(
     lifetimes: ArrayLike, sources: ArrayLike, spans: ArrayLike
-) -> tuple[Array, Rows, Array]:
+) -> tuple[Floats, Rows, Floats]:
     days, watched = _durations(lifetimes, "lifetimes"), _durations(spans, "spans")
     owner = np.ravel(np.asarray(sources, np.int64))
     if len(owner) != len(days):
@@ -303,14 +304,14 @@ def _checked(
     return days[order], owner[order], watched
 
 
-def _durations(values: ArrayLike, name: str) -> Array:
+def _durations(values: ArrayLike, name: str) -> Floats:
     days = np.ravel(np.asarray(values, np.float64))
     if not (np.all(np.isfinite(days)) and np.all(days >= 0.0)):
         raise InputError(f"{name} must be finite numbers of days, not negative")
     return days
 
 
-def _bounds(days: Array) -> tuple[Array, Array, Array]:
+def _bounds(days: Floats) -> tuple[Floats, Floats, Floats]:
     middle = float(np.log(np.median(days) / np.log(2.0)))
     return (
         np.array([0.0, middle]),
@@ -319,22 +320,22 @@ def _bounds(days: Array) -> tuple[Array, Array, Array]:
     )
 
 
-def _without_growth(parameters: Array) -> tuple[float, float, float]:
+def _without_growth(parameters: Floats) -> tuple[float, float, float]:
     return float(np.exp(parameters[0])), float(np.exp(parameters[1])), 0.0
 
 
-def _evenly(bound: float, days: Array) -> Array:
+def _evenly(bound: float, days: Floats) -> Floats:
     end = max(float(np.quantile(days, 0.999)), 2.0 * bound)
     return np.linspace(bound, end, _EVEN_POINTS + 1)[1:]
 
 
-def _quantiles(days: Array) -> Array:
+def _quantiles(days: Floats) -> Floats:
     if not days.size:
         return np.empty(0)
     return np.unique(np.quantile(days, (np.arange(_POINTS) + 0.5) / _POINTS))
 
 
-def _thinned(spans: Array) -> Array:
+def _thinned(spans: Floats) -> Floats:
     """Few spans that stand for many: the means of groups of equal size."""
     if not spans.size:
         raise EstimationError("no source was visited twice, so no lifetime could be seen")
@@ -343,14 +344,14 @@ def _thinned(spans: Array) -> Array:
     return np.array([part.mean() for part in np.array_split(np.sort(spans), _MOST_SPANS)])
 
 
-def _weibull_cdf(log_times: Array, parameters: Array) -> Array:
+def _weibull_cdf(log_times: Floats, parameters: Floats) -> Floats:
     log_shape, log_scale = parameters
     power = np.minimum(np.exp(log_shape) * (log_times - log_scale), 700.0)
-    cdf: Array = -np.expm1(-np.exp(power))
+    cdf: Floats = -np.expm1(-np.exp(power))
     return cdf
 
 
-def _log(values: Array) -> Array:
+def _log(values: Floats) -> Floats:
     return np.log(np.maximum(values, 1e-300))
 
 

@@ -9,10 +9,9 @@ not. Births are sources first seen after the first month, which is taken for the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError
 from observant.tables import Table
@@ -21,9 +20,9 @@ from observant.units import counted, format_duration, format_share
 from observant.visits.columns import numbers_in
 
 if TYPE_CHECKING:
+    from observant.arrays import Flags, Floats, Integers
     from observant.visits import VisitLog
 
-Array: TypeAlias = NDArray[np.float64]
 
 MISSING_STATUS = (404, 410)
 MONTH = 30.4375
@@ -35,13 +34,13 @@ class Turnover(Table):
 
     columns: ClassVar[tuple[str, ...]] = ("begin", "born", "died", "living")
 
-    begin: Array
+    begin: Floats
     """Beginning of the month, in days since 1970."""
-    born: NDArray[np.int64]
+    born: Integers
     """Sources first seen in it; in the first month those that were there."""
-    died: NDArray[np.int64]
+    died: Integers
     """Sources that are taken to have died in it."""
-    living: NDArray[np.int64]
+    living: Integers
     """At the end of the month."""
     sources: int
     returned: int
@@ -54,9 +53,9 @@ class Turnover(Table):
     """New sources a day for each living one."""
     birth_low: float
     birth_high: float
-    age: Array
+    age: Floats
     """Days since a source was first seen ..."""
-    surviving: Array
+    surviving: Floats
     """... and the share that is still there (Kaplan and Meier)."""
 
     @property
@@ -168,7 +167,7 @@ def turnover(log: VisitLog) -> Turnover:
     )
 
 
-def _death_rate(survived: float, fatal: Array) -> tuple[float, float, float]:
+def _death_rate(survived: float, fatal: Floats) -> tuple[float, float, float]:
     """The rate that makes the gaps most likely, and where the likelihood ratio ends: 95 %."""
     from scipy.optimize import brentq
     from scipy.stats import chi2
@@ -207,7 +206,7 @@ def _poisson_interval(count: int) -> tuple[float, float]:
     return float(low), float(chi2.ppf(0.975, 2 * count + 2) / 2)
 
 
-def _kaplan_meier(days: Array, dead: NDArray[np.bool_]) -> tuple[Array, Array]:
+def _kaplan_meier(days: Floats, dead: Flags) -> tuple[Floats, Floats]:
     at = np.unique(days[dead])
     ordered = np.sort(days)
     risk = len(days) - np.searchsorted(ordered, at, side="left")

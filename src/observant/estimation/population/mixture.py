@@ -11,20 +11,19 @@ averages over it: S(t) = E e^(−λt), f(t) = E λ e^(−λt) and φ(t) = E λ²
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-Array: TypeAlias = NDArray[np.float64]
+    from observant.arrays import Floats
 
 
-def age_cdf(t: ArrayLike, shape: float, scale: float, growth: float = 0.0) -> Array:
+def age_cdf(t: ArrayLike, shape: float, scale: float, growth: float = 0.0) -> Floats:
     """Share of sources not older than `t` days, G(t) of Brewington (3.8).
 
     The collection grows like e^(ξt) with ξ = `growth` per day, so that many sources are young
@@ -38,14 +37,14 @@ def age_cdf(t: ArrayLike, shape: float, scale: float, growth: float = 0.0) -> Ar
     return 1.0 - np.exp(-growth * t) * averages(t, shape, scale)[0]
 
 
-def age_pdf(t: ArrayLike, shape: float, scale: float, growth: float = 0.0) -> Array:
+def age_pdf(t: ArrayLike, shape: float, scale: float, growth: float = 0.0) -> Floats:
     """Density of the ages, Brewington (3.8) with the exponent mended (errata B-10)."""
     t = _days(t)
     survival, density, _ = averages(t, shape, scale)
     return np.exp(-growth * t) * (growth * survival + density)
 
 
-def seen_share(spans: ArrayLike, shape: float, scale: float) -> Array:
+def seen_share(spans: ArrayLike, shape: float, scale: float) -> Floats:
     """Share of sources that change at least once while they are watched for `spans` days.
 
     Brewington (3.11), averaged over the collection.
@@ -53,7 +52,7 @@ def seen_share(spans: ArrayLike, shape: float, scale: float) -> Array:
     return 1.0 - averages(spans, shape, scale)[0]
 
 
-def lifetime_cdf(t: ArrayLike, shape: float, scale: float, spans: ArrayLike) -> Array:
+def lifetime_cdf(t: ArrayLike, shape: float, scale: float, spans: ArrayLike) -> Floats:
     """Distribution of the lifetimes seen, as printed: Brewington (3.12) to (3.14).
 
     A source watched for a span τ shows a lifetime with probability 1 − e^(−λτ), and (3.14) takes
@@ -67,14 +66,14 @@ def lifetime_cdf(t: ArrayLike, shape: float, scale: float, spans: ArrayLike) -> 
     return 1.0 - survival
 
 
-def lifetime_pdf(t: ArrayLike, shape: float, scale: float, spans: ArrayLike) -> Array:
+def lifetime_pdf(t: ArrayLike, shape: float, scale: float, spans: ArrayLike) -> Floats:
     """Density of the lifetimes seen, as printed in Brewington (3.14)."""
     return _lifetimes(t, shape, scale, spans)[1]
 
 
 def first_lifetime_cdf(
     t: ArrayLike, shape: float, scale: float, spans: ArrayLike, growth: float = 0.0
-) -> Array:
+) -> Floats:
     """Distribution of the first lifetime seen of each source, which is length-biased.
 
     The first lifetime that two dates of modification reveal began before the first visit. It is
@@ -95,18 +94,18 @@ def first_lifetime_cdf(
     shorter = np.searchsorted(spans, t)
     within = (len(spans) - shorter) * (1.0 - survival - _compounded(t, -growth) * density)
     beyond = seen[shorter] - reach[shorter] * np.exp(-growth * t) * density
-    cdf: Array = (within + beyond) / seen[-1]
+    cdf: Floats = (within + beyond) / seen[-1]
     return cdf
 
 
-def straddling(t: Array, spans: Array, growth: float) -> Array:
+def straddling(t: Floats, spans: Floats, growth: float) -> Floats:
     """How many ways a lifetime t can begin before a span and end in it: min(t, τ) if no growth."""
     return np.exp(-growth * t) * _compounded(np.minimum(t, spans), growth)
 
 
 def first_lifetimes_shown(
-    spans: Array, bound: float, shape: float, scale: float, growth: float
-) -> Array:
+    spans: Floats, bound: float, shape: float, scale: float, growth: float
+) -> Floats:
     """Share of sources, each with its span, whose first lifetime is seen and is above `bound`."""
     seen = seen_share(spans, shape, scale)
     if not bound:
@@ -120,7 +119,7 @@ def first_lifetimes_shown(
     return seen - short
 
 
-def averages(t: ArrayLike, shape: float, scale: float) -> tuple[Array, Array, Array]:
+def averages(t: ArrayLike, shape: float, scale: float) -> tuple[Floats, Floats, Floats]:
     """S(t), f(t) and φ(t): the averages of e^(−λt), λ e^(−λt) and λ² e^(−λt) over the collection.
 
     >>> at_scale = averages(152.2, shape=1.0, scale=152.2)  # 2 K₁(2), 2 K₀(2)/δ in closed form
@@ -143,7 +142,7 @@ def averages(t: ArrayLike, shape: float, scale: float) -> tuple[Array, Array, Ar
     return survival, density, curvature
 
 
-def mean_times(shape: float, scale: float) -> tuple[Array, Array]:
+def mean_times(shape: float, scale: float) -> tuple[Floats, Floats]:
     """A few hundred mean times with weights that stand for the whole collection.
 
     With x = δ u^(1/σ) and u from e^(−u), the integrand is smooth in log u and dies away at both
@@ -157,7 +156,7 @@ def mean_times(shape: float, scale: float) -> tuple[Array, Array]:
     return scale * np.exp(log_u / shape), step * np.exp(log_u - np.exp(log_u))
 
 
-def _lifetimes(t: ArrayLike, shape: float, scale: float, spans: ArrayLike) -> tuple[Array, Array]:
+def _lifetimes(t: ArrayLike, shape: float, scale: float, spans: ArrayLike) -> tuple[Floats, Floats]:
     """Survival and density of the lifetimes of the sources that (3.12) lets be seen."""
     times, weights = mean_times(shape, scale)
     rates = np.minimum(1.0 / times, _FASTEST)
@@ -168,12 +167,12 @@ def _lifetimes(t: ArrayLike, shape: float, scale: float, spans: ArrayLike) -> tu
     return decay @ seen, decay @ (seen * rates)
 
 
-def _compounded(t: Array, growth: float) -> Array:
+def _compounded(t: Floats, growth: float) -> Floats:
     """∫₀ᵗ e^(ξs) ds, which is t itself without growth."""
     return np.expm1(growth * t) / growth if growth else t
 
 
-def _days(values: ArrayLike) -> Array:
+def _days(values: ArrayLike) -> Floats:
     days = np.asarray(values, np.float64)
     if np.any(days < 0.0):
         raise InputError("ages, lifetimes and spans cannot be negative")

@@ -22,6 +22,7 @@ from observant.times import MICROSECONDS_PER_DAY
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.estimation.season.wall_clock import WallClock
     from observant.visits import VisitLog
 
@@ -44,11 +45,11 @@ class SeasonPrior:
     """η = basis·β with β normal around 0. The columns of the basis add up to 0."""
 
     name: str
-    basis: NDArray[np.float64]
-    covariance: NDArray[np.float64]
+    basis: Floats
+    covariance: Floats
 
     @property
-    def precision(self) -> NDArray[np.float64]:
+    def precision(self) -> Floats:
         return np.asarray(np.linalg.inv(self.covariance))
 
 
@@ -58,7 +59,7 @@ def smooth_priors(clock: WallClock) -> list[SeasonPrior]:
     level = np.full((bins, 1), bins**-0.5)
     # An orthonormal basis of everything that is orthogonal to flat.
     basis = np.linalg.qr(np.hstack([level, np.eye(bins)[:, :-1]]))[0][:, 1:]
-    kernels: dict[str, NDArray[np.float64]]
+    kernels: dict[str, Floats]
     if clock.bins == "weekday":
         kernels = {"days": _days()}
     elif clock.bins == "hour-of-day":
@@ -106,14 +107,14 @@ def harmonic_priors(clock: WallClock, daily: int, weekly: int) -> list[SeasonPri
     ]
 
 
-def _hours(length: float) -> NDArray[np.float64]:
+def _hours(length: float) -> Floats:
     """Correlation of the hours of a day, falling by e in `length` hours, round the clock."""
     apart = np.abs(np.subtract.outer(np.arange(24.0), np.arange(24.0)))
     round_the_clock = np.cosh((apart - 12.0) / length)
     return np.asarray(round_the_clock / np.cosh(12.0 / length))
 
 
-def _days() -> NDArray[np.float64]:
+def _days() -> Floats:
     """Correlation of the days of a week: working days are alike, and so are the weekend's."""
     weekend = np.arange(7) >= 5
     return np.asarray(0.4 * np.eye(7) + 0.6 * np.equal.outer(weekend, weekend))
@@ -130,9 +131,9 @@ class ObservedWindows:
 
     clock: WallClock
     evidence: Evidence
-    start: NDArray[np.float64]
+    start: Floats
     """Days since 1970 UTC."""
-    stop: NDArray[np.float64]
+    stop: Floats
 
     @classmethod
     def from_log(
@@ -148,13 +149,13 @@ class ObservedWindows:
         return cls(clock, evidence, stop - evidence.gaps, stop)
 
     @property
-    def known(self) -> NDArray[np.float64]:
+    def known(self) -> Floats:
         """Where the part of a window begins that is known to be quiet, when it was dated."""
         both = CHANGED | DATED
         dated = self.evidence.kind & both == both
         return np.where(dated, self.stop - self.evidence.ages, self.start)
 
-    def select(self, sources: NDArray[np.bool_]) -> ObservedWindows:
+    def select(self, sources: Flags) -> ObservedWindows:
         rows = np.repeat(sources, self.evidence.counts)
         return ObservedWindows(
             self.clock, self.evidence.select(sources), self.start[rows], self.stop[rows]
@@ -171,7 +172,7 @@ class ObservedWindows:
         )
         return ObservedWindows(self.clock, evidence, self.start[kept], self.stop[kept])
 
-    def warped(self, weights: NDArray[np.float64]) -> Evidence:
+    def warped(self, weights: Floats) -> Evidence:
         """The same evidence in a time that runs as fast as the season: there the rate is constant.
 
         So everything that is known of constant rates applies: estimates, intervals, pooling.
@@ -188,10 +189,10 @@ class SeasonFit:
     """A maximum of the penalised likelihood."""
 
     prior: SeasonPrior
-    log_shape: NDArray[np.float64]
-    covariance: NDArray[np.float64]
+    log_shape: Floats
+    covariance: Floats
     """Of log_shape, given the levels' own uncertainty."""
-    level: NDArray[np.float64]
+    level: Floats
     log_evidence: float
     """Log marginal likelihood, up to a constant of the data."""
 
@@ -201,9 +202,9 @@ class _Pass:
     """What one pass over the windows found."""
 
     log_likelihood: float
-    gradient: NDArray[np.float64]
-    information: NDArray[np.float64]
-    level: NDArray[np.float64]
+    gradient: Floats
+    information: Floats
+    level: Floats
 
 
 class Likelihood:
@@ -219,9 +220,7 @@ class Likelihood:
         self.zones = [self.clock.zone(t) for t in times]
         self.level = np.zeros(len(windows.evidence.offsets) - 1)
 
-    def at(
-        self, log_shape: NDArray[np.float64], *, information: bool = True, profile: bool = False
-    ) -> _Pass:
+    def at(self, log_shape: Floats, *, information: bool = True, profile: bool = False) -> _Pass:
         """One pass. With `profile`, the uncertainty of the levels is taken off the information."""
         offsets, kind = self.windows.evidence.offsets, self.windows.evidence.kind
         size = len(offsets) - 1
@@ -240,8 +239,8 @@ class Likelihood:
 
     def _some(
         self,
-        log_shape: NDArray[np.float64],
-        offsets: NDArray[np.int64],
+        log_shape: Floats,
+        offsets: Integers,
         kind: NDArray[np.int8],
         sources: slice,
         information: bool,
@@ -286,7 +285,7 @@ class Likelihood:
         return _Pass(value, slope, inner, level)
 
 
-def _after(steps: NDArray[np.float64]) -> NDArray[np.float64]:
+def _after(steps: Floats) -> Floats:
     """From coefficients of steps to bins: bin b has the sum of the steps beyond b."""
     return np.asarray(np.cumsum(steps[..., :0:-1], axis=-1)[..., ::-1])
 
@@ -294,7 +293,7 @@ def _after(steps: NDArray[np.float64]) -> NDArray[np.float64]:
 def fit_shape(
     likelihood: Likelihood,
     prior: SeasonPrior,
-    start: NDArray[np.float64] | None = None,
+    start: Floats | None = None,
     *,
     tolerance: float = 1e-3,
 ) -> SeasonFit:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
+    from observant.arrays import Floats, Integers
     from observant.estimation.season.shape import SeasonPrior
     from observant.processes import Seasonal
     from observant.visits import VisitLog
@@ -50,10 +51,10 @@ class Season(Drawn):
 
     figure: ClassVar[str] = "observant.figures.season:season_figure"
 
-    weights: NDArray[np.float64]
+    weights: Floats
     """Relative intensity of each bin; the mean is 1."""
-    low: NDArray[np.float64] | None = None
-    high: NDArray[np.float64] | None = None
+    low: Floats | None = None
+    high: Floats | None = None
     """Interval of each weight."""
     bins: str = "hour-of-week"
     time_zone: str = "UTC"
@@ -88,11 +89,11 @@ class Season(Drawn):
         """Days in a cycle."""
         return self.clock.period
 
-    def intensity(self, time: ArrayLike) -> NDArray[np.float64]:
+    def intensity(self, time: ArrayLike) -> Floats:
         """Relative intensity at times in days since 1970 UTC."""
         return np.asarray(self.weights[self.clock.bin(time)])
 
-    def exposure(self, start: ArrayLike, stop: ArrayLike) -> NDArray[np.float64]:
+    def exposure(self, start: ArrayLike, stop: ArrayLike) -> Floats:
         """∫ of the relative intensity from start to stop: days of the source's own time.
 
         A source of rate λ changes between the two with probability 1 − e^{−λ·exposure}. Exact for
@@ -107,7 +108,7 @@ class Season(Drawn):
 
         return Seasonal(rate, tuple(self.weights.tolist()), self.period)
 
-    def by_hour(self) -> NDArray[np.float64]:
+    def by_hour(self) -> Floats:
         """Relative intensity by weekday (rows, Monday first) and hour of the day."""
         if self.bins == "weekday":
             return np.repeat(self.weights[:, None], 24, axis=1)
@@ -137,13 +138,13 @@ class Seasons(Table):
     )
 
     source: pa.Array
-    group_code: NDArray[np.int64]
+    group_code: Integers
     """Index of each source's season in `seasons`."""
-    changes: NDArray[np.int64]
-    rate_per_day: NDArray[np.float64]
+    changes: Integers
+    rate_per_day: Floats
     """Level: mean rate over the whole cycle, bias-reduced."""
-    rate_low: NDArray[np.float64]
-    rate_high: NDArray[np.float64]
+    rate_low: Floats
+    rate_high: Floats
     evidence_code: NDArray[np.int8]
     """Index into `observant.estimation.rates.EVIDENCE`."""
     seasons: tuple[Season, ...]
@@ -166,7 +167,7 @@ class Seasons(Table):
         return self.seasons[0]
 
     @property
-    def evidence(self) -> NDArray[np.float64]:
+    def evidence(self) -> Floats:
         """P-value of "no season" for each group; small where there is a season."""
         return np.array([season.p_value for season in self.seasons])
 
@@ -177,7 +178,7 @@ class Seasons(Table):
             raise InputError("not in this answer", source=source)
         return self.seasons[int(self.group_code[place])]
 
-    def chance(self, source: str, start: ArrayLike, stop: ArrayLike) -> NDArray[np.float64]:
+    def chance(self, source: str, start: ArrayLike, stop: ArrayLike) -> Floats:
         """Probability that a source changes between two times (days since 1970 UTC)."""
         rate = self.rate_per_day[self.source.index(source).as_py()]
         return np.asarray(-np.expm1(-rate * self.of(source).exposure(start, stop)))
@@ -356,7 +357,7 @@ def _season(
     return season, notes
 
 
-def _groups(log: VisitLog, group: ArrayLike | str | None) -> tuple[NDArray[np.int64], list[str]]:
+def _groups(log: VisitLog, group: ArrayLike | str | None) -> tuple[Integers, list[str]]:
     """Code of each source's group, and the names of the groups."""
     size = len(log.sources)
     if group is None:
@@ -402,7 +403,7 @@ def flat_p_value(likelihood: Likelihood, priors: list[SeasonPrior]) -> float:
     return quadratic_tail(float(score @ kernel @ score), weights.astype(np.float64))
 
 
-def quadratic_tail(q: float, weights: NDArray[np.float64]) -> float:
+def quadratic_tail(q: float, weights: Floats) -> float:
     """P(Σ wᵢ χ²₁ > q), by the saddlepoint of Kuonen (1999).
 
     >>> round(quadratic_tail(3.8415, np.array([1.0])), 3)  # exactly 0.050

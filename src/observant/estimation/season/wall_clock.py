@@ -15,6 +15,8 @@ from observant.times import DAY, zone_of
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from observant.arrays import Floats, Integers
+
 BINS = {"hour-of-week": (168, 7.0), "hour-of-day": (24, 1.0), "weekday": (7, 7.0)}
 """How a cycle can be divided: the number of bins, and the days in a cycle."""
 
@@ -60,7 +62,7 @@ class WallClock:
         times, _ = _clock_changes(self.time_zone)
         return np.searchsorted(times, np.asarray(time, np.float64), side="right").astype(np.int32)
 
-    def position(self, time: ArrayLike) -> NDArray[np.float64]:
+    def position(self, time: ArrayLike) -> Floats:
         """Bins passed on the local clock at times in days since 1970 UTC.
 
         Modulo the bins of a cycle it is the bin, and its fraction the part of it gone by.
@@ -72,17 +74,17 @@ class WallClock:
         whole = np.rint(exact)
         return np.asarray(np.where(np.abs(exact - whole) < _ROUNDING, whole, exact))
 
-    def bin(self, time: ArrayLike) -> NDArray[np.int64]:
+    def bin(self, time: ArrayLike) -> Integers:
         """Bin of each time."""
         return np.asarray(np.floor(self.position(time)).astype(np.int64) % self.count)
 
-    def integral(self, weights: NDArray[np.float64], time: ArrayLike) -> NDArray[np.float64]:
+    def integral(self, weights: Floats, time: ArrayLike) -> Floats:
         """∫ of weights that repeat every cycle, up to each time; only differences mean anything."""
         within = self.width * _reached(weights, self.position(time))
         return within + (self.corrections @ weights)[self.zone(time)]
 
     @cached_property
-    def corrections(self) -> NDArray[np.float64]:
+    def corrections(self) -> Floats:
         """Days to add to each bin after each change of the clock, so that time runs on steadily.
 
         An hour that the clock skips is taken away again, one that it repeats is put back.
@@ -98,7 +100,7 @@ class WallClock:
         return shift
 
 
-def _reached(weights: NDArray[np.float64], position: NDArray[np.float64]) -> NDArray[np.float64]:
+def _reached(weights: Floats, position: Floats) -> Floats:
     """∫ of the weights up to a position, in bins. Weights may be rows of a matrix."""
     bins = weights.shape[-1]
     whole = np.floor(position)
@@ -112,7 +114,7 @@ def _reached(weights: NDArray[np.float64], position: NDArray[np.float64]) -> NDA
 
 
 @lru_cache(maxsize=64)
-def _clock_changes(time_zone: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _clock_changes(time_zone: str) -> tuple[Floats, Floats]:
     """When the clock of a zone changes (days since 1970 UTC), and how far it is ahead between."""
     zone = zone_of(time_zone)
     first = datetime(_YEARS[0], 1, 1, tzinfo=UTC)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
+    from observant.arrays import Floats, Integers
     from observant.estimation.windows.points import History
 
-    Floats = NDArray[np.float64]
 
 _EPOCH = date(1970, 1, 1)
 _PART = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
@@ -70,7 +70,7 @@ class CalendarRates(Table):
     bounds: tuple[Floats, Floats]
     observed_days: Floats
     """How much of the stretch lies between visits that could be compared."""
-    comparisons: NDArray[np.int64]
+    comparisons: Integers
     """Visit gaps that reach into the stretch; for update times, the updates in it."""
     changes: Floats
     """Changes seen; of an undated change in a gap that straddles an edge, the share inside."""

@@ -15,10 +15,9 @@ from observant.names import MEASURES
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.estimation.windows.points import UpdatePoints
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
 
 STATES = ("decreasing", "constant", "increasing")
 """What the rate does in a window; entry ``state + 1`` of a state −1, 0 or 1."""
@@ -91,7 +90,7 @@ class Windows:
         return self.points.times[self.offsets[1:] - 1]
 
     @cached_property
-    def is_last(self) -> NDArray[np.bool_]:
+    def is_last(self) -> Flags:
         """Which windows are the latest of their source."""
         last = np.ones(len(self), bool)
         last[:-1] = self.owner[1:] != self.owner[:-1]
@@ -101,7 +100,7 @@ class Windows:
         """Add up one value per point within each window."""
         return np.add.reduceat(values, self.offsets[:-1]) if len(self) else np.zeros(0)
 
-    def select(self, which: NDArray[np.bool_]) -> Windows:
+    def select(self, which: Flags) -> Windows:
         """Return some of the windows; sources keep their numbers."""
         rows = np.repeat(which, self.n)
         owner = self.owner[which]

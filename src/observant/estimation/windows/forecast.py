@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Floats, Integers
     from observant.estimation.windows.points import History
 
-    Floats = NDArray[np.float64]
 
 PRIOR = 4.0
 """Shape and rate of the prior of ρ: a mean of 1 and a standard deviation of a half."""
@@ -62,7 +62,7 @@ class MonthForecast(Table):
     """Rate of the last twelve months."""
     ratio: Floats
     """How much busier than the twelve months before it that month has been: ρ."""
-    years: NDArray[np.int64]
+    years: Integers
     """Past years that could be compared."""
     confidence: float
     notes: tuple[str, ...] = ()

@@ -17,12 +17,11 @@ from observant.visits.columns import MISSING
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.processes.updates import Seed
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
     History: TypeAlias = "VisitLog | Updates | UpdatePoints | ArrayLike"
 
 
@@ -165,10 +164,10 @@ class VisitGaps:
     owner: Integers
     begin: Floats
     end: Floats
-    changed: NDArray[np.bool_]
+    changed: Flags
     date: Floats
     """Of the last update, where the gap saw a change and it is known; else NaN."""
-    dated: NDArray[np.bool_]
+    dated: Flags
     """Whether a change in the gap has, or would have had, a date."""
 
     @classmethod

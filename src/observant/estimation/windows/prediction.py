@@ -17,13 +17,13 @@ from observant.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats, Integers
     from observant.estimation.windows.consistent import Windows
     from observant.estimation.windows.points import History, UpdatePoints
     from observant.processes.updates import Seed
 
-    Floats = NDArray[np.float64]
 
 MODELS = ("weibull", "count")
 """A power law in the latest window, or a constant rate in it."""
@@ -56,7 +56,7 @@ class Predictions(Table):
     )
 
     source: pa.Array
-    points: NDArray[np.int64]
+    points: Integers
     """Of the latest window; 0 where a source was never seen to be updated."""
     days: dict[str, Floats]
     silence_probability: Floats
@@ -204,7 +204,7 @@ def _moments(points: UpdatePoints, now: ArrayLike | None) -> Floats:
     return np.array(np.broadcast_to(np.asarray(now, float), len(points)))
 
 
-def _spread(owner: NDArray[np.int64], values: Floats, sources: int) -> Floats:
+def _spread(owner: Integers, values: Floats, sources: int) -> Floats:
     out = np.full(sources, np.nan)
     out[owner] = values
     return out

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from observant.arrays import Flags, Floats, Integers
+
 AMOUNT, TOTAL, COUNT = 0, 1, 2
 """What the threshold limits: each violation, their sum, or how many points violate."""
 
@@ -20,18 +22,18 @@ BY_COUNT, WEIBULL, CORRECTED, DUANE, CHO, MATLOFF = 0, 1, 2, 3, 4, 5
 
 
 def split(
-    gaps: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    unit: NDArray[np.float64],
+    gaps: Floats,
+    offsets: Integers,
+    unit: Floats,
     threshold: float,
     tolerance: float,
     cumulative: bool,
     limits: int,
     backward: bool,
     smallest: int,
-    begins: NDArray[np.bool_],
+    begins: Flags,
     state: NDArray[np.int8],
-    sizes: NDArray[np.int64],
+    sizes: Integers,
     signs: NDArray[np.int8],
 ) -> None:
     """Cut each source's gaps into consistent windows. Singh, section 4.
@@ -111,16 +113,16 @@ def split(
 
 
 def roll(
-    times: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    start: NDArray[np.float64],
-    opening: NDArray[np.int64],
-    until: NDArray[np.float64],
+    times: Floats,
+    offsets: Integers,
+    start: Floats,
+    opening: Integers,
+    until: Floats,
     estimator: int,
     unit: float,
     stretch: float,
     shortest: float,
-    out: NDArray[np.int64],
+    out: Integers,
 ) -> None:
     """Visit when the next update is predicted, learn what is found, predict again. Singh, 5.
 

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.estimation.windows.points import History
     from observant.processes.updates import Seed
 
-    Floats = NDArray[np.float64]
 
 TRENDS = ("falling", "none", "rising")
 """The verdict of the test against a constant rate."""
@@ -51,7 +51,7 @@ class Trends(Table):
     )
 
     source: pa.Array
-    points: NDArray[np.int64]
+    points: Integers
     """Updates that were seen."""
     beta: Floats
     """β̃, the unbiased shape: above 1 the rate rises. NaN with fewer than three points."""
@@ -130,7 +130,7 @@ class LocalRates(Table):
         return self.within.source
 
     @property
-    def window(self) -> NDArray[np.int64]:
+    def window(self) -> Integers:
         """Number of the window within its source, from 1."""
         owner = self.windows.owner
         begins = np.ones(len(owner), bool)
@@ -154,7 +154,7 @@ class LocalRates(Table):
         return instants(self.windows.last, self.windows.points.calendar)
 
     @property
-    def points(self) -> NDArray[np.int64]:
+    def points(self) -> Integers:
         """Updates that were seen in the window."""
         return self.windows.n
 
@@ -211,7 +211,7 @@ class LocalRates(Table):
         return instants(self.predicted[2], self.windows.points.calendar)
 
     @cached_property
-    def latest(self) -> NDArray[np.bool_]:
+    def latest(self) -> Flags:
         """Which rows are the latest window of their source."""
         return self.windows.is_last
 

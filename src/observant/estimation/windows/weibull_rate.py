@@ -23,11 +23,11 @@ from observant.errors import InputError
 from observant.names import ESTIMATORS
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats, Integers
     from observant.estimation.windows.consistent import Windows
 
-    Floats = NDArray[np.float64]
 
 __all__ = [
     "ESTIMATORS",
@@ -177,7 +177,7 @@ def rate_interval(
     return np.where(known, low, 0.0), np.where(known, high, np.inf)
 
 
-def _product_quantile(n: NDArray[np.int64], probability: float) -> Floats:
+def _product_quantile(n: Integers, probability: float) -> Floats:
     """Quantile of Gamma(n−1)·Gamma(n), by quadrature over the first and bisection."""
     from scipy.special import gammainc, gammaincinv
 

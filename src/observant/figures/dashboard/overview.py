@@ -14,8 +14,7 @@ from observant.figures.style import styled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats
     from observant.estimation.population import Description, PriorComparison, Turnover
 
 
@@ -155,7 +154,7 @@ def links_figure(rot: Turnover) -> Any:
     return _cumulative(survival_rows(rot), "days since first seen")
 
 
-def week_figure(hours: NDArray[np.float64]) -> Any:
+def week_figure(hours: Floats) -> Any:
     """Changes by hour of the week, Monday 00:00 UTC first (figure 3.1)."""
     import altair as alt
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Integers
     from observant.formats.imports.report import Report
 
 COMPILED_FROM = 1 << 21
@@ -216,7 +217,7 @@ def _batch(
 
 
 def _compiled_texts(
-    data: NDArray[np.uint8], extra: bytes, lines: Lines, rows: NDArray[np.int64]
+    data: NDArray[np.uint8], extra: bytes, lines: Lines, rows: Integers
 ) -> tuple[pa.Array, pa.Array]:
     import pyarrow as pa
 
@@ -241,7 +242,7 @@ def _compiled_texts(
 
 
 def _texts(
-    data: NDArray[np.uint8], extra: bytes, lines: Lines, rows: NDArray[np.int64]
+    data: NDArray[np.uint8], extra: bytes, lines: Lines, rows: Integers
 ) -> tuple[pa.Array, pa.Array]:
     import pyarrow as pa
 

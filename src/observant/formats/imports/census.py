@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from observant.arrays import Flags, Integers
     from observant.formats.imports.report import Report
 
 
@@ -39,13 +40,13 @@ class SourceSample:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[pa.RecordBatch, NDArray[np.int64]]] | None = []
+        self._waiting: list[tuple[pa.RecordBatch, Integers]] | None = []
         self._rows = 0
         self._slots: NDArray[np.uint64] = np.empty((0, 3), np.uint64)
         self._held = self._level = 0
         self._tallies = np.zeros(2 + 2 * len(UNITS))
 
-    def add(self, batch: pa.RecordBatch, time: NDArray[np.int64]) -> None:
+    def add(self, batch: pa.RecordBatch, time: Integers) -> None:
         """Take in a batch of visits."""
         names = [
             name for name in ("source", "changed", "digest", "status") if name in batch.schema.names
@@ -93,7 +94,7 @@ class SourceSample:
         at = 2 + 2 * list(UNITS).index(unit)
         return int(self._tallies[at]), float(self._tallies[at + 1])
 
-    def _take(self, batch: pa.RecordBatch, time: NDArray[np.int64]) -> None:
+    def _take(self, batch: pa.RecordBatch, time: Integers) -> None:
         from observant.formats.imports.kernels import take_sample
 
         seen = _succeeded(batch)
@@ -148,7 +149,7 @@ class SourceSample:
             self._tallies[3 + 2 * k] = np.sum(1.0 - gap[near] / unit)
 
 
-def _succeeded(batch: pa.RecordBatch) -> NDArray[np.bool_]:
+def _succeeded(batch: pa.RecordBatch) -> Flags:
     from observant.visits.columns import numbers_in
     from observant.visits.log import succeeded
 

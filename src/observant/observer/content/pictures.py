@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from observant.arrays import Flags, Integers
+
 _LARGEST = 1280 * 6000
 """Pixels of a picture; more are not unpacked."""
 _TILE = 16
@@ -151,7 +153,7 @@ def _apart(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return apart
 
 
-def _in_tiles(points: NDArray[np.bool_], tiles: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _in_tiles(points: Flags, tiles: Flags) -> Flags:
     """Which tiles have such a point."""
     import numpy as np
 
@@ -161,12 +163,8 @@ def _in_tiles(points: NDArray[np.bool_], tiles: NDArray[np.bool_]) -> NDArray[np
 
 
 def _differing(
-    before: NDArray[np.uint8],
-    after: NDArray[np.uint8],
-    tiles: NDArray[np.int64],
-    tolerance: int,
-    half: bool,
-) -> NDArray[np.bool_]:
+    before: NDArray[np.uint8], after: NDArray[np.uint8], tiles: Integers, tolerance: int, half: bool
+) -> Flags:
     """In which of these tiles the brightness differs, wherever it is looked for."""
     import numpy as np
 
@@ -187,11 +185,11 @@ def _differing(
         better = total < least
         np.copyto(least, total, where=better)
         np.copyto(left, apart[:, inner, inner], where=better)
-    found: NDArray[np.bool_] = (left > limit).any(axis=(1, 2))
+    found: Flags = (left > limit).any(axis=(1, 2))
     return found
 
 
-def _cut(picture: NDArray[np.uint8], tiles: NDArray[np.int64], margin: int) -> NDArray[np.uint8]:
+def _cut(picture: NDArray[np.uint8], tiles: Integers, margin: int) -> NDArray[np.uint8]:
     """The tiles with what is around them."""
     import numpy as np
 
@@ -233,7 +231,7 @@ def _window(tiles: NDArray[Any], work: np.ufunc) -> NDArray[Any]:
     return tiles
 
 
-def _recoloured(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def _recoloured(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Flags:
     """Where a colour is not what it was in the neighbourhood, in squares of four points."""
     import numpy as np
 
@@ -253,9 +251,7 @@ def _recoloured(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArray[
     return found
 
 
-def _boxes(
-    marked: NDArray[np.bool_], width: int, height: int
-) -> tuple[tuple[int, int, int, int], ...]:
+def _boxes(marked: Flags, width: int, height: int) -> tuple[tuple[int, int, int, int], ...]:
     """Marked tiles that touch each other, or nearly so, as boxes."""
     left = {(int(y), int(x)) for y, x in zip(*marked.nonzero(), strict=True)}
     found = []

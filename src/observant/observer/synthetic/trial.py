@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats, Integers
     from observant.observer.metrics import Status
     from observant.observer.synthetic.web import DemoWorld
     from observant.simulation import PolicyComparison, Score, World
@@ -72,12 +71,12 @@ class Judgement:
     """Share of the pages whose true rate lies in its 95 % interval."""
     covered_poisson: float
     """The same for pages that change by a Poisson process, noisy ones too."""
-    rate: NDArray[np.float64]
-    rate_low: NDArray[np.float64]
-    rate_high: NDArray[np.float64]
-    truth: NDArray[np.float64]
+    rate: Floats
+    rate_low: Floats
+    rate_high: Floats
+    truth: Floats
     """Updates a day that each page really had."""
-    seen: NDArray[np.int64]
+    seen: Integers
     """Visits to each page."""
     curve: list[dict[str, float]]
     """Day by day: achieved, predicted, uniform."""
@@ -243,9 +242,7 @@ def _visits(store: Store) -> list[Visit]:
             return sorted(rows, key=lambda row: row.started_at)
 
 
-def _curve(
-    score: Score, even: Score, days: NDArray[np.float64], alphas: NDArray[np.float64]
-) -> list[dict[str, float]]:
+def _curve(score: Score, even: Score, days: Floats, alphas: Floats) -> list[dict[str, float]]:
     return [
         {
             "day": mine["day"],

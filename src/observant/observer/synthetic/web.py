@@ -23,8 +23,7 @@ from observant.processes import Bursts, Gamma, Poisson, Seasonal, Updates
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from observant.arrays import Flags, Floats
     from observant.processes import Process
 
 
@@ -90,7 +89,7 @@ class DemoWorld:
     # -- what is true -------------------------------------------------------------------------
 
     @cached_property
-    def rates(self) -> NDArray[np.float64]:
+    def rates(self) -> Floats:
         """Updates a day of every page. Pages of one host resemble each other."""
         rng = np.random.default_rng([self.seed, 1])
         of_host = rng.normal(np.log(_MIDDLE_RATE), 1.4, self.hosts)
@@ -173,7 +172,7 @@ class DemoWorld:
         return WorldAnswer(200, (("content-type", "application/xml"),), body.encode())
 
     @property
-    def reliable(self) -> NDArray[np.bool_]:
+    def reliable(self) -> Flags:
         """Pages whose server neither fails nor answers 304 for ever."""
         return np.array([trait in ("", "slow") for trait in self._traits])
 
@@ -184,7 +183,7 @@ class DemoWorld:
     # -- inside -------------------------------------------------------------------------------
 
     @cached_property
-    def _times(self) -> list[NDArray[np.float64]]:
+    def _times(self) -> list[Floats]:
         return list(self.updates)
 
     @cached_property
@@ -199,7 +198,7 @@ class DemoWorld:
         names = list(shares)
         return tuple(names[k] for k in chosen)
 
-    def _sample(self, page: int) -> NDArray[np.float64]:
+    def _sample(self, page: int) -> Floats:
         process, seed = self._process(page), np.random.SeedSequence([self.seed, 4, page])
         if isinstance(process, Seasonal):  # the rhythm is that of the calendar, the same for all
             return process.sample(self.days, seed=seed, phase=0.0)[0]

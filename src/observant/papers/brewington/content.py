@@ -22,8 +22,7 @@ from observant.store.visit import Comparison, Previous
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats, Integers
     from observant.papers.result import Options
     from observant.store import Store
 
@@ -159,12 +158,12 @@ def _drawn(seed: int, pages: int) -> Content:
     return found
 
 
-def _zipf(slope: float, many: int) -> NDArray[np.float64]:
+def _zipf(slope: float, many: int) -> Floats:
     weights = np.arange(1, many + 1, dtype=float) ** slope
     return np.asarray(weights / weights.sum())
 
 
-def _counted(drawn: NDArray[np.int64]) -> tuple[list[str], list[int]]:
+def _counted(drawn: Integers) -> tuple[list[str], list[int]]:
     items, counts = np.unique(drawn, return_counts=True)
     return [f"w{item}" for item in items.tolist()], counts.tolist()
 

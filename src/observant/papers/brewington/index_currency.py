@@ -17,12 +17,10 @@ from observant.currency.audit import Claims, audit_claims
 from observant.papers.result import Check, Curve, Experiment, Picture, Reproduction
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats
     from observant.currency import Bandwidth
     from observant.papers.result import Options
 
-    Floats = NDArray[np.float64]
 
 WEB, BY_AGES = WeibullPopulation(1.4, 152.2), WeibullPopulation(0.78, 651.1)
 """The population fitted to lifetimes, and the one fitted to ages."""

@@ -17,12 +17,10 @@ from observant.estimation.population import describe
 from observant.visits import VisitLog
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats
     from observant.estimation.population import Description, PopulationFit
     from observant.papers.result import Options
 
-    Floats = NDArray[np.float64]
 
 WEB = WeibullPopulation(1.4, 152.2)
 """The mean times between updates, fitted to lifetimes (3.3.2)."""

@@ -16,12 +16,9 @@ from observant.papers.result import Check, Curve, Experiment, Picture, Reproduct
 from observant.processes import Weibull
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats
     from observant.estimation.population import Description, PopulationFit
     from observant.papers.result import Options
-
-    Floats = NDArray[np.float64]
 
 
 @Experiment.named(

@@ -20,11 +20,9 @@ from observant.simulation.traces import Trace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats, Integers
     from observant.papers.result import Options
 
-    Floats = NDArray[np.float64]
 
 WEEK = 7.0
 WEEKS, LEARNING = 13, 5
@@ -111,7 +109,7 @@ def figure_1(options: Options) -> Reproduction:
     )
 
 
-def _ten_day_gaps(trace: Trace) -> NDArray[np.int64]:
+def _ten_day_gaps(trace: Trace) -> Integers:
     """Whole days between changes found by daily visits, of sources with ten days in the mean."""
     updates = trace.updates
     day = np.floor(updates.times - trace.start).astype(np.int64)

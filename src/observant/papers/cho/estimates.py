@@ -17,13 +17,11 @@ from observant.papers.result import Check, Curve, Experiment, Picture, Reproduct
 from observant.processes import Gamma
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats, Integers
     from observant.estimation.accuracy import Accuracy
     from observant.estimation.exact import Method
     from observant.papers.result import Options
 
-    Floats = NDArray[np.float64]
 
 BOTH: tuple[Method, Method] = ("improved", "last-modified")
 """r̂ₑ and r̂ₜ of section 6.2."""
@@ -485,7 +483,7 @@ def edge(method: Method, n: int) -> float:
     return float(largest_ratio(n, method=method))
 
 
-def unbiased_visits(r: Floats, at_least: int) -> NDArray[np.int64]:
+def unbiased_visits(r: Floats, at_least: int) -> Integers:
     """Visits after which the bias without dates is under 5 %."""
     sizes = np.unique(np.geomspace(at_least, 1000, 200).astype(np.int64))
     return np.asarray(sizes[np.searchsorted(largest_ratio(sizes, 0.05), r)])

@@ -26,7 +26,7 @@ from observant.papers.result import (
 from observant.processes import Pareto, Weibull
 
 if TYPE_CHECKING:
-    from observant.estimation.intervals.curves import Floats
+    from observant.arrays import Floats
 
 __all__: list[str] = []
 

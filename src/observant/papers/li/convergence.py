@@ -15,7 +15,7 @@ from observant.processes import Exponential
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.estimation.intervals.curves import Floats
+    from observant.arrays import Floats
     from observant.papers.li.simulated import Sampled
 
 # Printed in percent: w_T and κ_T of each method, at each T.

@@ -32,7 +32,8 @@ from observant.processes import Exponential, Pareto
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.estimation.intervals.curves import AgeCurve, Floats
+    from observant.arrays import Floats
+    from observant.estimation.intervals.curves import AgeCurve
     from observant.processes import Process
 
 __all__: list[str] = []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from observant.estimation.intervals.curves import Floats
+    from observant.arrays import Floats
     from observant.papers.li.simulated import Sampled
 
     Curves = dict[str, Callable[[Floats], Floats]]

@@ -10,11 +10,9 @@ import numpy as np
 from observant.processes import Exponential, Pareto
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from observant.arrays import Flags, Floats
     from observant.processes import Process
 
-    Floats = NDArray[np.float64]
 
 LI = Pareto(shape=3.0, scale=1.0)
 """The source of all of Li's simulations: a mean interval of one half, so μ = 2."""
@@ -28,7 +26,7 @@ class Sampled:
     """What the visits to one source saw."""
 
     times: Floats
-    changed: NDArray[np.bool_]
+    changed: Flags
     ages: Floats
 
 

@@ -12,11 +12,9 @@ from observant.papers.result import Check, Curve, Experiment, Options, Picture, 
 from observant.papers.singh.data import FIRST_READING, PUBLISHED, READINGS, cut, datasets
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from observant.arrays import Flags, Floats
     from observant.estimation.windows.consistent import Windows
 
-    Floats = NDArray[np.float64]
 
 OURS = ("weibull-corrected", "weibull-ml", "duane-instantaneous", "linear", "count")
 """And these we add, N(t)/t among them, which the paper defines and leaves out."""
@@ -222,7 +220,7 @@ def _row_3(
     rest = ("cho", "matloff", "duane")
     short, long = windows.n < 10, windows.n >= 30
 
-    def among(chosen: NDArray[np.bool_]) -> float | None:
+    def among(chosen: Flags) -> float | None:
         part = {name: values[chosen] for name, values in errors.items()}
         return round(wins(part, "weibull", rest), 1) if chosen.any() else None
 

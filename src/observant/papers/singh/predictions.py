@@ -23,11 +23,9 @@ from observant.papers.singh.data import (
 from observant.processes.updates import Updates
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats
     from observant.estimation.windows.consistent import Windows
 
-    Floats = NDArray[np.float64]
 
 DEFAULT = "gap, points"
 """How observant cuts windows unless told otherwise."""

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from observant.currency.age_models import Array, not_negative, unwrapped
+from observant.arrays import Floats
+from observant.currency.age_models import not_negative, unwrapped
 from observant.errors import InputError
 from observant.processes.base import floats, positive
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from observant.processes.base import Floats, Process
+    from observant.arrays import Floats, Integers
+    from observant.processes.base import Process
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +301,7 @@ def expected_time_out_of_date(p_reset: ArrayLike, age: ArrayLike, elapsed: Array
     return np.sum(chain_time_out_of_date(p_reset, age, elapsed))
 
 
-def chain_changed(p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLike) -> Array:
+def chain_changed(p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLike) -> Floats:
     """Probability that each object has changed since it was seen: Brewington (2.19).
 
     It is one minus the product of 1 − p_reset over the ages passed, with the last state repeated
@@ -312,7 +314,7 @@ def chain_changed(p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLike) -> Arr
     return unwrapped(np.asarray(chain.change_probability(first, units)))
 
 
-def chain_time_out_of_date(p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLike) -> Array:
+def chain_time_out_of_date(p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLike) -> Floats:
     """Expected time units out of date Z(i, k) of each object: Brewington (2.23), (2.31).
 
     An object that changed in the first of k units has been out of date for k of them, one that
@@ -344,14 +346,14 @@ def chain_time_out_of_date(p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLik
 
 def _checked(
     p_reset: ArrayLike, age: ArrayLike, elapsed: ArrayLike
-) -> tuple[AgeChain, NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[AgeChain, Integers, Integers]:
     chances = np.atleast_1d(not_negative("p_reset", p_reset))
     if not chances.size:
         raise InputError("p_reset must hold probabilities, from 0 to 1, one for each age")
     return AgeChain(chances), _whole("age", age), _whole("elapsed", elapsed)
 
 
-def _whole(name: str, value: ArrayLike) -> NDArray[np.int64]:
+def _whole(name: str, value: ArrayLike) -> Integers:
     values = not_negative(name, value)
     if not np.all(values == np.floor(values)) or not np.all(values < 2.0**53):
         raise InputError(f"the {name} counts time units of the chain: give whole numbers")

@@ -17,8 +17,8 @@ from observant.processes.base import floats, not_negative, positive
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats
     from observant.papers.thesis.chain import AgeChain
-    from observant.processes.base import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,10 +22,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError, ObservantError
 from observant.papers.thesis import chain_changed, chain_time_out_of_date
@@ -33,8 +32,9 @@ from observant.papers.thesis import chain_changed, chain_time_out_of_date
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.papers.thesis import AgeChain
 
 __all__ = [
@@ -50,14 +50,12 @@ __all__ = [
     "two_step_costs",
 ]
 
-Floats: TypeAlias = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class VisitPlan:
     """Which sources are visited in each unit, and what the plan is expected to cost."""
 
-    visited: NDArray[np.bool_]
+    visited: Flags
     """One row an object, one column a unit."""
     cost: float
     """Expected number of objects out of date, summed over the units with the discount."""
@@ -323,7 +321,7 @@ def _stale(
     return table * float(discount) ** np.arange(steps)
 
 
-def _ages_now(matrix: Floats, first: NDArray[np.int64], units: NDArray[np.int64]) -> Floats:
+def _ages_now(matrix: Floats, first: Integers, units: Integers) -> Floats:
     """Distribution of the age now, row i of Mᵏ for each object."""
     ages = np.eye(matrix.shape[-1])[first]
     power, left = matrix, units.copy()
@@ -339,7 +337,7 @@ def _ages_now(matrix: Floats, first: NDArray[np.int64], units: NDArray[np.int64]
 # -- the programs ---------------------------------------------------------------------------------
 
 
-def _by_program(table: Floats, words: NDArray[np.bool_], visits: int) -> VisitPlan:
+def _by_program(table: Floats, words: Flags, visits: int) -> VisitPlan:
     from scipy import sparse
 
     objects, steps = len(table), words.shape[1]
@@ -372,7 +370,7 @@ def _path_constraints(
 
 def _solve(
     costs: Floats, matrix: Any, ones: Floats, visits: int, steps: int
-) -> tuple[NDArray[np.bool_], float]:
+) -> tuple[Flags, float]:
     """Least cost with whole numbers, and the bound when fractions are allowed.
 
     The program with fractions is solved first. Its answer is nearly always whole already.
@@ -398,7 +396,7 @@ def _solve(
     return np.round(answer.x).astype(bool).reshape(costs.shape), float(relaxed.fun or 0.0)
 
 
-def _by_flows(table: Floats, words: NDArray[np.bool_], visits: int) -> VisitPlan:
+def _by_flows(table: Floats, words: Flags, visits: int) -> VisitPlan:
     """One assignment of objects to places for each choice of the sizes of the strategies."""
     from scipy.optimize import linear_sum_assignment
 
@@ -414,7 +412,7 @@ def _by_flows(table: Floats, words: NDArray[np.bool_], visits: int) -> VisitPlan
     return VisitPlan(words[plan], best, best)
 
 
-def _sizes(objects: int, words: NDArray[np.bool_], visits: int) -> Iterator[tuple[int, ...]]:
+def _sizes(objects: int, words: Flags, visits: int) -> Iterator[tuple[int, ...]]:
     """All ways to share the objects among the strategies with `visits` visits in every unit."""
     strategies = len(words)
     for bars in combinations(range(objects + strategies - 1), strategies - 1):
@@ -427,7 +425,7 @@ def _sizes(objects: int, words: NDArray[np.bool_], visits: int) -> Iterator[tupl
 # -- checks ---------------------------------------------------------------------------------------
 
 
-def _words(steps: int) -> NDArray[np.bool_]:
+def _words(steps: int) -> Flags:
     """The n-bit labels of the strategies, the bit of the coming unit first."""
     if not 1 <= steps <= 20:
         raise InputError(f"there are 2ⁿ strategies: give 1 to 20 steps, not {steps!r}")
@@ -443,9 +441,7 @@ def _cost_table(costs: ArrayLike) -> tuple[Floats, int]:
     return table, steps
 
 
-def _objects(
-    chain: AgeChain, age: ArrayLike, elapsed: ArrayLike
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def _objects(chain: AgeChain, age: ArrayLike, elapsed: ArrayLike) -> tuple[Integers, Integers, int]:
     arrays = []
     for name, value in (("age", age), ("elapsed", elapsed)):
         values = np.asarray(value)

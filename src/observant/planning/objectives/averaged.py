@@ -13,7 +13,6 @@ from observant.errors import InputError
 from observant.planning.objectives.closed_forms import POISSON
 from observant.planning.objectives.index import (
     LONG,
-    Array,
     Choice,
     Objective,
     checked_grace,
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike
+
+    from observant.arrays import Floats
 
 _ROWS = 8_192
 _CELLS = 1 << 20
@@ -58,17 +59,17 @@ class RenewalObjective(Objective):
     def __len__(self) -> int:
         return self._count
 
-    def penalty(self, s: ArrayLike) -> Array:
+    def penalty(self, s: ArrayLike) -> Floats:
         return np.broadcast_to(self.model.age_cdf(self._late(s)), self._shape(s))
 
-    def mean_penalty(self, period: ArrayLike) -> Array:
+    def mean_penalty(self, period: ArrayLike) -> Floats:
         period = np.broadcast_to(np.asarray(period, float), self._shape(period))
         finite = np.where(np.isfinite(period) & (period > 0.0), period, 1.0)
         mean = self.model.integrated_age_cdf(self._late(finite)) / finite
         mean = np.where(np.isinf(period), self.model.age_cdf(np.inf), mean)
         return np.where(period == 0.0, 0.0, mean)
 
-    def index(self, s: ArrayLike) -> Array:
+    def index(self, s: ArrayLike) -> Floats:
         late = np.minimum(self._late(s), LONG)
         age_cdf = np.asarray(self.model.age_cdf(late))
         if np.max(late, initial=0.0) < LONG:
@@ -86,7 +87,7 @@ class RenewalObjective(Objective):
             self.model if self._alike else _part_of(self.model, which), grace, len(positions)
         )
 
-    def _late(self, s: ArrayLike) -> Array:
+    def _late(self, s: ArrayLike) -> Floats:
         return np.maximum(np.asarray(s, float) - self.grace, 0.0)
 
     def _shape(self, s: ArrayLike) -> tuple[int, ...]:
@@ -115,7 +116,7 @@ class PosteriorMean(Objective):
         if hasattr(weights, "points") and len(weights) <= _AT_ONCE:
             rates, weights = weights.points(0, len(weights))
         self.kind, self.weights = kind, weights
-        self.grid: Array = np.zeros(0)
+        self.grid: Floats = np.zeros(0)
         if not hasattr(weights, "points"):
             grid, self.weights = np.asarray(rates, float), np.asarray(weights, float)
             self.grid = checked_rates(grid.ravel() if grid.ndim == 2 else grid)
@@ -135,17 +136,17 @@ class PosteriorMean(Objective):
     def __len__(self) -> int:
         return len(self.weights)
 
-    def penalty(self, s: ArrayLike) -> Array:
+    def penalty(self, s: ArrayLike) -> Floats:
         return self._average(lambda known, s: known.penalty(s), s)
 
-    def mean_penalty(self, period: ArrayLike) -> Array:
+    def mean_penalty(self, period: ArrayLike) -> Floats:
         return self._average(lambda known, s: known.mean_penalty(s), period)
 
-    def mean_penalty_variance(self, period: ArrayLike) -> Array:
+    def mean_penalty_variance(self, period: ArrayLike) -> Floats:
         square = self._average(lambda known, s: known.mean_penalty(s) ** 2, period)
         return np.maximum(square - self.mean_penalty(period) ** 2, 0.0)
 
-    def index(self, s: ArrayLike) -> Array:
+    def index(self, s: ArrayLike) -> Floats:
         if self._compiled:
             from observant.planning.objectives import kernels
 
@@ -162,14 +163,14 @@ class PosteriorMean(Objective):
         return known and self.weights.size >= COMPILED_FROM
 
     @property
-    def mean_rate(self) -> Array:
+    def mean_rate(self) -> Floats:
         return self._average(lambda known, s: known.rates + 0.0 * s, 0.0)
 
     @property
-    def limit(self) -> Array:
+    def limit(self) -> Floats:
         return self._average(lambda known, s: known.limit + 0.0 * s, 0.0)
 
-    def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:
         price = np.array(np.broadcast_to(np.asarray(price, float), (len(self),)))
         if self._compiled:
             from observant.planning.objectives import kernels
@@ -194,7 +195,7 @@ class PosteriorMean(Objective):
         grace = self.grace if self.grace.ndim == 0 else self.grace[which]
         return PosteriorMean(self.kind, *self._points(which), grace)
 
-    def _points(self, which: Choice) -> tuple[Array, Array]:
+    def _points(self, which: Choice) -> tuple[Floats, Floats]:
         """Rates and weights of some sources; one row of rates for all, or one for each."""
         if isinstance(self.weights, np.ndarray):
             return self.grid if self.grid.ndim == 1 else self.grid[which], self.weights[which]
@@ -217,7 +218,7 @@ class PosteriorMean(Objective):
                     grid[inside] = rates[wanted[inside] - block.start]
         return grid, rows
 
-    def _average(self, value: Callable[[Any, Array], Array], s: ArrayLike) -> Array:
+    def _average(self, value: Callable[[Any, Floats], Floats], s: ArrayLike) -> Floats:
         """Mean over the grid, a block of sources at a time."""
         s = np.broadcast_to(np.asarray(s, float), (len(self),))
         total = np.empty(len(self))
@@ -244,7 +245,7 @@ class Custom(Objective):
     name = "custom"
 
     def __init__(
-        self, penalty: Callable[..., Array], *parameters: ArrayLike, count: int | None = None
+        self, penalty: Callable[..., Floats], *parameters: ArrayLike, count: int | None = None
     ) -> None:
         self._penalty = penalty
         self.parameters = tuple(np.atleast_1d(np.asarray(p, float)) for p in parameters)
@@ -266,11 +267,11 @@ class Custom(Objective):
     def __len__(self) -> int:
         return self._count
 
-    def penalty(self, s: ArrayLike) -> Array:
+    def penalty(self, s: ArrayLike) -> Floats:
         s = np.broadcast_to(np.asarray(s, float), (self._count,))
         return np.broadcast_to(np.asarray(self._penalty(s, *self.parameters), float), s.shape)
 
-    def mean_penalty(self, period: ArrayLike) -> Array:
+    def mean_penalty(self, period: ArrayLike) -> Floats:
         period = np.broadcast_to(np.asarray(period, float), (self._count,))
         finite = np.where(np.isfinite(period) & (period > 0.0), period, 1.0)
         mean, step = np.zeros(self._count), max(_CELLS // self._count, 1)
@@ -289,7 +290,7 @@ class Custom(Objective):
         )
 
 
-def _on_grid(kind: Any, grid: Array, grace: Array) -> Any:
+def _on_grid(kind: Any, grid: Floats, grace: Floats) -> Any:
     known: Any = POISSON[kind] if isinstance(kind, str) else partial(OwnObjective, kind)
     known = known(grid.ravel())
     known.rates = grid

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from observant.currency.shares import share_lost, share_lost_twice
-from observant.planning.objectives.index import (
-    Array,
-    Choice,
-    Objective,
-    checked_grace,
-    checked_rates,
-)
+from observant.planning.objectives.index import Choice, Objective, checked_grace, checked_rates
 from observant.planning.objectives.numerics import (
     currency_crossing,
     ein,
@@ -22,6 +16,8 @@ from observant.planning.objectives.numerics import (
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from observant.arrays import Floats
 
 
 class _Poisson(Objective):
@@ -44,14 +40,14 @@ class _Poisson(Objective):
         return chosen
 
     @property
-    def limit(self) -> Array:
+    def limit(self) -> Floats:
         return np.where(self.rates > 0.0, np.inf, 0.0)
 
-    def _updates(self, s: ArrayLike) -> Array:
+    def _updates(self, s: ArrayLike) -> Floats:
         """λs, where a source that never changes has none in any time."""
         s = np.asarray(s, float)
         with np.errstate(invalid="ignore", over="ignore"):
-            product: Array = self.rates * s
+            product: Floats = self.rates * s
         if np.isnan(np.max(product, initial=0.0)):
             product = np.where(np.isnan(product) & ~np.isnan(s), 0.0, product)
         return product
@@ -71,16 +67,16 @@ class Currency(_Poisson):
         super().__init__(rates)
         self.grace = checked_grace(grace, len(self.rates))
 
-    def penalty(self, s: ArrayLike) -> Array:
+    def penalty(self, s: ArrayLike) -> Floats:
         return -np.expm1(-self._updates(self._late(s)))
 
-    def mean_penalty(self, period: ArrayLike) -> Array:
+    def mean_penalty(self, period: ArrayLike) -> Floats:
         late, period = self._late(period), np.asarray(period, float)
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(np.isfinite(period) & (period > 0.0), late / period, 1.0)
         return share * share_lost(self._updates(late))
 
-    def index(self, s: ArrayLike) -> Array:
+    def index(self, s: ArrayLike) -> Floats:
         late = self._late(s)
         x = self._updates(late)
         # c·β + (∫ of what a fresh source gains); stable also where x is tiny.
@@ -92,16 +88,16 @@ class Currency(_Poisson):
         return gain + self.grace * -np.expm1(-x)
 
     @property
-    def limit(self) -> Array:
+    def limit(self) -> Floats:
         with np.errstate(divide="ignore"):
             return np.where(self.rates > 0.0, 1.0 / self.rates + self.grace, 0.0)
 
-    def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:
         price = np.asarray(price, float)
         guess = None if start is None else start - self.grace
         return self.grace + currency_crossing(price, self.rates, self.grace, guess)
 
-    def _late(self, s: ArrayLike) -> Array:
+    def _late(self, s: ArrayLike) -> Floats:
         return np.maximum(np.asarray(s, float) - self.grace, 0.0)
 
 
@@ -129,22 +125,22 @@ class DetectedChanges(_Poisson):
 
     name = "detected"
 
-    def penalty(self, s: ArrayLike) -> Array:
+    def penalty(self, s: ArrayLike) -> Floats:
         return self.rates * -np.expm1(-self._updates(s))
 
-    def mean_penalty(self, period: ArrayLike) -> Array:
+    def mean_penalty(self, period: ArrayLike) -> Floats:
         return self.rates * share_lost(self._updates(period))
 
-    def index(self, s: ArrayLike) -> Array:
+    def index(self, s: ArrayLike) -> Floats:
         x = self._updates(s)
         with np.errstate(invalid="ignore"):
             return np.where(x < 1.0, x * (-np.expm1(-x) - share_lost(x)), _one_less(x))
 
     @property
-    def limit(self) -> Array:
+    def limit(self) -> Floats:
         return np.where(self.rates > 0.0, 1.0, 0.0)
 
-    def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:  # noqa: ARG002
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:  # noqa: ARG002
         # W = λ · W of freshness, so the price is that of freshness divided by the rate.
         with np.errstate(divide="ignore", invalid="ignore"):
             price = np.where(self.rates > 0.0, np.asarray(price, float) / self.rates, np.inf)
@@ -156,18 +152,18 @@ class Harmonic(_Poisson):
 
     name = "harmonic"
 
-    def penalty(self, s: ArrayLike) -> Array:
+    def penalty(self, s: ArrayLike) -> Floats:
         return ein(self._updates(s))
 
-    def mean_penalty(self, period: ArrayLike) -> Array:
+    def mean_penalty(self, period: ArrayLike) -> Floats:
         x = self._updates(period)
         return ein(x) - share_lost(x)
 
-    def index(self, s: ArrayLike) -> Array:
+    def index(self, s: ArrayLike) -> Floats:
         s = np.asarray(s, float)
         return _times(s, share_lost(self._updates(s)))
 
-    def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:  # noqa: ARG002
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:  # noqa: ARG002
         price = np.asarray(price, float)
         # w(x) = x − 1 + e⁻ˣ lies between x²/2 − x³/6 and x²/2, and above x − 1.
         return newton_crossing(
@@ -185,20 +181,20 @@ class OldestMissed(_Poisson):
 
     name = "age"
 
-    def penalty(self, s: ArrayLike) -> Array:
+    def penalty(self, s: ArrayLike) -> Floats:
         s = np.asarray(s, float)
         return _times(s, share_lost(self._updates(s)))
 
-    def mean_penalty(self, period: ArrayLike) -> Array:
+    def mean_penalty(self, period: ArrayLike) -> Floats:
         period = np.asarray(period, float)
         return _times(period, share_lost_twice(self._updates(period)))
 
-    def index(self, s: ArrayLike) -> Array:
+    def index(self, s: ArrayLike) -> Floats:
         s = np.asarray(s, float)
         x = self._updates(s)
         return _times(s, _times(s, share_lost(x) - share_lost_twice(x)))
 
-    def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:  # noqa: ARG002
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:  # noqa: ARG002
         price = np.asarray(price, float)
         return newton_crossing(
             price,
@@ -215,31 +211,31 @@ class Delay(_Poisson):
 
     name = "delay"
 
-    def penalty(self, s: ArrayLike) -> Array:
+    def penalty(self, s: ArrayLike) -> Floats:
         return self._updates(s)
 
-    def mean_penalty(self, period: ArrayLike) -> Array:
+    def mean_penalty(self, period: ArrayLike) -> Floats:
         return self._updates(period) / 2.0
 
-    def index(self, s: ArrayLike) -> Array:
+    def index(self, s: ArrayLike) -> Floats:
         return _times(np.asarray(s, float), self._updates(s) / 2.0)
 
-    def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:  # noqa: ARG002
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:  # noqa: ARG002
         with np.errstate(divide="ignore", invalid="ignore"):
             period = np.sqrt(2.0 * np.asarray(price, float) / self.rates)
         return np.where(self.rates > 0.0, period, np.inf)
 
 
-def _one_less(x: Array) -> Array:
+def _one_less(x: Floats) -> Floats:
     """1 − (1 + x)e⁻ˣ, for x that is not small; 1 at infinity."""
     x = np.minimum(x, 800.0)
     return -np.expm1(-x) - x * np.exp(-x)
 
 
-def _times(s: Array, value: Array) -> Array:
+def _times(s: Floats, value: Floats) -> Floats:
     """Return s · value, where 0 × ∞ is 0: a source that never changes costs nothing for ever."""
     with np.errstate(invalid="ignore", over="ignore"):
-        product: Array = s * value
+        product: Floats = s * value
     return np.where(value == 0.0, 0.0, product)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from observant.arrays import Integers
 from observant.planning.objectives.index import Objective
 
 if TYPE_CHECKING:
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from observant.planning.objectives.index import Array, Choice
+    from observant.arrays import Floats
+    from observant.planning.objectives.index import Choice
     from observant.visits import VisitLog
 
 MOST = 50
 """Sources that a plan takes for what they are; the rest of those that are not Poisson stay so."""
 
-Rows = NDArray[np.int64]
+Rows = Integers
 
 
 class CompositeObjective(Objective):
@@ -46,27 +47,27 @@ class CompositeObjective(Objective):
     def __len__(self) -> int:
         return self._count
 
-    def penalty(self, s: ArrayLike) -> Array:
+    def penalty(self, s: ArrayLike) -> Floats:
         return self._each(s, lambda part, own: part.penalty(own))
 
-    def mean_penalty(self, period: ArrayLike) -> Array:
+    def mean_penalty(self, period: ArrayLike) -> Floats:
         return self._each(period, lambda part, own: part.mean_penalty(own))
 
-    def mean_penalty_variance(self, period: ArrayLike) -> Array:
-        def variance(part: Objective, own: Array) -> Any:
+    def mean_penalty_variance(self, period: ArrayLike) -> Floats:
+        def variance(part: Objective, own: Floats) -> Any:
             found = part.mean_penalty_variance(own)
             return 0.0 if found is None else found
 
         return self._each(period, variance)
 
     @property
-    def limit(self) -> Array:
+    def limit(self) -> Floats:
         return self._each(0.0, lambda part, _own: part.limit)
 
-    def index(self, s: ArrayLike) -> Array:
+    def index(self, s: ArrayLike) -> Floats:
         return self._each(s, lambda part, own: part.index(own))
 
-    def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:
         given = np.broadcast_to(np.asarray(price, float), (self._count,))
         answer = np.empty(self._count)
         for rows, part in self.parts:
@@ -85,7 +86,7 @@ class CompositeObjective(Objective):
                 parts.append((np.flatnonzero(mine), part.select(local[mine])))
         return CompositeObjective(parts, self.kind)
 
-    def _each(self, s: ArrayLike, of: Callable[[Objective, Array], Any]) -> Array:
+    def _each(self, s: ArrayLike, of: Callable[[Objective, Floats], Any]) -> Floats:
         times = np.asarray(s, float)
         times = np.broadcast_to(times, np.broadcast_shapes(times.shape, (self._count,)))
         answer = np.empty(times.shape)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from observant.errors import InputError
 from observant.planning.objectives.numerics import crossing
 
-Array: TypeAlias = NDArray[np.float64]
-Choice: TypeAlias = "slice | NDArray[np.bool_] | NDArray[np.int64]"
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from observant.arrays import Flags, Floats, Integers
+
+Choice: TypeAlias = "slice | Flags | Integers"
 
 LONG = 1e9
 """Days: what counts as for ever where no formula gives the limit."""
@@ -31,33 +34,33 @@ class Objective(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def penalty(self, s: ArrayLike) -> Array:
+    def penalty(self, s: ArrayLike) -> Floats:
         """c(s), the expected penalty s days after a visit; it never falls with s."""
 
     @abstractmethod
-    def mean_penalty(self, period: ArrayLike) -> Array:
+    def mean_penalty(self, period: ArrayLike) -> Floats:
         """(1/T) ∫₀ᵀ c, what a source visited with this period costs; c(∞) at T = ∞."""
 
     @abstractmethod
     def select(self, which: Choice) -> Objective:
         """Return the objective of some of the sources."""
 
-    def mean_penalty_variance(self, period: ArrayLike) -> Array | None:  # noqa: ARG002
+    def mean_penalty_variance(self, period: ArrayLike) -> Floats | None:  # noqa: ARG002
         """Variance of `mean_penalty` over what is not known of each rate; None: all is known."""
         return None
 
     @property
-    def limit(self) -> Array:
+    def limit(self) -> Floats:
         """W(∞): no price above it is worth a visit. Infinite where the index has no bound."""
         return self.index(np.full(len(self), LONG))
 
-    def index(self, s: ArrayLike) -> Array:
+    def index(self, s: ArrayLike) -> Floats:
         """W(s) = s·c(s) − ∫₀ˢ c, the gain of a visit s days after the last."""
         s = np.asarray(s, float)
-        gain: Array = s * (self.penalty(s) - self.mean_penalty(s))
+        gain: Floats = s * (self.penalty(s) - self.mean_penalty(s))
         return np.maximum(gain, 0.0)
 
-    def period_at(self, price: ArrayLike, start: Array | None = None) -> Array:
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:
         """Return the smallest s with W(s) ≥ price, infinite where there is none.
 
         At a price of 0 it is the time before which a visit gains nothing. `start`, a guess, only
@@ -67,7 +70,7 @@ class Objective(ABC):
         return crossing(self.index, price, self.limit, start)
 
 
-def checked_rates(rates: ArrayLike) -> Array:
+def checked_rates(rates: ArrayLike) -> Floats:
     try:
         checked = np.atleast_1d(np.asarray(rates, float))
     except (TypeError, ValueError) as error:
@@ -84,7 +87,7 @@ def checked_rates(rates: ArrayLike) -> Array:
     return checked
 
 
-def checked_grace(grace: ArrayLike, count: int) -> Array:
+def checked_grace(grace: ArrayLike, count: int) -> Floats:
     checked = np.asarray(grace, float)
     if checked.ndim and checked.shape != (count,):
         raise InputError(f"give one grace for all or one for each of the {count:,} sources")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.currency.shares import below_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Array: TypeAlias = NDArray[np.float64]
+    from observant.arrays import Floats
+
 
 _STEPS = 60
 COMPILED_FROM = 30_000
@@ -23,7 +23,7 @@ _CLOSE_FOR_HALLEY = 1e-5
 _CLOSE_FOR_NEWTON = 1e-8
 
 
-def ein(x: Array) -> Array:
+def ein(x: Floats) -> Floats:
     """Ein(x) = ∫₀ˣ (1 − e⁻ᵗ)/t dt = γ + log x + E₁(x): the mean of 1 + 1/2 + … + 1/N.
 
     N is Poisson with mean x.
@@ -37,8 +37,8 @@ def ein(x: Array) -> Array:
 
 
 def currency_crossing(
-    price: Array, rates: Array, grace: Array, start: Array | None = None
-) -> Array:
+    price: Floats, rates: Floats, grace: Floats, start: Floats | None = None
+) -> Floats:
     """Days past the grace at which the currency index W reaches the price; infinite if never.
 
     With x = λy, B = λβ and x = u(1 + B), W(β + y) = price reads
@@ -79,13 +79,13 @@ def currency_crossing(
 
 
 def newton_crossing(
-    price: Array,
-    rates: Array,
+    price: Floats,
+    rates: Floats,
     power: int,
-    index: Callable[[Array], Array],
-    slope: Callable[[Array], Array],
-    start: Callable[[Array], Array],
-) -> Array:
+    index: Callable[[Floats], Floats],
+    slope: Callable[[Floats], Floats],
+    start: Callable[[Floats], Floats],
+) -> Floats:
     """Solve w(λs)/λᵖ = price for s, where w is convex, rises without bound, and w(0) = 0."""
     with np.errstate(invalid="ignore", over="ignore"):
         wanted, rates = np.broadcast_arrays(price * rates**power, rates)
@@ -103,8 +103,8 @@ def newton_crossing(
 
 
 def crossing(
-    index: Callable[[Array], Array], price: Array, limit: Array, start: Array | None = None
-) -> Array:
+    index: Callable[[Floats], Floats], price: Floats, limit: Floats, start: Floats | None = None
+) -> Floats:
     """Smallest s at which an index that never falls reaches the price, for many sources at once.
 
     The bracket grows from the guess; then Chandrupatla's method in log s, which bisects where
@@ -133,7 +133,9 @@ def crossing(
     return np.where(never, np.inf, np.where(root <= -_ANY_LOG, 0.0, np.exp(root)))
 
 
-def _chandrupatla(f: Callable[[Array], Array], a: Array, fa: Array, b: Array, fb: Array) -> Array:
+def _chandrupatla(
+    f: Callable[[Floats], Floats], a: Floats, fa: Floats, b: Floats, fb: Floats
+) -> Floats:
     """Roots between a and b, for many functions at once (Chandrupatla 1997).
 
     `scipy.optimize.elementwise.find_root` is the same method; it took 2 to 5 times as long here
@@ -167,7 +169,7 @@ def _chandrupatla(f: Callable[[Array], Array], a: Array, fa: Array, b: Array, fb
 _ANY_LOG = 300.0
 
 
-def _less_log(u: Array) -> Array:
+def _less_log(u: Floats) -> Floats:
     """Return u − log(1 + u) with all its digits."""
     z = u / (2.0 + u)
     zz = z * z
@@ -177,7 +179,7 @@ def _less_log(u: Array) -> Array:
     return np.where(u < 0.3, u * z - 2.0 * z * zz * tail, u - np.log1p(u))
 
 
-def _ein_series(x: Array) -> Array:
+def _ein_series(x: Floats) -> Floats:
     total = np.zeros_like(x)
     for k in range(18, 0, -1):
         total = 1.0 / (k * math.factorial(k)) - x * total

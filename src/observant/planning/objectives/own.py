@@ -14,10 +14,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from observant.arrays import Floats
 from observant.errors import InputError
-from observant.planning.objectives.index import Array, Choice, Objective, checked_rates
+from observant.planning.objectives.index import Choice, Objective, checked_rates
 
-Penalty: TypeAlias = Callable[[Array], ArrayLike]
+Penalty: TypeAlias = Callable[[Floats], ArrayLike]
 """What a copy costs when so many updates (λs) are expected since it was made."""
 
 _OCTAVES, _FINE = 44, 1024
@@ -32,13 +33,13 @@ def name_of(objective: str | Penalty) -> str:
 class PenaltyTable(NamedTuple):
     """A penalty at many places x = λs, and what follows from it."""
 
-    x: Array
-    penalty: Array
-    gain: Array
+    x: Floats
+    penalty: Floats
+    gain: Floats
     """w(x) = x·c(x) − ∫₀ˣ c."""
 
     @classmethod
-    def of(cls, penalty: Penalty, x: Array) -> PenaltyTable:
+    def of(cls, penalty: Penalty, x: Floats) -> PenaltyTable:
         """An `InputError` if it is none: not as many finite numbers that rise with x, or stay."""
         try:
             c = np.asarray(penalty(x), np.float64)
@@ -55,11 +56,11 @@ class PenaltyTable(NamedTuple):
         return cls(x, c, w)
 
     @property
-    def slope(self) -> Array:
+    def slope(self) -> Floats:
         """c'(x)."""
         return np.maximum(np.gradient(self.penalty, self.x), 0.0)
 
-    def at(self, column: Array, x: Array) -> Array:
+    def at(self, column: Floats, x: Floats) -> Floats:
         """One of the columns between its places."""
         with np.errstate(divide="ignore"):
             place = np.log2(np.clip(x, self.x[0], self.x[-1]))
@@ -90,31 +91,31 @@ class OwnObjective(Objective):
     def __len__(self) -> int:
         return len(self.rates)
 
-    def penalty(self, s: ArrayLike) -> Array:
+    def penalty(self, s: ArrayLike) -> Floats:
         x = np.clip(self._expected(s), self._table.x[0], self._table.x[-1])
         return np.asarray(self.kind(x.ravel()), float).reshape(x.shape)
 
-    def mean_penalty(self, period: ArrayLike) -> Array:
+    def mean_penalty(self, period: ArrayLike) -> Floats:
         table = self._table
         with np.errstate(divide="ignore", invalid="ignore"):
             return self._at(table.penalty - table.gain / table.x, period)
 
-    def index(self, s: ArrayLike) -> Array:
+    def index(self, s: ArrayLike) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             worth = self._at(self._table.gain, s) / self.rates
         return np.where(self.rates > 0, worth, 0.0)
 
     @property
-    def limit(self) -> Array:
+    def limit(self) -> Floats:
         return self.index(np.inf)
 
     def select(self, which: Choice) -> Objective:
         return OwnObjective(self.kind, self.rates[which])
 
-    def _at(self, column: Array, s: ArrayLike) -> Array:
+    def _at(self, column: Floats, s: ArrayLike) -> Floats:
         return self._table.at(column, self._expected(s))
 
-    def _expected(self, s: ArrayLike) -> Array:
+    def _expected(self, s: ArrayLike) -> Floats:
         """The updates λs that are expected since a visit."""
         with np.errstate(invalid="ignore"):
             return np.where(self.rates > 0, self.rates * np.asarray(s, float), 0.0)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-Floats: TypeAlias = NDArray[np.float64]
+    from observant.arrays import Floats
 
 
 # -- rules of thumb -------------------------------------------------------------------------------

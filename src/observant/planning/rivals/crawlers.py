@@ -25,7 +25,7 @@ from observant.planning.rivals.rule import (
 from observant.times import DAY
 
 if TYPE_CHECKING:
-    from observant.planning.rivals.rule import Floats
+    from observant.arrays import Floats
 
 _MINUTES = 1_440.0  # of a day
 

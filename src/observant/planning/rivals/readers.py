@@ -13,7 +13,7 @@ from observant.planning.rivals.rule import CHANGED, FAILED, UNKNOWN, Adaptive, R
 from observant.times import SECOND
 
 if TYPE_CHECKING:
-    from observant.planning.rivals.rule import Floats
+    from observant.arrays import Floats
 
 _MINUTE = 1.0 / 1_440.0
 _HOUR = 1.0 / 24.0

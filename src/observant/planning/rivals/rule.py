@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-Floats: TypeAlias = NDArray[np.float64]
+    from observant.arrays import Flags, Floats, Integers
+
 
 SAME, CHANGED, UNKNOWN, FAILED, GONE = 0, 1, 2, 3, 4
 """Outcomes of a visit. Unknown: it succeeded, but there was nothing to compare it with, as on a
@@ -72,9 +72,9 @@ class RuleState:
     """When the rule last saw a change; not-a-number when it never did."""
     due: Floats
     """When the next visit is due; not-a-number before the first."""
-    known: NDArray[np.bool_]
+    known: Flags
     """Whether there is a copy to compare with."""
-    failures: NDArray[np.int64]
+    failures: Integers
     """Failed visits in a row."""
 
     @classmethod

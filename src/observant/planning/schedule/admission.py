@@ -12,8 +12,9 @@ from observant.planning.objectives import OBJECTIVES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats
     from observant.planning.objectives.own import Penalty
 
 
@@ -51,7 +52,7 @@ def column(
     *,
     above: bool = False,
     endless: bool = False,
-) -> NDArray[np.float64]:
+) -> Floats:
     column = np.asarray(values, float)
     if column.ndim > 1 or column.size not in {1, len(sources)}:
         raise InputError(f"{name} has {column.size} values for {len(sources)} sources")
@@ -75,7 +76,7 @@ def columns_of(
     shortest: ArrayLike,
     longest: ArrayLike,
     grace: ArrayLike,
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Floats]:
     """The numbers that every source has, by their names in the record of a source."""
     columns = {
         "importance": column("importance", importance, names),
@@ -90,7 +91,7 @@ def columns_of(
     return columns
 
 
-def times(values: ArrayLike, sources: Sequence[str | int]) -> NDArray[np.float64]:
+def times(values: ArrayLike, sources: Sequence[str | int]) -> Floats:
     """Times of last visits; NaN for never."""
     column = np.broadcast_to(np.asarray(values, float), (len(sources),))
     return np.asarray(np.where(np.isnan(column), -np.inf, column))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from observant.arrays import Integers
+
 _LEAST = 3
 """Sources that make a group."""
 _DEEPEST = 6
@@ -52,7 +54,7 @@ class Groups:
         shared["due"] = shared["round"] = -np.inf
         shared["slack"] = _SLACK * period
 
-    def place(self, groups: Sequence[str]) -> NDArray[np.int64]:
+    def place(self, groups: Sequence[str]) -> Integers:
         """The node of each group; nodes are made where they are needed.
 
         A group is a path, such as host/folder/folder. The whole collection is the root. A folder

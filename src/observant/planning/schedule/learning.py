@@ -7,15 +7,15 @@ own, drawn towards the prior of all.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.estimation.belief import GRID, Likelihoods
 from observant.estimation.priors import FEWEST, fit_collection
 
-Floats: TypeAlias = NDArray[np.float64]
+if TYPE_CHECKING:
+    from observant.arrays import Floats, Integers
 
 SAMPLE = 5_000
 """Sources, at most, that the prior of a collection is learned from."""
@@ -30,8 +30,8 @@ class Lesson(NamedTuple):
     likelihoods: Likelihoods
     age: Floats
     """At the first visit; −1 where it was not told."""
-    node: NDArray[np.int64]
-    parent: NDArray[np.int64]
+    node: Integers
+    parent: Integers
     """The group of each source, and the group above each group."""
     before: Floats
     """The prior so far."""
@@ -43,9 +43,9 @@ class Lesson(NamedTuple):
 class Learned(NamedTuple):
     prior: Floats
     """A row for each group; the first is the whole collection."""
-    rows: NDArray[np.int64]
+    rows: Integers
     """The row of each group of siblings; sources without siblings have the first."""
-    owners: NDArray[np.int64]
+    owners: Integers
     """The group that each row is of."""
     age_weight: float
     """How far the age at the first visit is to be believed."""
@@ -96,9 +96,7 @@ def _scaled(log: Floats) -> Floats:
     return np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
 
 
-def _rows_of_groups(
-    node: NDArray[np.int64], parent: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _rows_of_groups(node: Integers, parent: Integers) -> tuple[Integers, Integers]:
     """Which prior each group has (its own with thirty sources, else that of the group above), and
     whose priors these are.
     """
@@ -112,9 +110,7 @@ def _rows_of_groups(
     return np.asarray(rows, np.int64), owners
 
 
-def priors_of_groups(
-    likelihood: Floats, group: NDArray[np.int64], groups: int, prior: Floats
-) -> Floats:
+def priors_of_groups(likelihood: Floats, group: Integers, groups: int, prior: Floats) -> Floats:
     """A prior for each group, with the weight of ten sources on the prior of all."""
     order = np.argsort(group, kind="stable")
     filled, begins = np.unique(group[order], return_index=True)

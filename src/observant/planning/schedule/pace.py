@@ -9,8 +9,7 @@ import numpy as np
 from observant.times import HOURS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from observant.arrays import Floats
     from observant.planning.schedule.state import State
 
 _ENOUGH = 100.0
@@ -31,9 +30,9 @@ hours weigh alike, however many changes a day has."""
 class Hours(NamedTuple):
     """The hours of a day (UTC), a number each; 1 is as usual."""
 
-    busy: NDArray[np.float64]
+    busy: Floats
     """Changes."""
-    visits: NDArray[np.float64]
+    visits: Floats
 
 
 class Pace:
@@ -55,7 +54,7 @@ class Pace:
         """What all observers of the collection had learned, when it was last restored."""
 
     @property
-    def visits(self) -> NDArray[np.float64] | None:
+    def visits(self) -> Floats | None:
         """Of `hours`; None while all are alike."""
         clock = self._state.clock[0]
         return np.diff(clock["through"]) * HOURS if clock["paced"] else None
@@ -102,7 +101,7 @@ class Pace:
         clock["through"] = spent @ daily["through"] / spent.sum()
         clock["through"][-1] = 1.0
 
-    def _best(self, step: int) -> NDArray[np.float64]:
+    def _best(self, step: int) -> Floats:
         """The share of a day's visits that is made by each hour; all alike if nothing is won."""
         daily, kernel, n = self._state.daily[0], self._hours, self._hours.PACES[step]
         found, expected = daily["found"][step], daily["expected"][step]
@@ -116,7 +115,7 @@ class Pace:
         share, _ = kernel.best_hours(kernel.hour_shape(found.sum(0), expected.sum(0)), n)
         return np.asarray(kernel.through_at(share))
 
-    def _spent(self) -> NDArray[np.float64]:
+    def _spent(self) -> Floats:
         """What the sources of each pace spend."""
         here = self._state.here()
         rows = self._state.sources[here[:: max(-(-len(here) // _SAMPLE), 1)]]
@@ -126,16 +125,16 @@ class Pace:
         paces = len(self._hours.PACES)
         return np.bincount(np.array(which, int), rows["cost"] / period, paces).astype(np.float64)
 
-    def _counts(self) -> NDArray[np.float64]:
+    def _counts(self) -> Floats:
         """Changes found and expected: of each pace, on even days and on odd ones, at each hour."""
         daily = self._state.daily[0]
         return np.stack([daily["found"], daily["expected"]])
 
-    def news(self) -> NDArray[np.float64]:
+    def news(self) -> Floats:
         """What was learned here since `restore`: what `joined` adds to what others have learned."""
         return np.maximum(self._counts() - self._shared, 0.0)
 
-    def restore(self, kept: Any, news: NDArray[np.float64] | float = 0.0) -> None:
+    def restore(self, kept: Any, news: Floats | float = 0.0) -> None:
         """Go on with what `joined` has made, and with `news` that are not in it yet.
 
         What cannot be read is left aside.
@@ -151,12 +150,7 @@ class Pace:
         self.kept, self._shared = kept, counts
 
 
-def joined(
-    kept: Any,
-    news: NDArray[np.float64],
-    now: float,
-    visits: NDArray[np.float64] | None = None,
-) -> dict[str, Any]:
+def joined(kept: Any, news: Floats, now: float, visits: Floats | None = None) -> dict[str, Any]:
     """What is kept of the hours of a collection, with the news of one of its observers: plain
     values, for `Pace.restore`. `visits` is how that one spends a day, for people to see.
 
@@ -180,7 +174,7 @@ def visits_by_hour(kept: Any) -> list[float]:
     return [float(one) for one in visits] if sound else []
 
 
-def _read(kept: Any, shape: tuple[int, ...]) -> tuple[int | None, NDArray[np.float64]]:
+def _read(kept: Any, shape: tuple[int, ...]) -> tuple[int | None, Floats]:
     """The day of what was kept, and its counts; no day and no counts of what is nothing of ours."""
     nothing = np.zeros(shape)
     try:

@@ -11,8 +11,7 @@ from observant.times import DAY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from observant.arrays import Integers
     from observant.planning.schedule.state import State
 
 HOPELESS = 10.0
@@ -55,7 +54,7 @@ class Price:
         self.touched = 0
         """Sources that came, went or changed since the price was found."""
 
-    def changed(self, slots: NDArray[np.int64], touched: int | None = None) -> None:
+    def changed(self, slots: Integers, touched: int | None = None) -> None:
         """Key these sources anew; after a large change find the price again."""
         self.touched += len(slots) if touched is None else touched
         self._state.groups.shared["stale"] = 1
@@ -108,7 +107,7 @@ class Price:
         clock["savings"] = min(clock["savings"], burst)
         self._grant(self._state.here())
 
-    def _grant(self, here: NDArray[np.int64]) -> None:
+    def _grant(self, here: Integers) -> None:
         """How long a source waits at most that gets its least share of visits."""
         if self.least_share and len(here):
             clock, some = self._state.clock[0], here[:: -(-len(here) // _SAMPLE)]

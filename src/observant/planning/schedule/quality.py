@@ -23,7 +23,9 @@ from observant.plugins import lazy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from observant.arrays import Flags, Floats, Integers
 
 __getattr__, _ = lazy(__name__, {}, {"HintQuality": "SignalQuality", "fit_hints": "fit_signals"})
 _STEPS = 60
@@ -55,7 +57,7 @@ class SignalQuality:
                 " 0 and at most 1, or both are 0 (signals that mean nothing)"
             )
 
-    def streams(self, rate: ArrayLike) -> tuple[NDArray[np.float64], ...]:
+    def streams(self, rate: ArrayLike) -> tuple[Floats, ...]:
         """Rates of silent changes (a), of signals (g) and of false signals (ν)."""
         rate = np.asarray(rate, float)
         recall = min(self.recall, 1 - 1e-6)  # a certain signal would leave no time to wait
@@ -63,7 +65,7 @@ class SignalQuality:
         signal = true / self.precision if self.precision > 0 else np.zeros_like(rate)
         return rate - true, np.asarray(signal), np.asarray(signal - true)
 
-    def worth(self, rate: ArrayLike) -> NDArray[np.float64]:
+    def worth(self, rate: ArrayLike) -> Floats:
         """Days of waiting that one signal counts for (b); infinite if no signal is false."""
         silent, signal, false = self.streams(rate)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -88,7 +90,7 @@ class SignalledVisits:
                 del self.rows[: _KEPT // 10]
 
     def learn(
-        self, hosts: dict[str, int], listened: NDArray[np.int64], least: int
+        self, hosts: dict[str, int], listened: Integers, least: int
     ) -> dict[str | None, SignalQuality]:
         """The quality of each host of the sources `listened` to (hosts by number, −1 for none)."""
         if len(self.rows) < max(least, 1):
@@ -168,9 +170,7 @@ def _warn(old: str, new: str) -> None:
     warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
-def _log_link(
-    e: NDArray[np.float64], n: NDArray[np.float64], z: NDArray[np.bool_]
-) -> tuple[float, float]:
+def _log_link(e: Floats, n: Floats, z: Flags) -> tuple[float, float]:
     """Maximise Σ log P, concave in (q, k), by Newton steps kept inside 0 < q <= 1, 0 <= k <= 20."""
 
     def objective(q: float, k: float) -> float:

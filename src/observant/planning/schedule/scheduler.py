@@ -40,8 +40,9 @@ from observant.planning.schedule.state import Glance, State
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.planning.objectives.own import Penalty
 
 _FIRST_LOOK = 0.1
@@ -251,7 +252,7 @@ class Scheduler(OldNames):
 
     def drive(
         self, kernel: Any, slots: int, world: tuple[Any, ...], pace: tuple[float, float, float]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+    ) -> tuple[Integers, Floats, Flags]:
         """Run over recorded updates with a compiled loop (`driving.drive`), one visit a slot."""
         who, when = np.zeros(slots, np.int64), np.zeros(slots)
         failed = np.zeros(slots, bool)

@@ -21,8 +21,9 @@ from observant.planning.schedule.quality import SignalledVisits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.planning.objectives.own import Penalty
     from observant.planning.schedule.price import Price
     from observant.planning.schedule.quality import SignalQuality
@@ -107,7 +108,7 @@ class Signals:
         """Each channel by kind and group; a kind itself has the group ""."""
         self.spare: list[int] = []
         """Places in `State.more` that are free."""
-        self.lists: dict[str | int, tuple[NDArray[np.int64], int]] = {}
+        self.lists: dict[str | int, tuple[Integers, int]] = {}
         """The members and the channel of each list that is read."""
 
     def __len__(self) -> int:
@@ -163,7 +164,7 @@ class Signals:
             self._price.settle()
         return learned
 
-    def _believe(self, slots: NDArray[np.int64], quality: SignalQuality) -> None:
+    def _believe(self, slots: Integers, quality: SignalQuality) -> None:
         if self._objective != "freshness":
             raise InputError("with given rates, signals are used for the objective freshness")
         given = self._state.given
@@ -206,7 +207,7 @@ class Signals:
         place = self._channel(kind, group)
         heard.read_list(self._state.channels, place, time)
 
-    def retrace(self, visits: Any, signals: Any, announced: NDArray[np.float64]) -> None:
+    def retrace(self, visits: Any, signals: Any, announced: Floats) -> None:
         """Take in visits and signals that were recorded (`driving.retrace`)."""
         from observant.planning.schedule import driving
 
@@ -364,7 +365,7 @@ class Signals:
             self._state.channels["kind"][place] = place
         return self.places[name]
 
-    def _hears(self, slots: NDArray[np.int64], place: int) -> NDArray[np.bool_]:
+    def _hears(self, slots: Integers, place: int) -> Flags:
         """Who of these listens to a channel."""
         state = self._state
         found = state.heard["channel"][slots] == place + 1
@@ -375,7 +376,7 @@ class Signals:
             at = np.where(inside, one["next"], 0)
         return np.asarray(found)
 
-    def _join(self, slots: NDArray[np.int64], place: int) -> None:
+    def _join(self, slots: Integers, place: int) -> None:
         """Let a channel announce these sources, besides those that do already."""
         state = self._state
         deaf = np.unique(slots[~self._hears(slots, place)])
@@ -493,7 +494,7 @@ _OF_ALL = "*"
 
 
 @cache
-def _tables(objective: str | Penalty) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _tables(objective: str | Penalty) -> tuple[Floats, Floats]:
     from observant.planning.schedule import heard
     from observant.planning.schedule.crossing import CODES
 

@@ -16,6 +16,7 @@ from observant.planning.schedule.groups import Groups, lengthen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.planning.objectives.own import Penalty
 
 _MORE = 1 << 15
@@ -25,40 +26,40 @@ _MORE = 1 << 15
 class Known(NamedTuple):
     """What the compiled functions read of rates, and of groups whose sources change together."""
 
-    values: NDArray[np.float64]
+    values: Floats
     place: NDArray[np.int16]
     """The likelihood of each source (`observant.estimation.belief`), where rates are learned."""
     given: NDArray[Any]
     """Rates, and how good signals are, where they are given."""
-    sums: NDArray[np.float64]
+    sums: Floats
     """Priors, added up; a row for each group of sources, the first for all."""
-    table: NDArray[np.float64]
-    coarse: NDArray[np.float64]
-    left: NDArray[np.float64]
-    left_coarse: NDArray[np.float64]
-    factors: NDArray[np.float64]
+    table: Floats
+    coarse: Floats
+    left: Floats
+    left_coarse: Floats
+    factors: Floats
     """Of `index_tables`."""
-    rates: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    worths: NDArray[np.float64]
+    rates: Floats
+    weights: Floats
+    worths: Floats
     """Room for the posterior of one source."""
     shared: NDArray[Any]
-    parent: NDArray[np.int64]
+    parent: Integers
     found: NDArray[np.float32]
     placed: NDArray[np.float32]
     expected: NDArray[np.float32]
     activity: NDArray[np.float32]
-    shown: NDArray[np.float64]
-    moved: NDArray[np.float64]
-    news: NDArray[np.bool_]
-    first_of: NDArray[np.int64]
+    shown: Floats
+    moved: Floats
+    news: Flags
+    first_of: Integers
     """One source of each group; the others follow by `sibling`."""
     heard: NDArray[Any]
     more: NDArray[Any]
     """What each channel said of sources that have several."""
     channels: NDArray[Any]
-    signalled: NDArray[np.float64]
-    worths_of: NDArray[np.float64]
+    signalled: Floats
+    worths_of: Floats
     """Of `heard`: what signals said of each source, the channels, and the tables; empty without."""
     daily: NDArray[Any]
     """Of `hours`: when changes happen, and visits are made."""
@@ -67,13 +68,13 @@ class Known(NamedTuple):
 class Glance(NamedTuple):
     """Some sources as they stand, a row each. Times are in days."""
 
-    last: NDArray[np.float64]
+    last: Floats
     """The last good visit; −inf before the first."""
-    due: NDArray[np.float64]
-    period: NDArray[np.float64]
+    due: Floats
+    period: Floats
     """Between visits, as things stand."""
-    importance: NDArray[np.float64]
-    grace: NDArray[np.float64]
+    importance: Floats
+    grace: Floats
     beliefs: Beliefs | None
     """Of their rates, where these are learned."""
 
@@ -81,7 +82,7 @@ class Glance(NamedTuple):
 class State:
     """Arrays that grow when they are full. `all` is what every compiled function takes."""
 
-    def __init__(self, prior: NDArray[np.float64] | None, objective: str | Penalty) -> None:
+    def __init__(self, prior: Floats | None, objective: str | Penalty) -> None:
         from observant.planning.schedule import heaps, heard, hours
 
         self.codes: Any = heaps
@@ -128,14 +129,14 @@ class State:
         except KeyError:
             raise InputError("this source is not scheduled", source=str(source)) from None
 
-    def places_of(self, sources: Iterable[str | int]) -> NDArray[np.int64]:
+    def places_of(self, sources: Iterable[str | int]) -> Integers:
         """The places of many."""
         try:
             return np.fromiter(map(self.slot.__getitem__, sources), np.int64)
         except KeyError as error:
             raise InputError("this source is not scheduled", source=str(error.args[0])) from None
 
-    def here(self) -> NDArray[np.int64]:
+    def here(self) -> Integers:
         """The places that sources have."""
         return np.flatnonzero(self.sources["state"] != self.codes.GONE)
 
@@ -172,7 +173,7 @@ class State:
             ),
         )
 
-    def beliefs(self, slots: NDArray[np.int64]) -> Beliefs:
+    def beliefs(self, slots: Integers) -> Beliefs:
         """The estimate of its rates of the sources at these places."""
         rows = self.sources[slots]
         return Likelihoods(self.values[slots], self.place[slots]).weighed(
@@ -189,7 +190,7 @@ class State:
         )
         return float(self.sources["cost"][new].sum())
 
-    def room(self, many: int) -> NDArray[np.int64]:
+    def room(self, many: int) -> Integers:
         """Free places for new sources, used ones first."""
         reused: list[int] = []
         leaving: list[int] = []  # removed, but still in the queue of their host
@@ -218,7 +219,7 @@ class State:
             self.heard[reused] = 0
         return np.concatenate([np.array(reused, np.int64), np.arange(used, wanted)])
 
-    def name(self, slots: NDArray[np.int64], names: Sequence[str | int]) -> None:
+    def name(self, slots: Integers, names: Sequence[str | int]) -> None:
         """Give these places these names."""
         for name, i in zip(names, slots.tolist(), strict=True):
             self.slot[name] = i
@@ -230,7 +231,7 @@ class State:
         self.names[i] = None
         self.free.append(i)
 
-    def host_index(self, host: str | Sequence[str] | None, many: int) -> NDArray[np.int64]:
+    def host_index(self, host: str | Sequence[str] | None, many: int) -> Integers:
         if host is None:
             return np.full(many, -1)
         names = [host] * many if isinstance(host, str) else list(host)

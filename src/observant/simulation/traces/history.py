@@ -9,10 +9,9 @@ every visit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError
 from observant.processes.updates import generator
@@ -22,11 +21,9 @@ from observant.times import MICROSECONDS_PER_DAY
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats, Integers
     from observant.processes.updates import Seed
     from observant.visits import VisitLog
-
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 def trace_of_visits(log: VisitLog, *, rates: ArrayLike | None = None, seed: Seed = None) -> Trace:
@@ -75,7 +72,7 @@ def trace_of_visits(log: VisitLog, *, rates: ArrayLike | None = None, seed: Seed
 
 def _drawn(
     rate: Floats, since: Floats, at: Floats, date: Floats, rng: Any
-) -> tuple[NDArray[np.int64], Floats]:
+) -> tuple[Integers, Floats]:
     """Updates of gaps that ended with a change: which gap, and when.
 
     A gap has a sure update: its date, or the first one, exponential and known to lie in the gap.

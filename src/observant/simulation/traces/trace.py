@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError
 from observant.planning.policy import group_of as folder_of
@@ -22,11 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Flags, Floats, Integers
     from observant.processes.updates import Seed
 
-
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 
 _HOST = re.compile(HOST_PATTERN)
 
@@ -271,7 +268,7 @@ def _encoded(values: Any, column: str) -> tuple[Integers, list[str]]:
     return codes, encoded.dictionary.take(order).to_pylist()
 
 
-def _first_rows(codes: Integers, given: NDArray[np.bool_], sources: int) -> Integers:
+def _first_rows(codes: Integers, given: Flags, sources: int) -> Integers:
     """The first row of each source that has a value, or −1."""
     rows = np.full(sources, -1)
     have = np.flatnonzero(given)[::-1]

@@ -22,10 +22,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.errors import InputError
 from observant.papers.thesis.partition.boxes import (
@@ -41,6 +40,7 @@ from observant.papers.thesis.partition.density import SourceDensity, grace_plane
 from observant.planning.objectives import Currency
 
 if TYPE_CHECKING:
+    from observant.arrays import Floats
     from observant.papers.thesis.partition.density import Grace
 
 __all__ = [
@@ -54,8 +54,6 @@ __all__ = [
     "refine",
     "single_queue",
 ]
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,19 +5,17 @@ Lines are given as positions among the cells of the density: 2.5 is the middle o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.planning.objectives.numerics import crossing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from observant.arrays import Floats
     from observant.papers.thesis.partition.density import Grace, SourceDensity
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 class Boxes:

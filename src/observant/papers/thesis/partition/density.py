@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from observant.currency import WeibullPopulation
 from observant.errors import InputError
@@ -17,9 +16,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from observant.arrays import Floats
+
     Grace: TypeAlias = float | Callable[[Any, Any], Any]
 
-Floats: TypeAlias = NDArray[np.float64]
 
 WEB = WeibullPopulation(1.4, 152.2)
 
