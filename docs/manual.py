@@ -51,7 +51,7 @@ def described(command, name):
 def options(command):
     for option in command.params:
         if isinstance(option, click.Option):
-            record = option.get_help_record(click.Context(command))
+            record = option.get_help_record(click.Context(command, **cli.context_settings))
             if record:
                 yield from (".TP", f"\\fB{escaped(record[0])}\\fR", escaped(record[1]))
 

@@ -51,13 +51,7 @@ def access(ctx: click.Context, common: Common) -> None:
 
 @access.command("add")
 @click.argument("name")
-@click.option(
-    "--role",
-    type=Choice(ROLES),
-    default="viewer",
-    show_default=True,
-    help="What the account may do.",
-)
+@click.option("--role", type=Choice(ROLES), default="viewer", help="What the account may do.")
 @store_options
 def user_add(name: str, role: str, common: Common) -> None:
     """Add an account.
@@ -112,13 +106,7 @@ def user_password(name: str, common: Common) -> None:
 
 @access.command("token", short_help="Make, list and revoke the tokens of programs.")
 @click.argument("name", required=False)
-@click.option(
-    "--scope",
-    type=Choice(SCOPES),
-    default="read",
-    show_default=True,
-    help="What the token may do.",
-)
+@click.option("--scope", type=Choice(SCOPES), default="read", help="What the token may do.")
 @click.option(
     "--days", type=Number(0, min_open=True), help="How many days it is valid.  [default: for ever]"
 )

@@ -44,7 +44,13 @@ _FAILED = 10
 
 
 _setting_options = together(
-    click.option("--title", metavar="TEXT", default="", help="A title for people to read."),
+    click.option(
+        "--title",
+        metavar="TEXT",
+        default="",
+        show_default=False,
+        help="A title for people to read.",
+    ),
     setting(
         "--importance",
         type=Number(0),

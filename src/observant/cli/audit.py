@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     "--sample",
     type=Integer(1),
     default=20,
-    show_default=True,
     help="With --indexes: how many queries each index gets, the same for all.",
 )
 @allow_option
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     "--grace",
     type=DURATIONS,
     default="0d,1d,7d,30d",
-    show_default=True,
     help="How late a copy may be and still count as current; one or more, with commas.",
 )
 @weibull_option
@@ -65,17 +63,12 @@ if TYPE_CHECKING:
     "--target",
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.95,
-    show_default=True,
     metavar="ALPHA",
     help="The currency whose grace tells the index's period.",
 )
 @confidence_option
 @click.option(
-    "--resamples",
-    type=Integer(1),
-    default=200,
-    show_default=True,
-    help="Bootstrap samples behind the intervals.",
+    "--resamples", type=Integer(1), default=200, help="Bootstrap samples behind the intervals."
 )
 @seed_option()
 @format_option
@@ -84,7 +77,6 @@ if TYPE_CHECKING:
     "--skew",
     type=DURATION,
     default="1d",
-    show_default=True,
     help="Dates that differ by no more are the same: clocks and rounding.",
 )
 @plot_option("currency against the grace")

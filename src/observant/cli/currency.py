@@ -82,12 +82,14 @@ _YEAR = 365.25
     "--variation",
     type=Number(0),
     default=0.0,
+    show_default=False,
     help="How irregular the visits are: 0 a fixed period, 1 random times.  [default: 0]",
 )
 @click.option(
     "--growth",
     type=RATE,
     default=0.0,
+    show_default=False,
     help="How fast the collection grows while the visits do not: 0.00176, 1/568d.  [default: 0]",
 )
 @output_option("the time to live of every source (--rates and --risk)")

@@ -32,13 +32,7 @@ _SECONDS = 40.0
 
 
 @click.command("demo", short_help="See what planning is worth.")
-@click.option(
-    "--pages",
-    type=Integer(50, 20_000),
-    default=250,
-    show_default=True,
-    help="How many pages the web has.",
-)
+@click.option("--pages", type=Integer(50, 20_000), default=250, help="How many pages the web has.")
 @click.option(
     "--seconds",
     type=Number(2),
@@ -51,7 +45,6 @@ _SECONDS = 40.0
     type=click.Path(file_okay=False),
     metavar="FOLDER",
     default="demo",
-    show_default=True,
     help="Where the files go.",
 )
 @json_option

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     "--method",
     type=Choice(["improved", "naive", "bayes-beta"]),
     default="improved",
-    show_default=True,
     help="How to estimate; see above.",
 )
 @click.option("--dated", is_flag=True, help="Each visit reports when the source was last modified.")

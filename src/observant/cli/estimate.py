@@ -67,7 +67,6 @@ _ORDERS = ("source", "rate", "visits", "changes")
     "--point",
     type=Choice(("mean", "map")),
     default="mean",
-    show_default=True,
     help="Report the mean of the posterior, or its most likely rate; with --prior.",
 )
 @click.option(
@@ -90,13 +89,7 @@ _ORDERS = ("source", "rate", "visits", "changes")
 @signals_option
 @reading_options
 @engine_options("memory", "disk", "spark", spill=True)
-@click.option(
-    "--sort",
-    type=Choice(_ORDERS),
-    default="source",
-    show_default=True,
-    help="Order of the rows.",
-)
+@click.option("--sort", type=Choice(_ORDERS), default="source", help="Order of the rows.")
 @rows_option
 @output_option("all rates")
 @plot_option("the rates")

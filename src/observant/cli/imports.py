@@ -54,7 +54,6 @@ _SAMPLES = 5
     "--on-bad",
     type=Choice(["skip", "fail"]),
     default="skip",
-    show_default=True,
     help="A malformed row: leave it out and count it, or stop.",
 )
 @click.option(
@@ -69,7 +68,6 @@ _SAMPLES = 5
     "--key",
     type=Choice(KEYS),
     default="url",
-    show_default=True,
     help="Name sources by URL, or by the key of an index (http and https are one).",
 )
 @click.option(

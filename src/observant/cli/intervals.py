@@ -54,7 +54,6 @@ _KINDS = {
     "-m",
     type=Choice([*INTERVAL_METHODS, "pareto"]),
     default="auto",
-    show_default=True,
     help="How to estimate; see above.",
 )
 @click.option("--step", type=DURATION.above_zero(), help="Distance between points; the bins of m6.")

@@ -249,7 +249,6 @@ def objective_option(
         "--objective",
         type=Choice(among),
         default=default,
-        show_default=True,
         help=_text("What the budget is spent for.", shown),
     )
 
@@ -258,7 +257,7 @@ def grace_option(*, text: bool = False, shown: str = "", **more: Any) -> Decorat
     """Add --grace; with `text` it is kept as it was written."""
     return click.option(
         "--grace",
-        **{"type": DURATION.kept() if text else DURATION, "show_default": True, **more},
+        **{"type": DURATION.kept() if text else DURATION, **more},
         help=_text("How late a copy may be and still count as current.", shown),
     )
 
@@ -276,7 +275,6 @@ def seed_option(default: int | None = 1, *, shown: str = "") -> Decorator:
         "--seed",
         type=Integer(0),
         default=default,
-        show_default=True,
         help=_text("Random seed; the same seed gives the same answer.", shown),
     )
 
@@ -291,7 +289,6 @@ confidence_option = click.option(
     "--confidence",
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.95,
-    show_default=True,
     help="Confidence level of the intervals.",
 )
 weibull_option = click.option(
@@ -339,7 +336,6 @@ time_unit_option = click.option(
     "--time-unit",
     type=Choice(TIME_UNITS),
     default="s",
-    show_default=True,
     help="Unit of times that are numbers, since 1970.",
 )
 reading_options = together(
@@ -349,14 +345,12 @@ reading_options = together(
         "--skew",
         type=DURATION,
         default="1d",
-        show_default=True,
         help="How far last_modified may lie after its visit before it is set aside.",
     ),
     click.option(
         "--on-duplicate",
         type=Choice(DUPLICATES),
         default="error",
-        show_default=True,
         help="Two visits to one source at one time: stop, or keep the first or last.",
     ),
 )
@@ -446,14 +440,10 @@ signals_option = click.option(
     "kind and changed_at. The visits show how far they can be trusted.",
 )
 rows_option = click.option(
-    "--rows",
-    type=Integer(0),
-    default=20,
-    show_default=True,
-    help="How many rows to print at most.",
+    "--rows", type=Integer(0), default=20, help="How many rows to print at most."
 )
 limit_option = click.option(
-    "--limit", type=Integer(1), default=50, show_default=True, help="How many to show at most."
+    "--limit", type=Integer(1), default=50, help="How many to show at most."
 )
 
 

@@ -101,7 +101,6 @@ _HEARD = (
     "unit",
     type=DURATION.above_zero(),
     default="1d",
-    show_default=True,
     help="With --ahead: how long a unit of time is.",
 )
 @click.option(

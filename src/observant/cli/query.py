@@ -27,25 +27,13 @@ _MOST = 100_000
 @click.command("query", short_help="Standing queries: lists whose results are tracked.")
 @click.argument("name", required=False)
 @click.argument("url", required=False)
+@click.option("--form", type=Choice(RESULT_FORMS), default="auto", help="What the list is.")
+@click.option("--items", metavar="RULE", help="Where the results are: CSS, XPath or JMESPath.")
+@click.option("--link", metavar="RULE", help="Their address, inside an item.")
+@click.option("--title", metavar="RULE", help="Their title, inside an item.")
+@click.option("--date", metavar="RULE", help="Their date, inside an item.")
 @click.option(
-    "--form",
-    type=Choice(RESULT_FORMS),
-    default="auto",
-    show_default=True,
-    help="What the list is.",
-)
-@click.option(
-    "--items", default="", metavar="RULE", help="Where the results are: CSS, XPath or JMESPath."
-)
-@click.option("--link", default="", metavar="RULE", help="Their address, inside an item.")
-@click.option("--title", default="", metavar="RULE", help="Their title, inside an item.")
-@click.option("--date", default="", metavar="RULE", help="Their date, inside an item.")
-@click.option(
-    "--top",
-    type=Integer(1, 1000),
-    default=10,
-    show_default=True,
-    help="How many results are tracked, from the first.",
+    "--top", type=Integer(1, 1000), default=10, help="How many results are tracked, from the first."
 )
 @click.option(
     "--term",
@@ -61,7 +49,6 @@ _MOST = 100_000
     "--share",
     type=Number(0, 1, min_open=True),
     default=0.1,
-    show_default=True,
     help="At most this part of the budget goes to the results.",
 )
 @click.option("--may-be-empty", is_flag=True, help="An empty list is an answer, not a failure.")

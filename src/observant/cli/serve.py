@@ -28,17 +28,18 @@ from observant.cli.values import Integer
     "--host",
     metavar="ADDRESS",
     default="127.0.0.1",
-    show_default=True,
     help="Where to listen; others can reach 0.0.0.0.",
 )
 @click.option(
-    "--port",
-    type=Integer(0, 65_535),
-    default=8321,
-    show_default=True,
-    help="Port to listen on; 0 takes a free one.",
+    "--port", type=Integer(0, 65_535), default=8321, help="Port to listen on; 0 takes a free one."
 )
-@click.option("--prefix", default="", metavar="PATH", help="Path below which it is served.")
+@click.option(
+    "--prefix",
+    default="",
+    show_default=False,
+    metavar="PATH",
+    help="Path below which it is served.",
+)
 @click.option(
     "--proxy-headers",
     multiple=True,

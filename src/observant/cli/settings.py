@@ -123,6 +123,7 @@ def change(
     "--site",
     metavar="HOST",
     default="",
+    show_default=False,
     help="The host the log belongs to, if its lines name none.",
 )
 @click.option("--robots", is_flag=True, help="Count clients that call themselves robots too.")
@@ -131,14 +132,12 @@ def change(
     "--refresh",
     type=DURATION.above_zero(),
     default="5min",
-    show_default=True,
     help="With --follow: how often the importance is updated.",
 )
 @click.option(
     "--half-life",
     type=DURATION.above_zero(),
     default="30d",
-    show_default=True,
     help="With --follow: after this long an access weighs half.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")

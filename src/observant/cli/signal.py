@@ -19,7 +19,6 @@ from observant.cli.store_options import Common, store_options
 @click.option(
     "--kind",
     default="ping",
-    show_default=True,
     metavar="WORD",
     help="The sender; signals of one kind about one host are trusted alike.",
 )

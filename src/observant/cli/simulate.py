@@ -60,14 +60,12 @@ _SEEDS = 3
     "--evidence",
     type=Choice(EVIDENCE_KINDS),
     default="existence",
-    show_default=True,
     help="What a visit tells: changed or not; also the age; the age of some sources.",
 )
 @click.option(
     "--dated-share",
     type=Number(0, 1),
     default=0.5,
-    show_default=True,
     help="For --evidence mixed: the share of sources whose visits are dated.",
 )
 @start_option
@@ -76,14 +74,12 @@ _SEEDS = 3
     "--score-from",
     metavar="TIME",
     default="start",
-    show_default=True,
     help="Count from here on: start, half, or a time. What is before is for learning.",
 )
 @click.option(
     "--group",
     metavar="COLUMN",
     default="auto",
-    show_default=True,
     help="Groups of sources: a column, 'prefix' (the name up to its last /), 'host', or 'none'. "
     "auto: the column group, or the prefix.",
 )
@@ -92,22 +88,13 @@ _SEEDS = 3
     "--first-visit",
     type=Choice(FIRST_VISITS),
     default="known",
-    show_default=True,
     help="Begin with copies that are all fresh (known), or with none at all (counted).",
 )
 @click.option(
-    "--failures",
-    type=Number(0, 1, max_open=True),
-    default=0.0,
-    show_default=True,
-    help="Share of visits that fail.",
+    "--failures", type=Number(0, 1, max_open=True), default=0.0, help="Share of visits that fail."
 )
 @click.option(
-    "--latency",
-    type=DURATION,
-    default="0d",
-    show_default=True,
-    help="From a visit until its copy is in place.",
+    "--latency", type=DURATION, default="0d", help="From a visit until its copy is in place."
 )
 @click.option(
     "--signals",
@@ -120,7 +107,6 @@ _SEEDS = 3
     "--queue",
     type=Choice(QUEUES),
     default="due",
-    show_default=True,
     help="What a rule visits when it asks for more or less than the budget: what is due first, or "
     "the source of whose wait the largest share has passed.",
 )

@@ -36,9 +36,7 @@ _tag_option = click.option("--tag", metavar="TAG", help="Only sources with this 
 @_tag_option
 @click.option("--host", metavar="HOST", help="Only sources of this host.")
 @click.option("--state", type=Choice(STATES), help="Only those in this state.")
-@click.option(
-    "--sort", type=Choice(SORTS), default="name", show_default=True, help="Order of the rows."
-)
+@click.option("--sort", type=Choice(SORTS), default="name", help="Order of the rows.")
 @click.option("--descending", is_flag=True, help="Largest or latest first.")
 @limit_option
 @store_options
@@ -85,12 +83,7 @@ def list_(
 @click.command("show", short_help="Everything about one source.")
 @click.argument("source")
 @click.option(
-    "--visits",
-    "number",
-    type=Integer(0),
-    default=10,
-    show_default=True,
-    help="How many of its last visits to show.",
+    "--visits", "number", type=Integer(0), default=10, help="How many of its last visits to show."
 )
 @click.option("--dropped", is_flag=True, help="For a query: also show former results.")
 @store_options
@@ -164,27 +157,15 @@ def show(source: str, number: int, dropped: bool, common: Common) -> None:
 @click.command("diff", short_help="What changed between two versions?")
 @click.argument("source")
 @click.option(
-    "--from",
-    "back",
-    type=Integer(1),
-    default=1,
-    show_default=True,
-    help="How many versions ago the older one is.",
+    "--from", "back", type=Integer(1), default=1, help="How many versions ago the older one is."
 )
 @click.option(
     "--to",
     type=Integer(0),
     default=0,
-    show_default=True,
     help="How many versions ago the newer one is; 0 is the latest.",
 )
-@click.option(
-    "--by",
-    type=Choice(DIFFS),
-    default="auto",
-    show_default=True,
-    help="What is compared.",
-)
+@click.option("--by", type=Choice(DIFFS), default="auto", help="What is compared.")
 @store_options
 def diff(
     source: str,

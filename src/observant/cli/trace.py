@@ -46,17 +46,13 @@ def trace() -> None:
     """
 
 
-_written = together(
-    output_option("the trace", default="trace.parquet", show_default=True), json_option
-)
+_written = together(output_option("the trace", default="trace.parquet"), json_option)
 
 
 @trace.command("visits", short_help="The updates that your own visits have found.")
 @visits_argument
 @click.option(
-    "--sources",
-    type=Integer(1),
-    help="How many sources to take, evenly spaced.  [default: all]",
+    "--sources", type=Integer(1), help="How many sources to take, evenly spaced.  [default: all]"
 )
 @click.option(
     "--hidden",
@@ -117,9 +113,7 @@ def _rates(log: VisitLog) -> Any:
 
 @trace.command("git", short_help="The files of a git repository, and their commits.")
 @click.argument("path", type=click.Path())
-@click.option(
-    "--branch", metavar="NAME", default="HEAD", show_default=True, help="The branch to read."
-)
+@click.option("--branch", metavar="NAME", default="HEAD", help="The branch to read.")
 @click.option("--under", metavar="FOLDER", help="Only files below this folder.")
 @click.option(
     "--largest-commit",
@@ -187,12 +181,7 @@ def releases(files: tuple[str, ...], output: str, as_json: bool) -> None:
 
 @trace.command("sample", short_help="Synthetic sources that change by a process.")
 @click.option(
-    "--process",
-    "model",
-    type=Choice(PROCESSES),
-    default="poisson",
-    show_default=True,
-    help="How the sources change.",
+    "--process", "model", type=Choice(PROCESSES), default="poisson", help="How the sources change."
 )
 @click.option(
     "--shape",
@@ -203,23 +192,17 @@ def releases(files: tuple[str, ...], output: str, as_json: bool) -> None:
     "--rates",
     type=RATES,
     default="0.01,0.1,1",
-    show_default=True,
     help="How often they change (0.1, 1/7d), with commas between; the sources take turns.",
 )
+@click.option("--sources", type=Integer(1), default=1000, help="How many sources.")
 @click.option(
-    "--sources", type=Integer(1), default=1000, show_default=True, help="How many sources."
-)
-@click.option(
-    "--horizon",
-    type=DURATION.above_zero(),
-    default="1y",
-    show_default=True,
-    help="How long they are followed.",
+    "--horizon", type=DURATION.above_zero(), default="1y", help="How long they are followed."
 )
 @click.option(
     "--groups",
     type=Integer(0),
     default=0,
+    show_default=False,
     help="How many groups the sources are divided into, at random.",
 )
 @seed_option()

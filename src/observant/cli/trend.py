@@ -70,21 +70,18 @@ if TYPE_CHECKING:
     "--threshold",
     type=Number(0),
     default=3.0,
-    show_default=True,
     help="How much may contradict a window before the next one is opened.",
 )
 @click.option(
     "--limit",
     type=Choice(["points", "each", "total"]),
     default="points",
-    show_default=True,
     help="What the threshold limits: points, each discrepancy, or their sum in units.",
 )
 @click.option(
     "--measure",
     type=Choice(MEASURES),
     default="gap",
-    show_default=True,
     help="Mean time between updates that is watched: the gap, or the window's mean.",
 )
 @click.option(
@@ -99,14 +96,12 @@ if TYPE_CHECKING:
     "--estimator",
     type=Choice(ESTIMATORS),
     default="weibull-corrected",
-    show_default=True,
     help="Of the rate at the end of each window.",
 )
 @click.option(
     "--place",
     type=Choice(PLACES),
     default="middle",
-    show_default=True,
     help="Where in a visit gap a change without a date is put.",
 )
 @start_option
@@ -115,7 +110,7 @@ if TYPE_CHECKING:
     "--drift/--no-drift",
     "with_drift",
     default=True,
-    help="For visits: the rate now, its change points, what is overdue.  [default: drift]",
+    help="For visits: the rate now, its change points, what is overdue.",
 )
 @click.option(
     "--season",
