@@ -4,8 +4,6 @@ One code path: a page renders the same value that the API encodes. Instants are 
 UTC, durations days unless a name says otherwise, what is not known is None.
 """
 
-# ruff: noqa: TC001, TC003 (msgspec looks at the types)
-
 from __future__ import annotations
 
 import datetime as dt

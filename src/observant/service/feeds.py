@@ -4,8 +4,6 @@ Titles, addresses and reasons come from strangers. They are text and nothing els
 `content_text` in JSON, and only web addresses become links.
 """
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 import datetime as dt

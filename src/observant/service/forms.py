@@ -1,7 +1,5 @@
 """Reading what people type: budgets, durations, numbers and tags out of forms and addresses."""
 
-# ruff: noqa: TC002 (Litestar looks at the types of a provider)
-
 from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar

@@ -4,8 +4,6 @@ Who calls shows a path that nobody can guess, a signature, or a key; whatever co
 never content, and nothing is fetched because of it.
 """
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 import hashlib

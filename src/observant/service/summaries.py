@@ -1,7 +1,5 @@
 """Answers about the whole collection: overview, plans, rivals, settings, mail, health, pictures."""
 
-# ruff: noqa: TC001, TC003 (msgspec looks at the types)
-
 from __future__ import annotations
 
 import datetime as dt

@@ -1,7 +1,5 @@
 """Signing in and out with a form. The page with the form is in `observant.service.pages`."""
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 import secrets

@@ -1,7 +1,5 @@
 """Sessions, accounts and tokens."""
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal

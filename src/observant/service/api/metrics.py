@@ -1,7 +1,5 @@
 """For machines that watch the watcher: health, which needs nothing, and metrics."""
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 import asyncio

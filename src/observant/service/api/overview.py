@@ -1,7 +1,5 @@
 """The collection on one page, its hours, hosts, tags, events and visits."""
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 import datetime as dt

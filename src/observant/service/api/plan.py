@@ -3,8 +3,6 @@
 These take a while: `ready` is false until the answer is there, and then it is kept.
 """
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """Sources: listing, adding, changing, visiting now, and what their visits found."""
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 import datetime as dt

@@ -1,7 +1,5 @@
 """Subscriptions, their deliveries, and the results of standing queries."""
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 from typing import Annotated, Literal

@@ -6,7 +6,7 @@ files, run commands or call code is for the configuration file and the command l
 
 from __future__ import annotations
 
-import datetime as dt  # noqa: TC003 - msgspec looks at the types
+import datetime as dt
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 

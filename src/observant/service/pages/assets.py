@@ -3,8 +3,6 @@
 A file's name holds a hash of what is in it, so a browser may keep it for ever.
 """
 
-# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 import functools

@@ -1,7 +1,5 @@
 """The first page: what has changed, how current is the collection, and what is going on?"""
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 import platform

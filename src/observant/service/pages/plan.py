@@ -1,7 +1,5 @@
 """The plan with its what-if, and the population behind it."""
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """Settings, export and import, tokens and accounts."""
 
-# ruff: noqa: TC001, TC002 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 from typing import Any

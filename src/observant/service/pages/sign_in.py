@@ -1,7 +1,5 @@
 """The page to sign in. The form goes to `observant.service.access.sign_in`."""
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,7 +1,5 @@
 """One source: its past, what is believed of it, its versions, its settings."""
 
-# ruff: noqa: TC001 (Litestar looks at the types of a handler)
-
 from __future__ import annotations
 
 import json
