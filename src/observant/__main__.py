@@ -17,7 +17,6 @@ class _Unasked:
     """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        del path, target
         if name == "pandas":
             frame = sys._getframe(1)  # noqa: SLF001
             while frame.f_back and frame.f_globals.get("__name__", "").startswith("importlib"):

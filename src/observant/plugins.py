@@ -159,7 +159,6 @@ class MovedModules:
         self._moved = moved
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        del path, target
         old = next((o for o in self._moved if name == o or name.startswith(f"{o}.")), None)
         if old is None:
             return None

@@ -103,11 +103,9 @@ class _Commands(Group):
     """Lists commands without importing them, in sections."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        del ctx
         if name not in COMMANDS and name != "completion":
             return None
         command: click.Command = load(f"observant.cli.{_HOMES.get(name, f'{name}:{name}')}")
@@ -124,7 +122,6 @@ class _Commands(Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
         width = max(map(len, COMMANDS))
         for section, commands in SECTIONS.items():
             with formatter.section(section):

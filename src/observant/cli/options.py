@@ -41,7 +41,6 @@ class Group(click.Group):
     """A group of commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
         return list(self.commands)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -213,7 +212,6 @@ class _SettingName(click.ParamType):  # type: ignore[type-arg]  # generic since 
     ) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        del param
         known = ctx.command.settings() if isinstance(ctx.command, SettingCommand) else {}
         return [CompletionItem(f"{n}=") for n in known if n.startswith(incomplete)]
 

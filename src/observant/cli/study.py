@@ -23,15 +23,12 @@ class _Studies(Group):
     """Lists commands without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
         return list(STUDIES)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        del ctx
         return load(f"observant.cli.{name}:{name}") if name in STUDIES else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
         with formatter.section("Commands"):
             formatter.write_dl(list(STUDIES.items()))
 

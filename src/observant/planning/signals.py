@@ -206,7 +206,7 @@ class SignalledFreshness(Objective):
     def limit(self) -> Floats:
         return np.asarray(1.0 / self.rates)
 
-    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:  # noqa: ARG002
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:
         from observant.planning.schedule import crossing
 
         prices = np.broadcast_to(np.asarray(price, float), (len(self),))

@@ -74,7 +74,6 @@ class Constant(Renewal):
         return np.where(x < self.interval, 1.0, 0.0)
 
     def _pdf(self, x: Floats) -> NoReturn:
-        del x
         raise InputError("constant intervals have no density; use interval_cdf or hazard")
 
     def _hazard(self, x: Floats) -> Floats:
@@ -92,7 +91,6 @@ class Constant(Renewal):
         return until * (1.0 - until / (2.0 * self.interval))
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        del rng  # nothing is left to chance
         return np.full(shape, self.interval)
 
     def _draw_residuals(self, rng: np.random.Generator, sources: int) -> Floats:

@@ -61,7 +61,6 @@ class Poisson(Process):
     def sample(
         self, horizon: float, sources: int = 1, *, seed: Seed = None, stationary: bool = True
     ) -> Updates:
-        del stationary  # without memory, every moment is as good as an update
         horizon, sources = check_request(horizon, sources)
         return sample_poisson(np.full(sources, self.rate), horizon, seed)
 

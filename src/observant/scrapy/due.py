@@ -59,7 +59,7 @@ class DueRequests:
 
     def process_spider_output(
         self,
-        response: Response,  # noqa: ARG002 - Scrapy gives it by name
+        response: Response,
         result: Iterable[Any],
     ) -> Iterator[Any]:
         """Items, and requests for what is due or new."""
@@ -69,7 +69,7 @@ class DueRequests:
 
     async def process_spider_output_async(
         self,
-        response: Response,  # noqa: ARG002 - Scrapy gives it by name
+        response: Response,
         result: AsyncIterator[Any],
     ) -> AsyncIterator[Any]:
         """The same for callbacks that are asynchronous generators."""

@@ -138,7 +138,6 @@ class ScriptedFetcher(Transport):
 
     async def fetch(self, url: str, **options: Any) -> Fetched:
         """The next answer for an address; 404 for one that is not in the script."""
-        del options
         self.asked.append(url)
         answers = self._script.get(url, [404])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]

@@ -58,7 +58,7 @@ class Ages:
     def model(self, parameters: Floats, points: Floats) -> Floats:
         return mixture.age_cdf(points, *self.growth.values(parameters))
 
-    def shown(self, parameters: Floats, points: Floats, rows: Rows) -> Floats:  # noqa: ARG002
+    def shown(self, parameters: Floats, points: Floats, rows: Rows) -> Floats:
         return (self.days[rows, None] <= points).astype(np.float64)
 
 
@@ -107,7 +107,7 @@ class Lifetimes:
         above = 1.0 - mixture.lifetime_cdf(points, shape, scale, self.spans)
         return np.maximum(1.0 - above / self._above_bound(shape, scale), 0.0)
 
-    def shown(self, parameters: Floats, points: Floats, rows: Rows) -> Floats:  # noqa: ARG002
+    def shown(self, parameters: Floats, points: Floats, rows: Rows) -> Floats:
         parts = np.empty((len(rows), len(points)))
         # Sources come in blocks, so that no more than a block of lifetimes is spread out at once.
         for start in range(0, len(rows), _BLOCK):
@@ -182,7 +182,7 @@ class FirstLifetimes:
         above: Floats = (below[:-1] - below[-1]) / (1.0 - below[-1])
         return np.maximum(above, 0.0)
 
-    def shown(self, parameters: Floats, points: Floats, rows: Rows) -> Floats:  # noqa: ARG002
+    def shown(self, parameters: Floats, points: Floats, rows: Rows) -> Floats:
         return (self.days[rows, None] <= points).astype(np.float64)
 
 

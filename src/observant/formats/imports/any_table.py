@@ -41,7 +41,6 @@ class PlainTable(Importer):
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether there are columns called source and time."""
-        del name
         if head.startswith(b"PAR1\n"):
             return {b"source", b"time"} <= set(head.split(b"\n"))
         first = head.partition(b"\n")[0].decode("utf-8-sig", "replace").strip()

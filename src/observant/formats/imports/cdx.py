@@ -61,7 +61,6 @@ class Cdx(Importer):
     endings = (".cdx",)
 
     def sniff(self, head: bytes, name: str) -> bool:
-        del name
         first, _, rest = head.partition(b"\n")
         if _header_in(first):
             return True

@@ -40,7 +40,6 @@ class CdxServer(Importer):
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether the first row or object has the names of a CDX server."""
-        del name
         text = head.decode(errors="replace").lstrip("\ufeff \t\r\n")
         try:
             if text.startswith("{"):

@@ -57,7 +57,6 @@ class ZipNum(Importer):
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether the first line is one of a secondary index."""
-        del name
         first = head.partition(b"\n")[0].rstrip(b"\r").decode(errors="replace")
         return _LINE.fullmatch(first) is not None
 
@@ -180,7 +179,6 @@ class Cdxj(Importer):
     endings = (".cdxj",)
 
     def sniff(self, head: bytes, name: str) -> bool:
-        del name
         for line in head.split(b"\n")[:50]:
             if line.startswith((b"!", b"@", b" CDX")) or not line.strip():
                 continue

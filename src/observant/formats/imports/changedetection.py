@@ -280,7 +280,7 @@ class ChangeDetectionStore(Importer):
                         yield rows.take()
         yield rows.take()
 
-    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:  # noqa: ARG002 - the contract's
+    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:
         """Yield the watches with their settings in our words."""
         with _datastore(file) as tree:
             tags = _tag_titles(tree, report)

@@ -41,7 +41,6 @@ class CommonCrawl(Importer):
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether this is Parquet with the columns of the index."""
-        del name
         columns = head.split(b"\n")
         return columns[0] == b"PAR1" and {b"url", b"fetch_time", b"fetch_status"} <= set(columns)
 

@@ -50,7 +50,7 @@ class FeedFile(Importer):
     evidence: Evidence = "D"
     endings = (".rss", ".atom", ".rdf")
 
-    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
+    def sniff(self, head: bytes, name: str) -> bool:
         """Whether the root element, or the version of JSON, is one of a feed."""
         start = head[:4096]
         if start.lstrip(b"\xef\xbb\xbf \r\n")[:1] == b"{":

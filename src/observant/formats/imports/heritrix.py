@@ -46,10 +46,9 @@ class HeritrixLog(Importer):
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether the first line is one of a crawl log."""
-        del name
         return _LINE.fullmatch(head.partition(b"\n")[0].rstrip(b"\r")) is not None
 
-    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:  # noqa: ARG002 - the contract's
+    def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
         """Yield the visits; the time is when the fetch began, not when it was logged."""
         with file.open() as stream:
             yield from read_lines(stream, HeritrixLines(), report)

@@ -28,11 +28,11 @@ class OpmlFile(Describer):
     evidence: Evidence = "S"
     endings = (".opml",)
 
-    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
+    def sniff(self, head: bytes, name: str) -> bool:
         """Whether the root element is opml."""
         return re.search(rb"<opml[\s>]", head[:4096], re.IGNORECASE) is not None
 
-    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:  # noqa: ARG002 - the contract's
+    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:
         """Yield every feed once, with the folders around it as tags."""
         seen: set[str] = set()
         for line, element, folders in _outlines(file):

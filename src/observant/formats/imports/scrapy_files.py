@@ -63,7 +63,7 @@ class ScrapyItems(Importer):
     title = "Scrapy item feed"
     evidence: Evidence = "V"
 
-    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
+    def sniff(self, head: bytes, name: str) -> bool:
         """Only XML is known by its look: JSON and CSV could be anybody's."""
         text = head.lstrip(b"\xef\xbb\xbf \r\n")
         start = text.partition(b"?>")[2] if text.startswith(b"<?xml") else text
@@ -227,7 +227,7 @@ class ScrapyLog(Importer):
     evidence: Evidence = "V"
     endings = (".log",)
 
-    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
+    def sniff(self, head: bytes, name: str) -> bool:
         """Whether the log has lines of Scrapy's."""
         return (
             re.search(rb"(?m)^\d{4}-\d\d-\d\d \S+ \[scrapy\.[a-z.]+\] [A-Z]+: ", head) is not None

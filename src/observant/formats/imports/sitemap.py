@@ -60,7 +60,7 @@ class SitemapFile(Importer):
     evidence: Evidence = "D"
     endings = (".xml",)
 
-    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
+    def sniff(self, head: bytes, name: str) -> bool:
         """Whether the root element is one of a sitemap."""
         return re.search(rb"<(?:\w+:)?(?:urlset|sitemapindex)[\s>]", head[:4096]) is not None
 
@@ -81,7 +81,7 @@ class SitemapFile(Importer):
                     yield rows.take()
         yield rows.take()
 
-    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:  # noqa: ARG002 - the contract's
+    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:
         """Yield the pages, and the further sitemaps of an index."""
         with file.open() as stream:
             for page in _pages(stream, report, index_too=True):

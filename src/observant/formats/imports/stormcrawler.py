@@ -32,7 +32,7 @@ class StormCrawlerIndex(Importer):
     title = "StormCrawler status or URLFrontier dump"
     evidence: Evidence = "S"
 
-    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
+    def sniff(self, head: bytes, name: str) -> bool:
         """Whether the first line looks like one of the three forms."""
         first = head.lstrip(b"\xef\xbb\xbf[ \r\n").partition(b"\n")[0]
         if first.lower().replace(b'"', b"").startswith(b"url,status,nextfetchdate,metadata"):

@@ -86,7 +86,7 @@ class JobFile(Describer):
         keys = rb"(?m)^(?:- )?(?:url|navigate|command|name|kind): *\S"
         return re.search(keys, head) is not None and b"seeds:" not in head
 
-    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:  # noqa: ARG002 - the contract's
+    def sources(self, file: ImportFile, options: ImportOptions, report: Report) -> Described:
         """Yield the jobs that have an address."""
         for number, job in enumerate(_jobs(file), 1):
             report.add_rows()
@@ -233,7 +233,7 @@ class SnapshotDatabase(Importer):
         "last time when the file was written"
     )
 
-    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the contract's
+    def sniff(self, head: bytes, name: str) -> bool:
         """Whether this is a SQLite database with a table of snapshots."""
         if not head.startswith(b"SQLite format 3\x00"):
             return False

@@ -167,7 +167,6 @@ class Warc(Importer):
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether the first line says so."""
-        del name
         return head.startswith(_VERSIONS)
 
     def read(self, file: ImportFile, options: ImportOptions, report: Report) -> Batches:
@@ -267,7 +266,6 @@ class Wacz(Importer):
 
     def sniff(self, head: bytes, name: str) -> bool:
         """Whether this is a zip with a description and an archive or an index."""
-        del name
         entries = head.split(b"\n")
         return (
             entries[0] == b"PK\x03\x04"

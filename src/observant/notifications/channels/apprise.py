@@ -70,11 +70,9 @@ class Apprise:
     @classmethod
     def made(cls, guard: Guard, clock: Clock, config: Config) -> Apprise:
         """The channel as the deliverer uses it."""
-        del clock, config
         return cls(guard)
 
     async def send(self, channel: str, secret: str, message: Message) -> SendResult:
-        del secret
         try:
             check_apprise(channel)
         except InputError as error:

@@ -164,7 +164,6 @@ class Mail:
         return cls(guard, clock, config.notify)
 
     async def send(self, channel: str, secret: str, message: Message) -> SendResult:
-        del secret
         try:
             server = _server(self._notify.mail)
             sender = self._notify.sender

@@ -32,7 +32,6 @@ class CommandSource(Compared):
             )
 
     async def fetch(self, previous: Previous | None) -> Fetched:
-        del previous
         started = self.around.time()
 
         def answer(body: bytes = b"", error: str | None = None, message: str = "") -> Fetched:

@@ -20,7 +20,6 @@ class FileSource(Compared):
     """A path, or file:///path. Its time of modification is its last_modified."""
 
     async def fetch(self, previous: Previous | None) -> Fetched:
-        del previous
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> Fetched:

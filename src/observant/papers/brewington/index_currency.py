@@ -36,8 +36,7 @@ FLAT = (
 
 
 @Experiment.named("brewington-figure-3.23", "Brewington, figure 3.23: the performance surface")
-def figure_3_23(options: Options) -> Reproduction:
-    del options
+def figure_3_23(_: Options) -> Reproduction:
     periods = np.geomspace(1, 1000, 91)
     shares = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
     return Reproduction(
@@ -75,8 +74,7 @@ def figure_3_23(options: Options) -> Reproduction:
 
 
 @Experiment.named("brewington-figure-3.24", "Brewington, figure 3.24: the α = 0.95 level set")
-def figure_3_24(options: Options) -> Reproduction:
-    del options
+def figure_3_24(_: Options) -> Reproduction:
     periods = np.geomspace(4, 400, 81)
     day, week, google, altavista = (
         float(required_period(WEB, 0.95, grace)) for grace in (1, 7, 73, 104)

@@ -232,8 +232,7 @@ def figure_3_21(options: Options) -> Reproduction:
 
 
 @Experiment.named("brewington-figure-3.22", "Brewington, figure 3.22: mean lifetimes")
-def figure_3_22(options: Options) -> Reproduction:
-    del options
+def figure_3_22(_: Options) -> Reproduction:
     t, times = np.linspace(1, 600, 151), Weibull(WEB.shape, WEB.scale)
     return Reproduction(
         checks=[

@@ -66,8 +66,7 @@ def figure_2_2(options: Options) -> Reproduction:
 
 
 @Experiment.named("brewington-figure-2.4", "Brewington, figure 2.4: probability of β-currency")
-def figure_2_4(options: Options) -> Reproduction:
-    del options
+def figure_2_4(_: Options) -> Reproduction:
     z = np.geomspace(0.01, 1000, 121)
     shares = (0.0, 0.1, 0.25, 0.5, 0.75)
     limits = {share: float(currency(1e6, 1.0, share)) for share in (0.25, 0.75)}
@@ -92,8 +91,7 @@ def figure_2_4(options: Options) -> Reproduction:
 
 
 @Experiment.named("brewington-table-4.1", "Brewington, table 4.1: two objects, one check")
-def table_4_1(options: Options) -> Reproduction:
-    del options
+def table_4_1(_: Options) -> Reproduction:
     # Costs of the strategies XX, XO, OX and OO; objects A and B of the example.
     costs = [[0.85 + 0.95, 0.85, 0.25, 0.0], [0.80 + 0.81, 0.80, 0.05, 0.0]]
     plans = {"AB": ("OX", "XO"), "BA": ("XO", "OX"), "AA": ("OO", "XX"), "BB": ("XX", "OO")}
@@ -113,8 +111,7 @@ def table_4_1(options: Options) -> Reproduction:
 
 
 @Experiment.named("brewington-figure-4.13", "Brewington, figure 4.13: averages of N lifetimes")
-def figure_4_13(options: Options) -> Reproduction:
-    del options
+def figure_4_13(_: Options) -> Reproduction:
     sizes, x = (1, 2, 5, 10, 50), np.linspace(0, 3, 241)
     averages = {n: Gamma.with_mean(1.0, float(n)) for n in sizes}
     wide = np.linspace(0, 40, 40_001)

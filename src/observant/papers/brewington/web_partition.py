@@ -38,8 +38,7 @@ ANNEALED = 20_000
 
 
 @Experiment.named("brewington-figure-4.5", "Brewington, figure 4.5: population and accesses")
-def figure_4_5(options: Options) -> Reproduction:
-    del options
+def figure_4_5(_: Options) -> Reproduction:
     web = web_density()
     accesses = web.accesses.sum(axis=0)
     mean = float((web.accesses.sum(axis=1) * web.change_times).sum())
@@ -137,8 +136,7 @@ for _period, (_number, _) in STATED.items():
 
 
 @Experiment.named("brewington-figure-4.12", _title("4.12", 200, 10), seconds=6)
-def figure_4_12(options: Options) -> Reproduction:
-    del options
+def figure_4_12(_: Options) -> Reproduction:
     six = six_by_six(200)
     ten = refine(equiprobable(web_density(), 200, (10, 10), GRACE), iterations=ITERATIONS)
     optimum = exact_optimum(web_density(), 200, GRACE).alpha

@@ -36,8 +36,7 @@ RATIO, BIAS, SPREAD = "ratio r = λ/f, updates per visit", "mean of the estimate
 
 
 @Experiment.named("cho-figure-3", "Cho, figure 3: bias of the naive estimator X/n")
-def figure_3(options: Options) -> Reproduction:
-    del options
+def figure_3(_: Options) -> Reproduction:
     r = np.geomspace(0.01, 100, 121)
     return Reproduction(
         checks=[
@@ -50,8 +49,7 @@ def figure_3(options: Options) -> Reproduction:
 
 
 @Experiment.named("cho-figure-4", "Cho, figure 4: spread of the naive estimator over n")
-def figure_4(options: Options) -> Reproduction:
-    del options
+def figure_4(_: Options) -> Reproduction:
     n = np.arange(1, 51)
     few = [int(n[spread("naive", n, r) <= 0.5][0]) for r in (1.0, 0.3)]
     daily = 2 * float(spread("naive", 10, 1 / 7))
@@ -73,8 +71,7 @@ def figure_4(options: Options) -> Reproduction:
 
 
 @Experiment.named("cho-figure-5", "Cho, figure 5: bias of the improved estimator")
-def figure_5(options: Options) -> Reproduction:
-    del options
+def figure_5(_: Options) -> Reproduction:
     r, slow = np.geomspace(0.01, 100, 121), np.geomspace(0.01, 1, 60)
     worst = float(np.abs(bias("improved", np.arange(3, 101)[:, None], slow) - 1).max())
     fifty = float(np.abs(bias("improved", 50, 3 * slow) - 1).max())
@@ -110,8 +107,7 @@ def figure_5(options: Options) -> Reproduction:
 
 
 @Experiment.named("cho-figure-6", "Cho, figure 6: where the improved estimator is unbiased")
-def figure_6(options: Options) -> Reproduction:
-    del options
+def figure_6(_: Options) -> Reproduction:
     n = np.unique(np.geomspace(1, 100, 60).astype(int))
     return Reproduction(
         checks=[
@@ -133,8 +129,7 @@ def figure_6(options: Options) -> Reproduction:
 
 
 @Experiment.named("cho-figure-7", "Cho, figure 7: spread of the improved estimator")
-def figure_7(options: Options) -> Reproduction:
-    del options
+def figure_7(_: Options) -> Reproduction:
     r = np.geomspace(0.05, 10, 121)
     twenty = np.abs(bias("improved", 20, np.geomspace(0.01, 2, 400)) - 1).max()
     close = float(probability_within("improved", 10, 1.5, 0.35))
@@ -185,8 +180,7 @@ def figure_7(options: Options) -> Reproduction:
 
 
 @Experiment.named("cho-figure-11", "Cho, figure 11: bias of X/T with dates")
-def figure_11(options: Options) -> Reproduction:
-    del options
+def figure_11(_: Options) -> Reproduction:
     r, ten = np.geomspace(0.01, 100, 61), 10 * np.log(10 / 9)
     return Reproduction(
         checks=[
@@ -220,8 +214,7 @@ def figure_11(options: Options) -> Reproduction:
 
 
 @Experiment.named("cho-figure-12", "Cho, figure 12: bias of the estimator of figure 13")
-def figure_12(options: Options) -> Reproduction:
-    del options
+def figure_12(_: Options) -> Reproduction:
     r = np.geomspace(0.01, 100, 61)
     off = np.abs(bias("last-modified", 2, r) - 1)
     without, dated = (float(bias(method, 5, 4.0)) for method in BOTH)
@@ -255,8 +248,7 @@ def figure_12(options: Options) -> Reproduction:
 
 
 @Experiment.named("cho-figure-14", "Cho, figure 14: spread of the estimator of figure 13")
-def figure_14(options: Options) -> Reproduction:
-    del options
+def figure_14(_: Options) -> Reproduction:
     r, sizes = np.geomspace(0.05, 100, 61), (3, 5, 10, 20, 40)
     return Reproduction(
         checks=[
@@ -343,8 +335,7 @@ def figure_15(options: Options) -> Reproduction:
 
 
 @Experiment.named("cho-figure-16", "Cho, figure 16: with and without dates, n = 50")
-def figure_16(options: Options) -> Reproduction:
-    del options
+def figure_16(_: Options) -> Reproduction:
     r = np.geomspace(0.1, 20, 81)
     without, dated = (accuracy(method, 50, r) for method in BOTH)
     ahead = np.log(dated.relative_sd / without.relative_sd)
@@ -386,8 +377,7 @@ def _both(r: Floats, without: Accuracy, dated: Accuracy) -> Picture:
 
 
 @Experiment.named("cho-figure-17", "Cho, figure 17: with and without dates, equal bias")
-def figure_17(options: Options) -> Reproduction:
-    del options
+def figure_17(_: Options) -> Reproduction:
     r = np.geomspace(0.1, 6.5, 40)
     n, fewer = unbiased_visits(r, FEWEST), unbiased_visits(r, 20)
     without, dated = (accuracy(method, n, r) for method in BOTH)
@@ -433,8 +423,7 @@ def figure_17(options: Options) -> Reproduction:
 
 
 @Experiment.named("cho-figure-19", "Cho, figure 19: the constant a against n")
-def figure_19(options: Options) -> Reproduction:
-    del options
+def figure_19(_: Options) -> Reproduction:
     n = np.unique(np.geomspace(1, 1000, 60).astype(int))
     a = singularity_offset(n)
     solved = n * np.log((n + a) / (n - 1 + a))

@@ -140,7 +140,7 @@ class DetectedChanges(_Poisson):
     def limit(self) -> Floats:
         return np.where(self.rates > 0.0, 1.0, 0.0)
 
-    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:  # noqa: ARG002
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:
         # W = λ · W of freshness, so the price is that of freshness divided by the rate.
         with np.errstate(divide="ignore", invalid="ignore"):
             price = np.where(self.rates > 0.0, np.asarray(price, float) / self.rates, np.inf)
@@ -163,7 +163,7 @@ class Harmonic(_Poisson):
         s = np.asarray(s, float)
         return _times(s, share_lost(self._updates(s)))
 
-    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:  # noqa: ARG002
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:
         price = np.asarray(price, float)
         # w(x) = x − 1 + e⁻ˣ lies between x²/2 − x³/6 and x²/2, and above x − 1.
         return newton_crossing(
@@ -194,7 +194,7 @@ class OldestMissed(_Poisson):
         x = self._updates(s)
         return _times(s, _times(s, share_lost(x) - share_lost_twice(x)))
 
-    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:  # noqa: ARG002
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:
         price = np.asarray(price, float)
         return newton_crossing(
             price,
@@ -220,7 +220,7 @@ class Delay(_Poisson):
     def index(self, s: ArrayLike) -> Floats:
         return _times(np.asarray(s, float), self._updates(s) / 2.0)
 
-    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:  # noqa: ARG002
+    def period_at(self, price: ArrayLike, start: Floats | None = None) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             period = np.sqrt(2.0 * np.asarray(price, float) / self.rates)
         return np.where(self.rates > 0.0, period, np.inf)

@@ -45,7 +45,7 @@ class Objective(ABC):
     def select(self, which: Choice) -> Objective:
         """Return the objective of some of the sources."""
 
-    def mean_penalty_variance(self, period: ArrayLike) -> Floats | None:  # noqa: ARG002
+    def mean_penalty_variance(self, period: ArrayLike) -> Floats | None:
         """Variance of `mean_penalty` over what is not known of each rate; None: all is known."""
         return None
 

@@ -140,7 +140,7 @@ class Adaptive(ABC):
         self,
         state: RuleState,
         seen: Seen,
-        rng: np.random.Generator | None = None,  # noqa: ARG002
+        rng: np.random.Generator | None = None,
     ) -> tuple[Floats, RuleState]:
         return self.after(state, seen)
 
