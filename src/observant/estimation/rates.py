@@ -406,12 +406,7 @@ def rate_table(
 ) -> RateTable:
     """Put the columns of `run_blocks` into a `RateTable`."""
     changes, exposure, code, rate, low, high = columns
-    if conflicts:
-        rest = "which lie before the last visit that did not see them"
-        many, one = (
-            f"set aside: the dates of {{n}} {word}, {rest}" for word in ("changes", "change")
-        )
-        notes = [*notes, Note(many, conflicts, one)]
+    notes = [*notes, *conflicts_told(conflicts)]
     open_ended = int(np.count_nonzero((code == _ALWAYS) & np.isinf(high)))
     if open_ended:
         rest = "bound is known, and more visits at such gaps would not tell; shorter gaps would"
@@ -420,15 +415,9 @@ def rate_table(
             for who, whose in (("sources", "their"), ("source", "its"))
         )
         notes = [*notes, Note(many, open_ended, one)]
-    good = log.succeeded if "status" in log.extras else None
-    visits = (
-        log.visits_per_source
-        if good is None
-        else np.add.reduceat(good, log.offsets[:-1], dtype=np.int64)
-    )
     return RateTable(
         source=log.sources,
-        visits=visits,
+        visits=log.successes_per_source,
         changes=changes.astype(np.int64),
         exposure_days=exposure,
         rate_per_day=rate,
@@ -440,6 +429,13 @@ def rate_table(
         notes=tuple(notes),
         **known,
     )
+
+
+def conflicts_told(conflicts: int) -> list[Note]:
+    """What to say of dates that contradict what visits saw."""
+    rest = "which lie before the last visit that did not see them"
+    many, one = (f"set aside: the dates of {{n}} {word}, {rest}" for word in ("changes", "change"))
+    return [Note(many, conflicts, one)] if conflicts else []
 
 
 # -- Cho's closed forms ------------------------------------------------------------------------

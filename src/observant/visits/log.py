@@ -190,6 +190,13 @@ class VisitLog:
             return np.ones(len(self), bool)
         return succeeded(numbers_in(status, 200), self.changed)
 
+    @property
+    def successes_per_source(self) -> Integers:
+        """How many visits saw each source."""
+        if "status" not in self.extras:
+            return self.visits_per_source
+        return np.add.reduceat(self.succeeded, self.offsets[:-1], dtype=np.int64)
+
     def select(self, sources: ArrayLike) -> VisitLog:
         """Return the log of some sources, given by their ids or by a Boolean mask.
 

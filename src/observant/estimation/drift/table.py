@@ -17,6 +17,7 @@ from observant.estimation.drift.experts import (
 from observant.estimation.drift.follower import Comparisons, Follower, SeasonLike, SeasonsLike
 from observant.estimation.drift.moments import RateChanges, find_rate_changes, instants
 from observant.estimation.pooling import grid_quantiles
+from observant.estimation.rates import conflicts_told
 from observant.tables import Table, first_rows
 from observant.units import counted, format_rate
 
@@ -309,16 +310,9 @@ def estimate_drift(
     )
     last = np.full(len(rate), np.datetime64("NaT", "us"))
     last[owner] = moments.time  # in order of time, so the last one stays
-    notes = list(follower.notes)
-    if conflicts:
-        notes.append(
-            f"set aside: the dates of {counted(conflicts, 'change')}, which lie before the last "
-            "visit that did not see them"
-        )
-    good = log.succeeded
     return DriftTable(
         source=log.sources,
-        visits=np.add.reduceat(good, log.offsets[:-1], dtype=np.int64),
+        visits=log.successes_per_source,
         changes=changes.astype(np.int64),
         rate_per_day=rate,
         rate_low=low,
@@ -345,7 +339,7 @@ def estimate_drift(
         ),
         confidence=confidence,
         asked=method,
-        notes=tuple(notes),
+        notes=(*follower.notes, *conflicts_told(conflicts)),
         follower=follower,
     )
 

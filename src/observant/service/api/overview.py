@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +12,7 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 from litestar.response import File
 
 from observant.service.answers import Done, EventPage, TagItem, VisitPage
-from observant.service.api.routes import LARGEST_ID, After, Limit, Text, specs_of
+from observant.service.api.routes import LARGEST_ID, After, Limit, Moment, Text, specs_of
 from observant.service.collection.entries import SeenEvents
 from observant.service.forms import GivenCollection
 from observant.service.summaries import HostItem, HourItem, ObserverItem, Overview
@@ -27,7 +26,6 @@ Grace = Annotated[
         max_length=50, description="How late a copy may be: 6h, 2d; the settings' own unless told."
     ),
 ]
-Moment = Annotated[dt.datetime | None, QueryParameter(description="RFC 3339; UTC unless it says.")]
 _TYPES = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/jsonl",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -35,6 +36,7 @@ After = Annotated[
     int | None,
     QueryParameter(ge=0, le=LARGEST_ID, description="`next` of the page before."),
 ]
+Moment = Annotated[dt.datetime | None, QueryParameter(description="RFC 3339; UTC unless it says.")]
 Text = Annotated[str | None, QueryParameter(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
 IdempotencyKey = Annotated[
     str | None,

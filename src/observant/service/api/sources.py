@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from base64 import b64encode
 from typing import Annotated, Any, Literal
 
@@ -35,6 +34,7 @@ from observant.service.api.routes import (
     After,
     IdempotencyKey,
     Limit,
+    Moment,
     SourceId,
     Text,
     once,
@@ -62,7 +62,7 @@ spec = specs_of("sources")
 Digest = Annotated[
     str, PathParameter(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of a version's content.")
 ]
-Moment = Annotated[dt.datetime | None, QueryParameter(description="RFC 3339; UTC unless it says.")]
+OtherDigest = Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")]
 _POLICY = "content-security-policy"
 SNAPSHOT_HEADERS = {
     _POLICY: "default-src 'none'; sandbox",
@@ -293,8 +293,8 @@ def image(content: bytes) -> Response[bytes]:
 def picture_diff(
     collection: GivenCollection,
     source_id: SourceId,
-    old: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
-    new: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
+    old: OtherDigest = None,
+    new: OtherDigest = None,
 ) -> PictureDiff:
     """Where two kept pictures of a page differ; the last two unless told."""
     return collection.pictures.diff(source_id, old, new)
@@ -329,8 +329,8 @@ def try_steps(
 def diff(
     collection: GivenCollection,
     source_id: SourceId,
-    old: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
-    new: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
+    old: OtherDigest = None,
+    new: OtherDigest = None,
     by: FromQuery[Literal["auto", "lines", "words", "json"]] = "auto",
 ) -> DiffAnswer:
     """What changed between two kept versions; the last two unless told."""

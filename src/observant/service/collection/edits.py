@@ -45,7 +45,6 @@ from observant.service.collection.entries import (
     patched,
     with_scheme,
 )
-from observant.times import utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -332,9 +331,8 @@ def _kept(
         judged = _compared(comparer, seen, kept, "page")
         if judged.text is not None or judged.outcome == "same":
             seen = comparer.after(seen, kept, judged)
-        at: Any = utc(version.at)
         changed = judged.outcome == "changed"
-        found.append(PreviewVersion(at=at, changed=changed, reason=judged.reason))
+        found.append(PreviewVersion.of(version, changed=changed, reason=judged.reason))
     return found[::-1], ""
 
 
@@ -358,8 +356,7 @@ def judged_by_text(context: Context, row: StoredSource, text: str) -> list[Previ
             break
         changed = not held[place + 1]
         reason = "this part became what it is now" if changed else "only other parts changed"
-        at: Any = utc(version.at)
-        found.append(PreviewVersion(at=at, changed=changed, reason=reason))
+        found.append(PreviewVersion.of(version, changed=changed, reason=reason))
     return found
 
 
@@ -375,9 +372,8 @@ def _kept_pictures(
     for version in reversed(versions):
         page = Fetched(url="x:", status=200, body=b"x", shot=snapshots.get(version.digest))
         judged = _compared(comparer, seen, page, "page")
-        at: Any = utc(version.at)
         changed = judged.outcome == "changed"
-        found.append(PreviewVersion(at=at, changed=changed, reason=judged.reason))
+        found.append(PreviewVersion.of(version, changed=changed, reason=judged.reason))
         seen = comparer.after(seen, page, judged)
     return found[::-1], ""
 

@@ -206,12 +206,8 @@ def choose_it(
     """Watch what was chosen."""
     own = collection.sources.get(number).settings
     rest = {k: v for k, v in own.get("compare", {}).items() if k not in SELECTORS}
-    settings = own | {"compare": rest | ({"css": form["css"]} if form["css"] else {})}
-    try:
-        collection.sources.update(number, SourceChanges(settings=settings))
-    except CANNOT as error:
-        return _page(request, collection, number, problem=str(error))
-    return back_to(request, f"/sources/{number}", "saved")
+    chosen = {"css": form["css"]} if form["css"] else {}
+    return _saved(request, collection, number, own | {"compare": rest | chosen})
 
 
 @get("/sources/{number:int}/steps", **reading("try_steps"))
@@ -264,11 +260,7 @@ def take_steps(
     own = collection.sources.get(number).settings
     rest = {name: value for name, value in own.items() if name not in _STEPS}
     wanted = {name: lines for name, lines in given.items() if lines}
-    try:
-        collection.sources.update(number, SourceChanges(settings=rest | wanted))
-    except CANNOT as error:
-        return _page(request, collection, number, problem=str(error))
-    return back_to(request, f"/sources/{number}", "saved")
+    return _saved(request, collection, number, rest | wanted)
 
 
 @get("/sources/{number:int}/shots/{digest:str}", **reading("picture"))
@@ -293,9 +285,15 @@ def render(
 ) -> Response[Any]:
     """Look at a source with a browser from now on, or without one."""
     own = collection.sources.get(number).settings
-    changes = SourceChanges(settings=own | {"render": form["render"]})
+    return _saved(request, collection, number, own | {"render": form["render"]})
+
+
+def _saved(
+    request: Asked, collection: Collection, number: int, settings: dict[str, Any]
+) -> Response[Any]:
+    """The page of a source after these settings were entered, or with the reason against them."""
     try:
-        collection.sources.update(number, changes)
+        collection.sources.update(number, SourceChanges(settings=settings))
     except CANNOT as error:
         return _page(request, collection, number, problem=str(error))
     return back_to(request, f"/sources/{number}", "saved")
