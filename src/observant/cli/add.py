@@ -20,6 +20,7 @@ from observant.cli.options import (
     min_period_option,
     robots_option,
     set_option,
+    several,
     together,
 )
 from observant.cli.store_options import Common, ago, chosen, place, store_options
@@ -59,15 +60,13 @@ _setting_options = together(
     min_period_option(cls=Setting),
     max_period_option(cls=Setting),
     setting("--css", metavar="RULE", help="Watch only what this CSS selector finds."),
-    setting(
-        "--ignore", multiple=True, metavar="REGEX", help="Ignore this text; may be given again."
-    ),
-    setting(
+    several("--ignore", option=setting, metavar="REGEX", text="Ignore this text"),
+    several(
         "--when",
         "conditions",
-        multiple=True,
+        option=setting,
         metavar="CONDITION",
-        help="Notify when this comes true, such as 'below 50' or 'in stock'; may be given again.",
+        text="Notify when this comes true, such as 'below 50' or 'in stock'",
     ),
     setting(
         "--render",
@@ -79,38 +78,29 @@ _setting_options = together(
     rare("--jmespath", metavar="RULE", help="Watch only what this JMESPath finds."),
     rare("--jsonpath", metavar="RULE", help="Watch only what this JSONPath finds."),
     rare("--regex", metavar="RULE", help="Watch only what this regular expression finds."),
-    rare("--drop", multiple=True, metavar="CSS", help="Leave these parts out; may be given again."),
+    several("--drop", option=rare, metavar="CSS", text="Leave these parts out"),
     rare("--change", type=Choice(CHANGES), help="What counts as a change.  [default: text]"),
     rare("--threshold", type=Number(0, 1), help="Least magnitude that counts."),
-    rare(
+    several(
         "--mask",
         "masks",
-        multiple=True,
+        option=rare,
         metavar="CSS|BOX",
-        help="Cover this in pictures, '#advert' or '0 40 1280 60'; may be given again.",
+        text="Cover this in pictures, '#advert' or '0 40 1280 60'",
     ),
-    rare(
+    several(
         "--step",
         "steps",
-        multiple=True,
+        option=rare,
         metavar="STEP",
-        help="Do this on the page first, such as 'dismiss' or 'click #more'; may be given again.",
+        text="Do this on the page first, such as 'dismiss' or 'click #more'",
     ),
-    rare(
-        "--header",
-        "headers",
-        multiple=True,
-        metavar="NAME:VALUE",
-        help="Send this along; may be given again.",
-    ),
+    several("--header", "headers", option=rare, metavar="NAME:VALUE", text="Send this along"),
     grace_option(
         text=True, shown="that of their tags, or of the collection", cls=Setting, hidden=True
     ),
-    rare(
-        "--active",
-        multiple=True,
-        metavar="HOURS",
-        help="Visit only then: 'mon-fri 08:00-18:00'; may be given again.",
+    several(
+        "--active", option=rare, metavar="HOURS", text="Visit only then: 'mon-fri 08:00-18:00'"
     ),
     rare("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]"),
     rare(
@@ -156,9 +146,7 @@ _setting_options = together(
     help="What the addresses are: http, feed, sitemap, product, file, or a kind of a package."
     "  [default: what is found there; http in a list]",
 )
-@click.option(
-    "--tag", "tags", multiple=True, metavar="TAG", help="Tag what is added; may be given again."
-)
+@several("--tag", "tags", metavar="TAG", text="Tag what is added")
 @click.option("--name", metavar="NAME", help="A name of your own, for one address.")
 @_setting_options
 @allow_option

@@ -14,6 +14,7 @@ from observant.cli.options import (
     format_option,
     plot_option,
     seed_option,
+    several,
     time_unit_option,
     weibull_option,
 )
@@ -27,13 +28,7 @@ if TYPE_CHECKING:
 
 @click.command("audit", short_help="How current is an index that somebody else keeps?")
 @click.argument("claims", metavar="[CLAIMS]...", nargs=-1)
-@click.option(
-    "--query",
-    "queries",
-    metavar="NAME",
-    multiple=True,
-    help="Audit the results of a standing query instead; may be given again.",
-)
+@several("--query", "queries", metavar="NAME", text="Audit the results of a standing query instead")
 @click.option(
     "--indexes",
     metavar="FILE",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from observant.cli.console import print_json, print_table, text_of, wide_enough
-from observant.cli.options import Group, allow_option, limit_option, together
+from observant.cli.options import Group, allow_option, limit_option, several, together
 from observant.cli.store_options import Common, ago, picked, store_options
 from observant.cli.values import DURATION, ZONE, Choice, Number
 from observant.names import DELIVERY_STATES, TOPICS
@@ -30,19 +30,12 @@ _what = together(
         metavar="TOPIC",
         help=f"Only these events; may be given again: {', '.join(TOPICS)}.",
     ),
-    click.option(
-        "--tag",
-        "tags",
-        multiple=True,
-        metavar="TAG",
-        help="Only sources with this tag; may be given again.",
-    ),
-    click.option(
+    several("--tag", "tags", metavar="TAG", text="Only sources with this tag"),
+    several(
         "--host",
         "hosts",
-        multiple=True,
         metavar="HOST",
-        help="Only sources of this host (.example.org: and all below it); may be given again.",
+        text="Only sources of this host (.example.org: and all below it)",
     ),
     click.option(
         "--source",
@@ -57,13 +50,7 @@ _what = together(
         help="Have these sources visited at least this often: 3d. One visit serves everybody.",
     ),
     _owner_option,
-    click.option(
-        "--term",
-        "terms",
-        multiple=True,
-        metavar="TERM",
-        help="Only if the changed text contains this; may be given again.",
-    ),
+    several("--term", "terms", metavar="TERM", text="Only if the changed text contains this"),
     click.option(
         "--magnitude", type=Number(0, 1), help="Only if at least this much changed, 0 to 1."
     ),
@@ -76,12 +63,7 @@ _what = together(
         type=DURATION.kept(),
         help="Collect events this long, and send them together: 1h, 1d.",
     ),
-    click.option(
-        "--quiet",
-        multiple=True,
-        metavar="HOURS",
-        help="Send nothing then: '22:00-07:00'; may be given again.",
-    ),
+    several("--quiet", metavar="HOURS", text="Send nothing then: '22:00-07:00'"),
     click.option("--timezone", type=ZONE, help="Time zone of these hours.  [default: UTC]"),
     click.option(
         "--secret",

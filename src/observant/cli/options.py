@@ -277,6 +277,13 @@ def seed_option(default: int | None = 1, *, shown: str = "") -> Decorator:
     )
 
 
+def several(
+    *names: str, text: str, option: Callable[..., Decorator] = click.option, **more: Any
+) -> Decorator:
+    """Add an option that may be given again, as its help says after `text`."""
+    return option(*names, multiple=True, help=f"{text}; may be given again.", **more)
+
+
 def list_option(name: str = "list_") -> Decorator:
     return click.option(
         "--list", name, is_flag=True, help="List the names to choose from, and stop."

@@ -30,6 +30,7 @@ from observant.cli.options import (
     output_option,
     plot_option,
     rows_option,
+    several,
     signals_option,
 )
 from observant.cli.rate_tables import read_rates
@@ -71,11 +72,10 @@ _HEARD = (
     metavar="COLUMN",
     help="The column with the importance of each source.  [default: importance, if there is one]",
 )
-@click.option(
+@several(
     "--accesses",
-    multiple=True,
     metavar="LOG",
-    help="Weight the sources by how often this access log asks for them; may be given again.",
+    text="Weight the sources by how often this access log asks for them",
 )
 @signals_option
 @click.option("--host-cap", type=BUDGET, help="The most visits to any one host: 100/day.")

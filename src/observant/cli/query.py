@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from observant.cli.console import print_json, print_table, wide_enough
-from observant.cli.options import max_period_option, robots_option
+from observant.cli.options import max_period_option, robots_option, several
 from observant.cli.store_options import Common, ago, due, store_options
 from observant.cli.values import Choice, Integer, Number
 from observant.names import RESULT_FORMS
@@ -35,13 +35,7 @@ _MOST = 100_000
 @click.option(
     "--top", type=Integer(1, 1000), default=10, help="How many results are tracked, from the first."
 )
-@click.option(
-    "--term",
-    "terms",
-    multiple=True,
-    metavar="TERM[=WEIGHT]",
-    help="A term that matters in them; may be given again.",
-)
+@several("--term", "terms", metavar="TERM[=WEIGHT]", text="A term that matters in them")
 @click.option(
     "--watch", is_flag=True, help="Watch the results themselves, as long as they are listed."
 )
@@ -52,9 +46,7 @@ _MOST = 100_000
     help="At most this part of the budget goes to the results.",
 )
 @click.option("--may-be-empty", is_flag=True, help="An empty list is an answer, not a failure.")
-@click.option(
-    "--tag", "tags", multiple=True, metavar="TAG", help="Tag what is added; may be given again."
-)
+@several("--tag", "tags", metavar="TAG", text="Tag what is added")
 @max_period_option()
 @robots_option(hidden=True)
 @store_options

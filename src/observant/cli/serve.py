@@ -17,6 +17,7 @@ from observant.cli.options import (
     log_option,
     objective_option,
     sampling_option,
+    several,
     verbose_option,
 )
 from observant.cli.store_options import Common, store_options
@@ -40,11 +41,10 @@ from observant.cli.values import Integer
     metavar="PATH",
     help="Path below which it is served.",
 )
-@click.option(
+@several(
     "--proxy-headers",
-    multiple=True,
     metavar="ADDRESS",
-    help="A reverse proxy whose X-Forwarded headers are believed; may be given again.",
+    text="A reverse proxy whose X-Forwarded headers are believed",
 )
 @click.option("--no-observer", is_flag=True, help="Only show; another process makes the visits.")
 @budget_option("grows with the sources")

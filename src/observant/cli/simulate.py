@@ -29,6 +29,7 @@ from observant.cli.options import (
     output_option,
     plot_option,
     seed_option,
+    several,
     start_option,
     time_unit_option,
 )
@@ -45,13 +46,12 @@ _SEEDS = 3
 
 @click.command("simulate", short_help="What would a policy have achieved on these updates?")
 @click.argument("trace", metavar="[TRACE]", required=False)
-@click.option(
+@several(
     "--policy",
     "-p",
     "policies",
-    multiple=True,
     metavar="NAME",
-    help="A policy by name, or module:name of your own; may be given again.",
+    text="A policy by name, or module:name of your own",
 )
 @budget_option()
 @objective_option(default="freshness", among=[name for name in OBJECTIVES if name != "harmonic"])

@@ -24,6 +24,7 @@ from observant.cli.options import (
     plot_option,
     reading_options,
     rows_option,
+    several,
     start_option,
     visits_argument,
 )
@@ -38,22 +39,13 @@ if TYPE_CHECKING:
 
 @click.command("trend", short_help="Does it change more or less often than before?")
 @visits_argument
-@click.option(
-    "--source",
-    "-s",
-    "sources",
-    multiple=True,
-    metavar="NAME",
-    help="Only this source; may be given again.",
-)
-@click.option(
+@several("--source", "-s", "sources", metavar="NAME", text="Only this source")
+@several(
     "--window",
     "-w",
     "calendar",
-    multiple=True,
     metavar="WINDOW",
-    help="Rate in 2026, 2026-01, 2026-01-15, 2026-01..2026-03, or *-01 (each year); may be "
-    "given again.",
+    text="Rate in 2026, 2026-01, 2026-01-15, 2026-01..2026-03, or *-01 (each year)",
 )
 @click.option(
     "--forecast",
