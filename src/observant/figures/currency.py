@@ -34,36 +34,14 @@ def currency_figure(source: Any, period: float, grace: float) -> alt.LayerChart:
         for g in graces
         for t, a in zip(periods, np.asarray(currency(source, periods, g)), strict=True)
     ]
-    lines = (
-        alt.Chart(data(rows), width=560, height=300)
-        .mark_line(strokeWidth=2)
-        .encode(
-            x=alt.X("period:Q", scale=log_scale(), axis=decades("days between visits")),
-            y=alt.Y("alpha:Q", title="currency α", scale=alt.Scale(domain=[0, 1])),
-            color=alt.Color(
-                "grace:N",
-                sort=[format_duration(g) for g in graces],
-                scale=alt.Scale(range=SERIES),
-                legend=alt.Legend(title="grace"),
-            ),
-            tooltip=[
-                alt.Tooltip("period:Q", format=".3g"),
-                alt.Tooltip("alpha:Q", format=".3f"),
-                "grace:N",
-            ],
-        )
+    return _curves_and_dot(
+        rows,
+        alt.X("period:Q", scale=log_scale(), axis=decades("days between visits")),
+        alt.Color("grace:N", sort=[*map(format_duration, graces)], scale=alt.Scale(range=SERIES)),
+        {"period": period, "alpha": float(currency(source, period, grace))},
+        {"align": "left", "dx": 8},
+        "How current is a copy that is refreshed every so often?",
     )
-    alpha = float(currency(source, period, grace))
-    asked = [{"period": period, "alpha": alpha, "label": f"α = {alpha:.3f}"}]
-    dot = alt.Chart(data(asked)).encode(x="period:Q", y="alpha:Q")
-    chart: alt.LayerChart = styled(
-        (
-            lines
-            + dot.mark_point(filled=True, size=80, color="black")
-            + dot.mark_text(align="left", dx=8, dy=-8, fontSize=12).encode(text="label:N")
-        ).properties(title="How current is a copy that is refreshed every so often?")
-    )
-    return chart
 
 
 def budget_figure(plan: Plan) -> alt.LayerChart:
@@ -79,35 +57,47 @@ def budget_figure(plan: Plan) -> alt.LayerChart:
         for how, values in (("planned", curve.alpha), ("all alike", curve.uniform_alpha))
         for budget, alpha in zip(curve.budget, values, strict=True)
     ]
+    pair = alt.Scale(range=[COLOURS["ok"], COLOURS["never-changed"]])
+    return _curves_and_dot(
+        rows,
+        alt.X("budget:Q", scale=log_scale(), axis=decades("visits a day")),
+        alt.Color("visits:N", sort=["planned", "all alike"], scale=pair),
+        {"budget": plan.budget, "alpha": plan.collection_alpha},
+        # Above and to the left there is room: the curve bends the other way.
+        {"align": "right", "dx": -10},
+        "What would another budget buy?",
+    )
+
+
+def _curves_and_dot(
+    rows: list[dict[str, Any]], x: Any, colour: Any, dot: dict[str, float], label: Any, title: str
+) -> alt.LayerChart:
+    """Currency along x, a line for each colour, and a dot with its value."""
+    import altair as alt
+
+    across, name = x.shorthand, colour.shorthand
     lines = (
         alt.Chart(data(rows), width=560, height=300)
         .mark_line(strokeWidth=2)
         .encode(
-            x=alt.X("budget:Q", scale=log_scale(), axis=decades("visits a day")),
+            x=x,
             y=alt.Y("alpha:Q", title="currency α", scale=alt.Scale(domain=[0, 1])),
-            color=alt.Color(
-                "visits:N",
-                sort=["planned", "all alike"],
-                scale=alt.Scale(range=[COLOURS["ok"], COLOURS["never-changed"]]),
-                legend=alt.Legend(title="visits"),
-            ),
+            color=colour.legend(title=name.removesuffix(":N")),
             tooltip=[
-                alt.Tooltip("budget:Q", format=".3g"),
+                alt.Tooltip(across, format=".3g"),
                 alt.Tooltip("alpha:Q", format=".3f"),
-                "visits:N",
+                name,
             ],
         )
     )
-    alpha = plan.collection_alpha
-    asked = [{"budget": plan.budget, "alpha": alpha, "label": f"α = {alpha:.3f}"}]
-    dot = alt.Chart(data(asked)).encode(x="budget:Q", y="alpha:Q")
+    asked = dot | {"label": f"α = {dot['alpha']:.3f}"}
+    here = alt.Chart(data([asked])).encode(x=across, y="alpha:Q")
     chart: alt.LayerChart = styled(
         (
             lines
-            + dot.mark_point(filled=True, size=80, color="black")
-            # Above and to the left there is room: the curve bends the other way.
-            + dot.mark_text(align="right", dx=-10, dy=-8, fontSize=12).encode(text="label:N")
-        ).properties(title="What would another budget buy?")
+            + here.mark_point(filled=True, size=80, color="black")
+            + here.mark_text(dy=-8, fontSize=12, **label).encode(text="label:N")
+        ).properties(title=title)
     )
     return chart
 

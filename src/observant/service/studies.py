@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from observant.observer.permission import objective_of
 from observant.visits.columns import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from observant.arrays import Floats
     from observant.estimation.belief import RateBelief
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from observant.store import StoredSource
     from observant.visits import VisitLog
 
+
+T = TypeVar("T")
 
 # -- The whole collection as its visits show it: how old, how fast, at which hours ----------------
 #
@@ -203,9 +205,7 @@ def intervals(
         log = _own_log(collection, source)
         return cast("IntervalEstimate", estimate_intervals(log, source.name, bands=40))
 
-    return collection.cache.get(
-        ("intervals", source.id, source.visits), make, max_age=_HOUR, wait=wait, heavy=True
-    )
+    return _of_source(collection, "intervals", source, make, wait)
 
 
 _CLEAR = 1e-3
@@ -222,9 +222,7 @@ def chosen(
 
         return chosen_model(_own_log(collection, source), source.name, level=_CLEAR)
 
-    return collection.cache.get(
-        ("chosen", source.id, source.visits), make, max_age=_HOUR, wait=wait, heavy=True
-    )
+    return _of_source(collection, "chosen", source, make, wait)
 
 
 _AGEING = {
@@ -280,9 +278,7 @@ def history(
         now = beliefs_of(store, [source.name], [source.host], [kept]).one(0)
         return [*found[:-1], found[-1]._replace(rate=now)]
 
-    return collection.cache.get(
-        ("history", source.id, source.visits), make, max_age=_HOUR, wait=wait, heavy=True
-    )
+    return _of_source(collection, "history", source, make, wait)
 
 
 def season(collection: Context, source: StoredSource, *, wait: float = QUICK) -> Cached[Season]:
@@ -293,9 +289,15 @@ def season(collection: Context, source: StoredSource, *, wait: float = QUICK) ->
 
         return estimate_seasons(_own_log(collection, source), bins="hour-of-day").season
 
-    return collection.cache.get(
-        ("season", source.id, source.visits), make, max_age=_HOUR, wait=wait, heavy=True
-    )
+    return _of_source(collection, "season", source, make, wait)
+
+
+def _of_source(
+    collection: Context, name: str, source: StoredSource, make: Callable[[], T], wait: float
+) -> Cached[T]:
+    """A study of one source, made anew after each of its visits."""
+    key = (name, source.id, source.visits)
+    return collection.cache.get(key, make, max_age=_HOUR, wait=wait, heavy=True)
 
 
 def _sample(collection: Context) -> VisitLog | None:

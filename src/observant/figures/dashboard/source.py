@@ -36,11 +36,7 @@ def timeline_figure(
             {"at": at * 1000, "age": 0.0},
             {"at": end * 1000, "age": (end - at) / DAY},
         ]
-    x = alt.X(
-        "at:T",
-        scale=alt.Scale(type="utc", nice=False),
-        axis=alt.Axis(title=None, grid=False, tickCount=8, labelExpr=DAY_LABELS),
-    )
+    x = _time(8)
     height = 210
     zoom = _zoom()
     marks = (
@@ -164,11 +160,7 @@ def rate_history_figure(rows: list[dict[str, Any]]) -> Any:
     """
     import altair as alt
 
-    x = alt.X(
-        "at:T",
-        scale=alt.Scale(type="utc", nice=False),
-        axis=alt.Axis(title=None, grid=False, tickCount=6, labelExpr=DAY_LABELS),
-    )
+    x = _time(6)
     up = log_axis("updates per day", min(r["low"] for r in rows), max(r["high"] for r in rows))
     base = alt.Chart(data(rows), width=420, height=180)
     return styled(
@@ -222,11 +214,7 @@ def magnitude_figure(changes: Sequence[dict[str, Any]]) -> Any:
         for change in changes
     ]
     base = alt.Chart(data(rows), width=420, height=150).encode(
-        x=alt.X(
-            "at:T",
-            scale=alt.Scale(type="utc", nice=False, padding=8),
-            axis=alt.Axis(title=None, grid=False, tickCount=6, labelExpr=DAY_LABELS),
-        ),
+        x=_time(6, padding=8),
         y=alt.Y("magnitude:Q", axis=alt.Axis(title="magnitude", tickCount=4)),
         tooltip=[
             alt.Tooltip("at:T", format="%d %b %Y %H:%M", title="found"),
@@ -259,6 +247,15 @@ def attributes_figure(counts: dict[str, int]) -> Any:
         x=alt.X("changes:Q", axis=alt.Axis(title="changes", format="d", **few)),
     )
     return styled(base.mark_bar(color=BLUE, height=12, cornerRadiusEnd=2))
+
+
+def _time(ticks: int, **more: Any) -> Any:
+    """Along the time, in UTC."""
+    import altair as alt
+
+    scale = alt.Scale(type="utc", nice=False, **more)
+    axis = alt.Axis(title=None, grid=False, tickCount=ticks, labelExpr=DAY_LABELS)
+    return alt.X("at:T", scale=scale, axis=axis)
 
 
 def _zoom() -> Any:
