@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from observant.arrays import Floats
-    from observant.currency.age_models import Source
 
 
 def collection_currency(

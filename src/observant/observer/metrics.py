@@ -126,18 +126,14 @@ class Metrics:
         for name, text in _GAUGES.items():
             value = float(getattr(status, name))
             yield GaugeMetricFamily(f"observant_{name}", text, value=value)
-        visits = CounterMetricFamily(
-            "observant_visits", "Visits by what they found.", labels=["outcome"]
-        )
-        for outcome, count in sorted(tally.outcomes.items()):
-            visits.add_metric([outcome], count)
-        yield visits
-        errors = CounterMetricFamily(
-            "observant_errors", "Visits that saw nothing, by why.", labels=["error"]
-        )
-        for error, count in sorted(tally.errors.items()):
-            errors.add_metric([error], count)
-        yield errors
+        for name, text, label, counts in (
+            ("visits", "Visits by what they found.", "outcome", tally.outcomes),
+            ("errors", "Visits that saw nothing, by why.", "error", tally.errors),
+        ):
+            family = CounterMetricFamily(f"observant_{name}", text, labels=[label])
+            for which, count in sorted(counts.items()):
+                family.add_metric([which], count)
+            yield family
         for name, text, value in (
             ("changes", "Changes found.", tally.changes),
             ("spent", "Visits that the schedule has asked for.", status.spent),

@@ -19,7 +19,6 @@ from observant.observer.transport.headers import charset_of, last_modified_of, m
 from observant.observer.transport.urls import parse
 from observant.scrapy.ledger import open_ledger
 from observant.scrapy.settings import AddonSettings
-from observant.store.visit import Error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

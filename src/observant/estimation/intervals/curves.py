@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from observant.errors import EstimationError, InputError
 from observant.estimation.intervals.em_parts import AgeHistogram

@@ -43,7 +43,6 @@ from observant.visits.log import require_log
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from observant.estimation.intervals.diagnostics import SamplingCheck
     from observant.estimation.intervals.pooled import PooledIntervals
     from observant.processes import Process
     from observant.visits import VisitLog

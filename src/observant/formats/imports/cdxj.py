@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from observant.formats.imports.base import Batches, Evidence, ImportOptions
+    from observant.formats.imports.base import Evidence, ImportOptions
     from observant.formats.imports.files import ImportFile
     from observant.formats.imports.report import Report
 

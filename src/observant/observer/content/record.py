@@ -196,18 +196,8 @@ ATTRIBUTES: tuple[str, ...] = (
 """All of table 3.1 but the URL and the time of the visit, and `structure_hash`, which is ours: the
 order of all tags."""
 
-STRUCTURE: tuple[str, ...] = (
-    "num_tokens",
-    "num_images",
-    "num_links",
-    "num_tables",
-    "num_forms",
-    "num_ads",
-    "num_lists",
-    "image_hash",
-    "link_hash",
-    "structure_hash",
-)
+_WORDS = {"title", "last_modified", "content_length", "text_hash"}
+STRUCTURE: tuple[str, ...] = tuple(name for name in ATTRIBUTES if name not in _WORDS)
 """What "structure" means when a source does not choose its attributes."""
 
 

@@ -9,7 +9,6 @@ from urllib.parse import unquote, urlsplit
 from observant.errors import InputError
 from observant.observer.fetched import Fetched, visit_of
 from observant.observer.tasks import read
-from observant.store.visit import Previous, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,7 +14,6 @@ from observant.errors import InputError
 from observant.observer.fetched import Fetched, visit_of
 from observant.observer.sources.base import Compared
 from observant.observer.tasks import read
-from observant.store.visit import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -46,7 +46,6 @@ from observant.observer.transport.urls import (
     refusal_behind_proxy,
     resolve,
 )
-from observant.store.visit import Validators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from observant.arrays import Floats
 from observant.currency.age_models import not_negative, unwrapped
 from observant.errors import InputError
 from observant.processes.base import floats, positive
