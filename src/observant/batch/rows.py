@@ -163,10 +163,8 @@ def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
 # -- Many sorted streams of record batches become one, in order and in bounded memory -------------
 
 
-def merge_sorted(
-    streams: Sequence[Iterator[pa.RecordBatch]], column: str = "source"
-) -> Iterator[pa.Table]:
-    """Merge streams that are each sorted by a column of text; of each one batch is in memory.
+def merge_sorted(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.Table]:
+    """Merge streams that are each sorted by source; of each one batch is in memory.
 
     In each round the smallest of the last values at hand is the bound: whatever does not exceed
     it, in any stream, can be sorted and sent on, because no later batch holds anything smaller.
@@ -185,7 +183,7 @@ def merge_sorted(
     def fetch(stream: int) -> None:
         for batch in streams[stream]:
             if batch.num_rows:
-                waiting[stream] = batch, batch.column(column)[-1].as_py()
+                waiting[stream] = batch, batch.column("source")[-1].as_py()
                 return
         waiting.pop(stream, None)
 
@@ -195,7 +193,7 @@ def merge_sorted(
         bound = min(last for _, last in waiting.values())
         ready: list[pa.RecordBatch] = []
         for stream, (batch, last) in list(waiting.items()):
-            cut = batch.num_rows if last <= bound else _first_above(batch.column(column), bound)
+            cut = batch.num_rows if last <= bound else _first_above(batch.column("source"), bound)
             if cut:
                 ready.append(batch.slice(0, cut))
             if cut == batch.num_rows:
@@ -203,7 +201,7 @@ def merge_sorted(
             else:
                 waiting[stream] = batch.slice(cut), last
         table = pa.Table.from_batches(ready)
-        yield table if len(ready) == 1 else table.sort_by(column)
+        yield table if len(ready) == 1 else table.sort_by("source")
 
 
 def _first_above(values: pa.Array, bound: str) -> int:

@@ -20,23 +20,21 @@ LONGEST_LINE = 1 << 20
 _LARGEST_ARRAY = 1 << 28
 
 
-def lines(
-    stream: BinaryIO, report: Report, longest: int = LONGEST_LINE
-) -> Iterator[tuple[int, str]]:
+def lines(stream: BinaryIO, report: Report) -> Iterator[tuple[int, str]]:
     """Yield number (from 1) and text of each line, without its end.
 
     A line that is no text in UTF-8, or too long to be held, is malformed.
     """
     number = 0
-    while line := stream.readline(longest + 1):
+    while line := stream.readline(LONGEST_LINE + 1):
         number += 1
         if number == 1:
             line = line.removeprefix(BOM_UTF8)
-        if len(line) > longest:
+        if len(line) > LONGEST_LINE:
             report.add_rows()
-            report.malformed(number, f"a line of more than {longest:,} bytes", line[:500])
+            report.malformed(number, f"a line of more than {LONGEST_LINE:,} bytes", line[:500])
             while line and not line.endswith(b"\n"):
-                line = stream.readline(longest)
+                line = stream.readline(LONGEST_LINE)
             continue
         try:
             text = line.decode()
@@ -129,7 +127,7 @@ def loose_lines(
         number += 1
         if len(line) >= longest and not line.endswith(b"\n"):
             report.add_rows()
-            report.malformed(number, f"a line of more than {longest:,} bytes", line[:200])
+            report.malformed(number, f"a line of more than {LONGEST_LINE:,} bytes", line[:200])
             while (rest := file.readline(longest)) and not rest.endswith(b"\n"):
                 pass
             continue
