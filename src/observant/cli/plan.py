@@ -429,12 +429,7 @@ def _tell_stored(answer: PlanFile, as_json: bool) -> None:
         ],
         answer.sources,
     )
-    click.echo(
-        f"{counted(answer.sources, 'source')}, {format_rate(answer.spent)} visits, "
-        f"objective {answer.objective}"
-    )
-    _print_currency(answer)
-    click.echo(f"price of a visit {answer.price:.4g}: what one more a day would gain")
+    _print_totals(answer, answer.sources)
     for words, share in (("half", 0.5), ("twice", 2.0)):
         alpha = answer.alpha_with(share * answer.budget)
         if alpha is not None:
@@ -446,12 +441,17 @@ def _tell_stored(answer: PlanFile, as_json: bool) -> None:
         click.echo(f"written to {answer.path}")
 
 
-def _print_currency(answer: Plan | PlanFile) -> None:
+def _print_totals(answer: Plan | PlanFile, sources: int) -> None:
+    click.echo(
+        f"{counted(sources, 'source')}, {format_rate(answer.spent)} visits, "
+        f"objective {answer.objective}"
+    )
     error = f" ±{answer.alpha_error:.4f}" if answer.alpha_error > 0.0 else ""
     click.echo(
         f"currency {answer.collection_alpha:.4f}{error}; all visited alike it would be "
         f"{answer.uniform_alpha:.4f}"
     )
+    click.echo(f"price of a visit {answer.price:.4g}: what one more a day would gain")
 
 
 def _refuse_neither(budget: str | None, target: float | None) -> None:
@@ -546,12 +546,7 @@ def _print_visits(first: list[tuple[Any, ...]], sources: int) -> None:
 
 
 def _print_summary(answer: Plan) -> None:
-    click.echo(
-        f"{counted(len(answer), 'source')}, {format_rate(answer.spent)} visits, "
-        f"objective {answer.objective}"
-    )
-    _print_currency(answer)
-    click.echo(f"price of a visit {answer.price:.4g}: what one more a day would gain")
+    _print_totals(answer, len(answer))
     budgets = [answer.budget / 2, answer.budget * 2]
     try:
         curve = answer.budget_curve(budgets)

@@ -143,18 +143,13 @@ class PlanPoint(Answer, frozen=True, kw_only=True):
     uniform: float
 
 
-class Study(Answer, frozen=True, kw_only=True):
-    """Something that takes a while to compute."""
+class PlanView(Answer, frozen=True, kw_only=True):
+    """What a plan would bring, before it is applied."""
 
     ready: bool
     """False while it is being computed: ask again soon."""
     age_seconds: float
     error: str
-
-
-class PlanView(Study, frozen=True, kw_only=True):
-    """What a plan would bring, before it is applied."""
-
     budget_per_day: float | None = None
     counts_cost: bool | None = None
     """Whether the budget is one of cost, in which a plain visit counts 1."""
@@ -182,17 +177,23 @@ class RivalItem(Answer, frozen=True, kw_only=True):
     """Of the way from uniform visiting (0) to a clairvoyant (1)."""
 
 
-class RivalsView(Study, frozen=True, kw_only=True):
+class RivalsView(Answer, frozen=True, kw_only=True):
     """Other rules on the history of this collection, the best first."""
 
+    ready: bool
+    age_seconds: float
+    error: str
     days: float | None = None
     rivals: tuple[RivalItem, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-class PopulationView(Study, frozen=True, kw_only=True):
+class PopulationView(Answer, frozen=True, kw_only=True):
     """How the sources of the collection change, all together."""
 
+    ready: bool
+    age_seconds: float
+    error: str
     sources: int | None = None
     sampled: int | None = None
     visits: int | None = None

@@ -27,7 +27,8 @@ from observant.formats.imports.base import (
 )
 from observant.formats.imports.histories import add_history
 from observant.formats.imports.lines import elements, local_name, text_of
-from observant.times import MICROSECONDS_PER_DAY, from_iso, from_mail
+from observant.formats.imports.values import web_date
+from observant.times import MICROSECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +118,7 @@ def _read(file: ImportFile, options: ImportOptions, report: Report) -> _Feed:
                 report.leave_out("an entry without a date")
                 continue
             try:
-                time = _date(text, options)
+                time = web_date(text, options.zone)
             except ValueError:
                 report.malformed(number, "this is no date", text)
                 continue
@@ -187,10 +188,3 @@ def _from_json(stream: BinaryIO, feed: _Feed) -> Iterator[tuple[int, str, str]]:
             str(dates.get("date_published") or ""),
             str(dates.get("date_modified") or ""),
         )
-
-
-def _date(text: str, options: ImportOptions) -> int:
-    try:
-        return from_iso(text, options.zone)
-    except ValueError:
-        return from_mail(text)

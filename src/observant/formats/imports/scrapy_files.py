@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from observant.errors import InputError
 from observant.formats.imports.base import Batches, Importer, VisitRows
 from observant.formats.imports.lines import loose_cells, loose_lines, loose_objects, plain_text
-from observant.times import MICROSECONDS, from_any, from_iso, from_mail, from_seconds
+from observant.formats.imports.values import header_date
+from observant.times import MICROSECONDS, from_any, from_iso, from_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -363,7 +364,7 @@ def _add_entry(rows: VisitRows, entry: Path, report: Report) -> None:
         status=status,
         digest=digest if good else None,
         bytes=size,
-        last_modified=_date(headers.get("last-modified")) if good else None,
+        last_modified=header_date(headers.get("last-modified")) if good else None,
     )
 
 
@@ -413,10 +414,3 @@ def _opened(path: Path) -> BinaryIO:
         zipped = file.read(2) == b"\x1f\x8b"
     opened: Any = gzip.open(path) if zipped else path.open("rb")  # noqa: SIM115
     return opened  # type: ignore[no-any-return]
-
-
-def _date(text: str | None) -> int | None:
-    try:
-        return from_mail(text) if text else None
-    except ValueError:
-        return None

@@ -23,11 +23,11 @@ from observant.formats.imports.base import (
     VisitRows,
 )
 from observant.formats.imports.lines import elements, local_name, loose_lines, plain_text, text_of
+from observant.formats.imports.values import web_date
 from observant.times import (
     MICROSECONDS,
     MICROSECONDS_PER_DAY,
     from_iso,
-    from_mail,
     is_date_only,
 )
 
@@ -187,7 +187,7 @@ def _add(
         report.count("pages without a date")
     elif trusted:
         try:
-            date = _date(text, options)
+            date = web_date(text, options.zone)
         except ValueError:
             report.malformed(page["line"], "this is no date", text)
         else:
@@ -201,13 +201,6 @@ def _add(
                 report.leave_out("declared to change in the future: the date was set aside")
                 date, digest = None, None
     rows.add(page["loc"], saved, last_modified=date, digest=digest)
-
-
-def _date(text: str, options: ImportOptions) -> int:
-    try:
-        return from_iso(text, options.zone)
-    except ValueError:
-        return from_mail(text)
 
 
 def _priority(text: str) -> float:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from observant.formats.imports.base import Batches, Importer, VisitRows
 from observant.formats.imports.lines import loose_cells, loose_objects, plain_text
-from observant.times import MICROSECONDS, checked, from_any, from_mail
+from observant.formats.imports.values import header_date
+from observant.times import MICROSECONDS, checked, from_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,7 +139,7 @@ def _add(
         time,
         digest=digest if good else None,
         status=code,
-        last_modified=_date(declared) if good else None,
+        last_modified=header_date(declared) if good else None,
     )
 
 
@@ -168,10 +169,3 @@ def _value(metadata: dict[str, Any], key: str) -> str:
     if isinstance(found, list):
         found = found[0] if found else None
     return "" if found is None else str(found).strip()
-
-
-def _date(text: str) -> int | None:
-    try:
-        return from_mail(text) if text else None
-    except ValueError:
-        return None

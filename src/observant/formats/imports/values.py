@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from observant.errors import LeftOut
-from observant.times import LATEST, MICROSECONDS_PER_DAY, from_datetime, parse_datetime
+from observant.times import (
+    LATEST,
+    MICROSECONDS_PER_DAY,
+    from_datetime,
+    from_iso,
+    from_mail,
+    parse_datetime,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,6 +84,22 @@ def iso_instant(text: str) -> int:
     if not 0 <= at < LATEST * MICROSECONDS_PER_DAY:
         raise ValueError(f"the year is not between 1970 and 2199: {text!r}")
     return at
+
+
+def web_date(text: str, zone: str | None) -> int:
+    """A time as feeds and sitemaps write it: by ISO 8601, or as in mail."""
+    try:
+        return from_iso(text, zone)
+    except ValueError:
+        return from_mail(text)
+
+
+def header_date(text: str | None) -> int | None:
+    """A time as a header has it; None where it has none, or no date."""
+    try:
+        return from_mail(text) if text else None
+    except ValueError:
+        return None
 
 
 def digest_in(text: str | None) -> bytes | None:
