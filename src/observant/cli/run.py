@@ -22,7 +22,7 @@ from observant.cli.options import (
     sampling_option,
     verbose_option,
 )
-from observant.cli.store_options import Common, due, place, store_options, tell_remedies
+from observant.cli.store_options import Common, due, picked, place, store_options, tell_remedies
 from observant.cli.values import DURATION, Integer
 from observant.times import DAY, iso
 from observant.units import counted, format_share
@@ -188,16 +188,9 @@ def visit_json(visit: Visit) -> dict[str, Any]:
     """A visit as JSON tells it."""
     comparison = visit.comparison
     return {
-        "source": visit.source,
-        "started_at": iso(visit.started_at),
-        "ended_at": iso(visit.ended_at),
-        "outcome": visit.outcome,
-        "changed": visit.changed,
-        "status": visit.status,
-        "error": visit.error,
+        **picked(visit, "source started_at ended_at outcome changed status error"),
         "last_modified": iso(visit.last_modified),
-        "magnitude": visit.magnitude,
-        "bytes": visit.bytes,
+        **picked(visit, "magnitude bytes"),
         "digest": visit.digest.hex() if visit.digest else None,
         "reason": comparison.reason if comparison else "",
     }

@@ -15,6 +15,8 @@ import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from observant.errors import InputError, ObservantError, StoreError
 from observant.notifications.alarms import Alarms, silences
 from observant.notifications.channels import SendResult, class_of, way_of
@@ -233,13 +235,7 @@ class Deliverer:
             "told" if answer.ok else "not told",
             extra={"subscription": subscriber.name, "message_id": identity, "reason": told},
         )
-        return SendResult(
-            ok=answer.ok,
-            error=told,
-            down=answer.down,
-            final=answer.final,
-            retry_after=answer.retry_after,
-        )
+        return msgspec.structs.replace(answer, error=told)
 
     async def _rest(
         self, subscriber: StoredSubscription, failures: int, answer: SendResult, ids: list[int]

@@ -56,19 +56,12 @@ def plan(
     if found.value is None:
         return PlanView(**told)
     answer = found.value.answer
-    return PlanView(
+    return PlanView.of(
+        answer,
         **told,
         budget_per_day=answer.budget,
-        counts_cost=answer.counts_cost,
-        paid_for_browsers=finite(answer.paid_for_browsers),
         grace_days=answer.grace,
-        objective=answer.objective,
-        alpha=finite(answer.alpha),
-        uniform_alpha=finite(answer.uniform_alpha),
-        price=finite(answer.price),
         spent_per_day=finite(answer.spent),
-        sources=answer.sources,
-        starved=answer.starved,
         curve=tuple(
             PlanPoint(per_day=p["budget"], alpha=p["alpha"], uniform=p["uniform"])
             for p in found.value.curve
@@ -107,14 +100,11 @@ def population(collection: GivenCollection) -> PopulationView:
     if found.value is None:
         return PopulationView(**told)
     answer = found.value
-    return PopulationView(
+    return PopulationView.of(
+        answer,
         **told,
-        sources=answer.sources,
-        sampled=answer.sampled,
-        visits=answer.visits,
         fits=None if answer.fits is None else plain(answer.fits.to_dict()),
         hours_of_week=tuple(float(x) for x in answer.hours),
-        hours_from=answer.hours_from,
         notes=answer.notes,
     )
 
