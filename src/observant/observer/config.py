@@ -404,7 +404,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         shared = (self._sendable(tag, url) for tag in (None, *tags))
         for layer in (*shared, own or {}):
             merged = _merged(merged, layer)
-        settings: SourceSettings = _converted(merged, SourceSettings, None, source or None)
+        settings = _settings(merged, source)
         _check_inner(settings, source)
         if settings.compare.get("change") == "visual" and kind not in {"http", "product"}:
             raise InputError(
@@ -469,7 +469,7 @@ def load_config(
     tags = {f"[tags.{tag}]": own for tag, own in config.tags.items()}
     for table, own in (tags | {"[defaults]": config.defaults}).items():
         try:
-            _check_limits(_converted(own, SourceSettings, None).limits, None)
+            _check_limits(_settings(own, "").limits, None)
         except InputError as error:
             raise InputError(f"{table}: {error.message}", file=where) from error
     for entry in config.sources:
@@ -533,6 +533,11 @@ def _from_environment(env: dict[str, str]) -> dict[str, Any]:
             value = {part: value}
         values = _merged(values, value)
     return values
+
+
+def _settings(values: dict[str, Any], source: str, where: str | None = None) -> SourceSettings:
+    settings: SourceSettings = _converted(values, SourceSettings, where, source or None)
+    return settings
 
 
 def _check_inner(settings: SourceSettings, source: str) -> None:
