@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from observant.errors import InputError
+from observant.observer.content.record import gone_and_come
 from observant.store.visit import Excerpt
 
 CLOSELY = 40_000
@@ -138,11 +139,15 @@ def changed_lines(old: str, new: str) -> tuple[str, str]:
     ('c', 'a')
     """
     before, now = old.split("\n"), new.split("\n")
-    counted, past = Counter(now), Counter(before)
-    come, gone = counted - past, past - counted
-    added = [line for line in now if line and line in come]
-    removed = [line for line in before if line and line in gone]
-    return "\n".join(dict.fromkeys(added)), "\n".join(dict.fromkeys(removed))
+    gone, come = gone_and_come(before, now)
+    return _in_order(come, now), _in_order(gone, before)
+
+
+def _in_order(some: Counter[str], lines: list[str]) -> str:
+    """Each of some lines where it first stands."""
+    if len(some) > 1:
+        return "\n".join(dict.fromkeys(line for line in lines if line and line in some))
+    return "".join(some)
 
 
 def excerpt(old: str, new: str) -> Excerpt:

@@ -118,6 +118,23 @@ def pieces(text: str) -> Iterator[str]:
     yield text[start:] if start else text
 
 
+def gone_and_come(old: list[str], new: list[str]) -> tuple[Counter[str], Counter[str]]:
+    """The lines that went and those that came, and how often. Where is not asked.
+
+    >>> gone_and_come(["a", "b", "c"], ["b", "x", "b", "c"])
+    (Counter({'a': 1}), Counter({'x': 1, 'b': 1}))
+    """
+    shorter = min(len(old), len(new))
+    start = 0
+    while start < shorter and old[start] == new[start]:
+        start += 1
+    end = 0  # most of a page stays as it was: it need not be counted
+    while end < shorter - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    past, now = Counter(old[start : len(old) - end]), Counter(new[start : len(new) - end])
+    return past - now, now - past
+
+
 def compare_terms(
     old: Iterable[str],
     new: Iterable[str],
@@ -136,10 +153,10 @@ def compare_terms(
     0.0
     """
     new = list(new)
-    old_lines, new_lines = Counter(old), Counter(new)
     # Lines that stay cancel in the difference; only one full count of the words is needed.
-    gone = term_vector("\n".join((old_lines - new_lines).elements()), terms)
-    come = term_vector("\n".join((new_lines - old_lines).elements()), terms)
+    gone, come = (
+        term_vector("\n".join(lines.elements()), terms) for lines in gone_and_come(list(old), new)
+    )
     change = {term: come[term] - gone[term] for term in come.keys() | gone.keys()}
     after = term_vector("\n".join(new), terms)
     weights: dict[str, float] | None = None
