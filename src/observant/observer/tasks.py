@@ -6,7 +6,6 @@ ask for them from an event loop; what is small and takes time in proportion is d
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 from collections.abc import Callable  # noqa: TC003 (msgspec reads the annotations)
@@ -119,6 +118,8 @@ async def read(
     A worker that is ended by its limits makes a failed visit, which says so. Large texts are handed
     over: afterwards `fetched` has no body any more, and `previous` no text.
     """
+    import asyncio  # a worker has no loop, and starts a sixth sooner without it
+
     from observant.observer.pool import SMALL, aside, pool
 
     if form == "page" or not fetched.ok or fetched.not_modified:

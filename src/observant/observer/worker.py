@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -81,6 +82,7 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)  # nobody else writes between the replies
     decode = msgspec.msgpack.Decoder(WorkerRequest).decode
+    _soft("RLIMIT_CORE", 0)
     at_first = _memory_now()
     while True:
         if not select.select([incoming], [], [], IDLE)[0]:
@@ -132,7 +134,6 @@ class _Limits:
         except ImportError:  # Windows
             return
         used = resource.getrusage(resource.RUSAGE_SELF)
-        _soft("RLIMIT_CORE", 0)
         _soft("RLIMIT_CPU", int(used.ru_utime + used.ru_stime) + 1 + self._seconds)
         size = _memory_now()
         if size:
@@ -157,12 +158,17 @@ def _soft(name: str, value: int | None) -> None:
         pass
 
 
+@cache
+def _statm() -> int:
+    """What tells of memory, opened once: it is read twice for every request."""
+    return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+
+
 def _memory_now() -> int:
     """Bytes of address space; 0 where the system does not say."""
     try:
-        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 (read for every request)
-            return int(file.read().split(b" ", 1)[0]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
+        return int(os.pread(_statm(), 100, 0).split(b" ", 1)[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):  # the last on Windows
         return 0
 
 

@@ -6,7 +6,6 @@ import re
 import time
 from abc import ABC, abstractmethod
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -47,6 +46,8 @@ def statements(engine: str) -> dict[str, str]:
     >>> statements("sqlite")["setting"]
     'SELECT value FROM settings WHERE key = :key'
     """
+    from importlib.resources import files  # workers need no statements
+
     folder = files(__package__).joinpath("sql")
     found: dict[str, str] = {}
     for file in ("common.sql", f"{engine}.sql"):
@@ -64,6 +65,8 @@ def migrations(engine: str) -> tuple[Migration, ...]:
     >>> [(step.number, step.name) for step in migrations("sqlite")][:3]
     [(1, 'store'), (2, 'observers'), (3, 'notifications')]
     """
+    from importlib.resources import files
+
     folder = files(__package__).joinpath("migrations").joinpath(engine)
     found = [
         Migration(int(match[1]), match[2], file.read_text("utf-8"))
