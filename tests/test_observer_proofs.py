@@ -15,7 +15,7 @@ from observant.errors import UnknownSourceError
 from observant.observer.fetched import Fetched
 from observant.observer.honesty import Audits, Dates
 from observant.observer.schedule import Planned, Schedule
-from observant.store import Source, open_store
+from observant.store import Member, Source, Visit, open_store
 from observant.store.groups import GroupRead
 from observant.store.visit import Comparison, Previous
 from observant.times import DAY
@@ -96,6 +96,10 @@ class Counting:
         self.reads.append(set(names))
         return self.store.sources.previous_many(names)
 
+    @property
+    def members(self):
+        return self.store.members
+
 
 def test_tasks_that_look_back_together_share_a_read(tmp_path):
     with open_store(tmp_path / "o.db", durable=False) as store:
@@ -113,6 +117,28 @@ def test_tasks_that_look_back_together_share_a_read(tmp_path):
         assert len(counting.reads) == 3
         assert all(known.visited_at is None for known in found[:-1])
         assert isinstance(found[-1], UnknownSourceError)
+
+
+def test_nobody_is_asked_whose_result_a_page_is_where_there_are_no_results(tmp_path):
+    """And as soon as there is one, the next look back knows."""
+    with open_store(tmp_path / "o.db", durable=False) as store:
+        store.sources.add([Source(name="list", kind="query"), Source(name="page")])
+        asked, by_urls = [], store.members.by_urls
+        store.members.by_urls = lambda urls: asked.append(set(urls)) or by_urls(urls)
+
+        async def look(group):
+            await group.previous("page")
+            return [one.query for one in await group.memberships("page")]
+
+        async def visits():
+            group = GroupRead(store)
+            before = await look(group)
+            found = {"outcome": "first", "members": [Member(url="page")]}
+            store.visits.record(Visit(source="list", started_at=1.0, ended_at=2.0, **found))
+            return before, await look(group)
+
+        assert asyncio.run(visits()) == ([], ["list"])
+        assert asked == [{"page"}]
 
 
 def test_a_store_that_fails_is_told_to_everybody_who_waits():

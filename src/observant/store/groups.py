@@ -100,20 +100,27 @@ class GroupRead:
         self._call = asyncio.to_thread if patience is None else patience.call
         self._group = _Group(self._read, most)
         self._members = _Group(self._read_members, most)
+        self._any_members = True
 
     async def previous(self, name: str) -> Previous:
         """What `Store.sources.previous` says of this source."""
         return await self._group.ask(name)
 
     async def memberships(self, name: str) -> list[StoredMember]:
-        """The standing queries that have this source among their results."""
-        return await self._members.ask(name)
+        """The standing queries that have this source among their results.
+
+        Nobody is asked where there was no result of any query when a group last looked back.
+        """
+        return [] if not self._any_members else await self._members.ask(name)
 
     async def _read(self, names: list[str]) -> list[Previous | Exception]:
-        found = await self._call(self._store.sources.previous_many, set(names))
+        found, self._any_members = await self._call(self._look_back, set(names))
         return [
             found.get(name) or UnknownSourceError(f"there is no source {name!r}") for name in names
         ]
+
+    def _look_back(self, names: set[str]) -> tuple[dict[str, Previous], bool]:
+        return self._store.sources.previous_many(names), self._store.members.exist()
 
     async def _read_members(self, names: list[str]) -> list[list[StoredMember] | Exception]:
         found = await self._call(self._store.members.by_urls, set(names))

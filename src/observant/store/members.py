@@ -62,6 +62,10 @@ class Members(StorePiece):
                 found[member.url].append(member)
         return found
 
+    def exist(self) -> bool:
+        """Whether any query has, or had, a result."""
+        return bool(self._engine.read(lambda session: session.value("any_member")))
+
     def list(self, query: str, *, left: bool = False) -> list[StoredMember]:
         """The results of a standing query by rank; with `left` those that were dropped too."""
         where = "q.name = :query" + ("" if left else " AND m.left_at IS NULL")

@@ -678,6 +678,9 @@ DELETE FROM members WHERE source = :source AND left_at < (
 SELECT q.name, m.url, m.title, m.rank, m.dated_at, m.first_at, m.seen_at, m.left_at
 FROM members AS m JOIN sources AS q ON q.id = m.source
 
+-- name: any_member
+SELECT 1 FROM members LIMIT 1;
+
 -- == visits that are asked for ==
 
 -- name: ask
