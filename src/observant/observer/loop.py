@@ -63,8 +63,6 @@ _SAVE = 30.0
 _SWEEP = 3600.0
 _STOPPING = 4.0
 """Seconds that visits under way are given to end when the observer stops."""
-_MANY = 100_000
-"""Sources from which on the collector of garbage passes over what stands."""
 _BUSY, _TOGETHER = 16, 0.005
 """Visits under way from which on, and seconds for which, what ends is taken together."""
 _PATIENCE = 60.0
@@ -190,7 +188,7 @@ class Observer:
             end = until if seconds is None else self.clock.time() + seconds
             self.problem = ""
             try:
-                with _set_aside(len(self.watchlist)):
+                with _set_aside():
                     await self._loop(end, visits)
             finally:
                 await self._finish()
@@ -549,13 +547,10 @@ class Observer:
 
 
 @contextlib.contextmanager
-def _set_aside(sources: int) -> Iterator[None]:
-    """What stands when very many sources have been taken up is no garbage: to go through it again
-    and again would hold up the loop for a tenth of a second each time.
+def _set_aside() -> Iterator[None]:
+    """What stands when the sources have been taken up is no garbage: to go through it again and
+    again would hold up the loop, for 0.06 s each time however few there are.
     """
-    if sources < _MANY:
-        yield
-        return
     gc.freeze()
     try:
         yield
