@@ -338,6 +338,31 @@ def test_visits_that_end_amid_an_outage_do_not_put_off_the_next_probe():
 # -- schedule -------------------------------------------------------------------------------------
 
 
+def test_a_restarted_schedule_learns_again_when_its_visits_have_doubled():
+    """Those that earlier runs made count: one of each source, as far as anybody knows now."""
+    names = [f"s{k}" for k in range(40)]
+
+    def visited(day):
+        for name in names:
+            schedule.visited(name, day * DAY, None if day == 1 else day % 2 == 0)
+
+    schedule = Schedule(budget=50.0, start=0.0)
+    schedule.add([Planned(name, name) for name in names])
+    assert not schedule.wants_to_learn
+    for day in (1, 2):
+        visited(day)
+    kept = [Planned(n, n, last_at=2 * DAY, likelihood=schedule.likelihood(n)) for n in names]
+    schedule = Schedule(budget=50.0, start=2 * DAY)
+    schedule.add(kept)
+    assert schedule.wants_to_learn  # from what they have brought
+    schedule.learn()
+    for name in names[:-1]:
+        schedule.visited(name, 3 * DAY, False)
+    assert not schedule.wants_to_learn
+    schedule.visited(names[-1], 3 * DAY, False)
+    assert schedule.wants_to_learn
+
+
 def simulated(schedule, rates, until, rng, last=None, start=0.0):
     """Drive a schedule over Poisson sources; returns the visits and the time of the last ones."""
     last = dict(last or {})

@@ -139,6 +139,8 @@ class Scheduler(OldNames):
         self.pace = Pace(self._state, follows=hours and prior is not None)
         self._objective, self._adapting = objective, isinstance(prior, str)
         self._seen, self._next_look = 0, _FIRST_LOOK
+        self._brought = 0
+        """Sources that came with what earlier visits had taught: of one visit each, at least."""
         self._grace = float(check("grace", grace, 0))
         self._bounds = float(min_period), float(max_period)
         self._state.host_defaults = float(host_delay), float(host_cap)
@@ -362,7 +364,12 @@ class Scheduler(OldNames):
     @property
     def wants_to_learn(self) -> bool:
         """Whether there is enough that is new to learn the prior again."""
-        return self._adapting and self._seen >= self._next_look * len(self)
+        return self._adapting and self._taught >= self._next_look * len(self)
+
+    @property
+    def _taught(self) -> int:
+        """Visits that have taught something, as far as they were counted."""
+        return self._seen + self._brought
 
     def learn_prior(self) -> None:
         """Learn from all sources how their rates are distributed; done by itself with "learn".
@@ -375,7 +382,7 @@ class Scheduler(OldNames):
     def lesson(self, elsewhere: Sequence[bytes] = (), one_in: int = 1) -> Lesson:
         """What the prior is learned from (also elsewhere, at one source in so many)."""
         state, here = self._state, self._state.here()
-        self._next_look = max(2 * self._seen / max(len(self), 1), _FIRST_LOOK)
+        self._next_look = max(2 * self._taught / max(len(self), 1), _FIRST_LOOK)
         return Lesson(
             Likelihoods(state.values[here], state.place[here]),
             state.sources["age"][here].astype(np.float64),
@@ -497,6 +504,7 @@ class Scheduler(OldNames):
         if state.learning:
             taught = Likelihoods.unpack([None] * many if likelihood is None else likelihood)
             state.values[slots], state.place[slots] = taught.values, taught.place
+            self._brought += int((taught.place[:, 1] >= 0).sum())
         else:
             state.given[slots] = 0
             state.given["rate"][slots] = rates
