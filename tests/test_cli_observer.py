@@ -327,6 +327,14 @@ def test_who_was_refused_a_private_network_tries_again(web, tmp_path):
     assert f"did you mean {url}?" in err
 
 
+def test_what_is_planned_only_by_an_observer_is_explained(web, tmp_path):
+    url, _ = web
+    observant("add", url, "--allow", "127.0.0.1", cwd=tmp_path)
+    out, err = observant("list", cwd=tmp_path)
+    assert "not planned" in out
+    assert "not planned: the next visits are planned as soon as an observer runs" in err
+
+
 def test_a_feed_is_compared_entry_by_entry(web, tmp_path):
     url, texts = web
 
