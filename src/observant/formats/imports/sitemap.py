@@ -211,7 +211,7 @@ def _date(text: str, options: ImportOptions) -> int:
 
 
 def _priority(text: str) -> float:
-    """The priority, which is 0.5 unless told, as importance, which is 1 unless told."""
+    """The priority (0.5 if none is given) as importance (1 if none is given)."""
     try:
         value = float(text or 0.5)
     except ValueError:

@@ -298,7 +298,7 @@ def picture_diff(
     old: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
     new: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
 ) -> PictureDiff:
-    """Where two kept pictures of a page differ; the last two unless told."""
+    """Where two kept pictures of a page differ; by default the last two."""
     return collection.pictures.diff(source_id, old, new)
 
 
@@ -335,5 +335,5 @@ def diff(
     new: Annotated[str | None, QueryParameter(pattern=r"^[0-9a-f]{64}$")] = None,
     by: FromQuery[Literal["auto", "lines", "words", "json"]] = "auto",
 ) -> DiffAnswer:
-    """What changed between two kept versions; the last two unless told."""
+    """What changed between two kept versions; by default the last two."""
     return collection.sources.diff(source_id, old, new, by=by)
