@@ -54,7 +54,7 @@ def log_axis(title: str, low: float, high: float, unit: float = 1.0) -> Any:
 
     steps = (1, 2, 5) if high / max(low, 1e-300) < 300 else (1,)
     values = [unit * m * 10.0**k for k in range(-9, 9) for m in steps]
-    label = (
-        {"labelExpr": f"format(datum.value / {unit!r}, '~g')"} if unit != 1 else {"format": "~g"}
-    )
-    return alt.Axis(title=title, values=[v for v in values if low <= v <= high], **label)
+    inside = [value for value in values if low <= value <= high]
+    if unit == 1:
+        return alt.Axis(title=title, values=inside, format="~g")
+    return alt.Axis(title=title, values=inside, labelExpr=f"format(datum.value / {unit!r}, '~g')")

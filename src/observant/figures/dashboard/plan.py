@@ -44,7 +44,7 @@ def plan_figure(answer: Any, most: int = 1500) -> Any:
         }
         for i in some
     ]
-    rates = [row["rate"] for row in rows if row["rate"] > 0]
+    rates = [rate for i in some if (rate := float(answer.rate[i])) > 0]
     across = alt.Scale(type="log", nice=False, padding=8)  # no dot on the edge
     if rates and max(rates) < 1.1 * min(rates):  # one point has no scale of its own
         across = alt.Scale(type="log", nice=False, domain=[min(rates) / 12, max(rates) * 12])
