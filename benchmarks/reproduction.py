@@ -115,7 +115,8 @@ def table(rows):
 
 
 def sentence(text):
-    return text[:1].upper() + text[1:]
+    first = text[:1].upper() if text[:1].isascii() and text[1:2].islower() else text[:1]
+    return first + text[1:]
 
 
 def _told(check):

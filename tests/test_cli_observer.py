@@ -319,12 +319,22 @@ def test_who_was_refused_a_private_network_tries_again(web, tmp_path):
     out, err = observant("add", url, *local, cwd=tmp_path)
     assert "0 sources added to observant.db, 1 watched already." in out
     assert "Looked at 1 page: 1 seen." in err
+    out, _ = observant("list", cwd=tmp_path)  # a schedule takes long to compile for the first time
+    assert "not planned" in out
     _, err = observant("add", url, *local, cwd=tmp_path)  # what was read is not asked again
     assert "Looked at" not in err
     out, _ = observant("add", f"{url}b", *local, "--store", "b.db", cwd=tmp_path)
     assert "Next: observant serve --store b.db --allow 127.0.0.1\n" in out
     _, err = observant("add", url.partition("://")[2], cwd=tmp_path, code=2)
     assert f"did you mean {url}?" in err
+
+
+def test_what_is_planned_only_by_an_observer_is_explained(web, tmp_path):
+    url, _ = web
+    observant("add", url, "--allow", "127.0.0.1", cwd=tmp_path)
+    out, err = observant("list", cwd=tmp_path)
+    assert "not planned" in out
+    assert "not planned: the next visits are planned as soon as an observer runs" in err
 
 
 def test_a_feed_is_compared_entry_by_entry(web, tmp_path):

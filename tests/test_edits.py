@@ -6,6 +6,7 @@ import pytest
 
 from observant.errors import InputError
 from observant.observer.config import Config
+from observant.observer.fetched import Fetched
 from observant.service.collection import BulkChange, Collection, NewSource, SourceChanges, edits
 from observant.service.collection.entries import PreviewRequest, SeenEvents
 from observant.store import Event, Visit, open_store
@@ -141,6 +142,30 @@ def test_settings_are_tried_on_an_address_and_nothing_is_kept(collection, site):
     for bad in ({"url": "file:///etc/hosts"}, {"url": "x", "kind": "command"}):
         with pytest.raises(InputError):
             collection.sources.preview(PreviewRequest(**bad))
+
+
+def test_an_empty_shell_is_previewed_with_a_browser(collection, site, monkeypatch):
+    site.serve("/app", html("<div id=root></div><script>draw()</script>"))
+    url = f"http://127.0.0.1:{site.port}/app"
+    monkeypatch.setattr(edits, "missing", lambda _: "there is no Chromium")
+    seen = collection.sources.preview(PreviewRequest(url=url))
+    assert seen.note == "This page looks empty without a browser. There is no Chromium."
+    monkeypatch.setattr(edits, "missing", lambda _: "")
+    plain = edits._fetch
+
+    async def looked(config, source, settings, rendered):
+        if not rendered:
+            return await plain(config, source, settings, rendered=False)
+        body = html("<p>What scripts have drawn</p>").encode()
+        return Fetched(url=url, status=200, body=body, content_type="text/html"), "page"
+
+    monkeypatch.setattr(edits, "_fetch", looked)
+    seen = collection.sources.preview(PreviewRequest(url=url))
+    assert (seen.text.splitlines()[-1], seen.note) == ("What scripts have drawn", "")
+    never = SourceChanges(patch={"render": "never"})
+    seen = collection.sources.preview(PreviewRequest(url=url, changes=never))
+    assert "scripts" not in seen.text
+    assert seen.note == ""
 
 
 def test_kept_versions_say_which_would_have_been_a_change(collection, site):

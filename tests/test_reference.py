@@ -249,5 +249,9 @@ def test_every_error_is_in_the_errors_page():
 def test_every_exit_code_is_in_the_errors_page():
     found = {"0"}
     for file in (ROOT / "src/observant/cli").glob("*.py"):
-        found |= set(re.findall(r"(?:sys\.exit\(|FOUND_CHANGES = )(\d+)", file.read_text("utf-8")))
+        found |= set(
+            re.findall(
+                r"(?:sys\.exit\(|FOUND_CHANGES = |\bFAILED = )(\d+)", file.read_text("utf-8")
+            )
+        )
     assert set(re.findall(r"^\| (\d+) \|", page("errors.md"), re.MULTILINE)) == found

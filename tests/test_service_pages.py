@@ -5,6 +5,7 @@ import io
 import re
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import lxml.html
 import numpy as np
@@ -587,6 +588,53 @@ def test_ages_have_the_unit_that_a_person_would_take():
         axis = chart["layer"][0]["encoding"]["y"]["axis"]
         days = float(re.search(r"/ ([-.e\d]+),", axis["labelExpr"])[1])
         assert (axis["title"], [f"{v / days:.3g}" for v in axis["values"]]) == (title, marks)
+
+
+def test_the_plan_of_the_first_minutes_can_be_read():
+    """All rates are alike then, and periods are seconds."""
+    from observant.figures.dashboard import plan_figure
+
+    few = SimpleNamespace(
+        name=["a", "b"],
+        rate=[0.1, 0.1],
+        period=[5 / 86400] * 2,
+        weight=[1, 1],
+        starving=[False] * 2,
+    )
+    encoding = plan_figure(few).to_dict()["layer"][1]["encoding"]
+    low, high = encoding["x"]["scale"]["domain"]
+    assert low < 0.1 < high
+    assert any(low <= tick <= high for tick in encoding["x"]["axis"]["values"])
+    axis = encoding["y"]["axis"]
+    assert axis["title"] == "seconds between visits"
+    seconds = [round(86400 * tick, 9) for tick in axis["values"]]
+    assert 5 in seconds
+    assert all(tick in {1, 2, 5, 10, 20} for tick in seconds)
+
+
+def test_more_visits_are_advised_only_where_they_buy_more_than_is_planned():
+    from observant.service.pages.overview import _in_short
+
+    def said(now, planned, more):
+        options = [
+            SimpleNamespace(factor=1.0, per_day=100.0, alpha=planned),
+            SimpleNamespace(factor=1.5, per_day=150.0, alpha=more),
+        ]
+        budget = SimpleNamespace(per_day=100.0, options=options)
+        return _in_short(SimpleNamespace(alpha=SimpleNamespace(value=now), budget=budget))
+
+    assert said(0.5, 0.6, 0.75).endswith(
+        "50 more visits a day would make it about 3 of 4, in the long run."
+    )
+    assert said(0.75, 0.999, 1.0) == "About 3 of 4 copies are current."
+
+
+def test_numbers_on_pages_have_no_exponent_and_no_sign_without_a_difference():
+    from observant.service.pages.render import environment
+
+    filters = environment().filters
+    assert [filters["points"](x) for x in (-1e-5, 1e-5, -0.0123)] == ["0.0", "0.0", "−1.2"]
+    assert [filters["short"](x) for x in (0.12345, 123.4, 1728.0)] == ["0.123", "123", "1,728"]
 
 
 def test_a_promise_below_what_is_current_now_is_inside_the_figure():

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# -- The prior of a collection that is in parts: the histories it is learnt from, and its file ----
+# -- The prior of a collection that is in parts: the histories it is learned from, and its file ----
 #
-# In memory the prior is learnt from the histories of at most 20,000 sources, evenly spread over the
-# alphabet (`observant.estimation.pooling.sampled_ranks`). A collection in parts is asked for the
-# histories of the very same sources: they are the statistic that is merged, its size does not grow
-# with the log, and the prior is the same to the bit.
+# In memory the prior is learned from the histories of at most 20,000 sources, evenly spread over
+# the alphabet (`observant.estimation.pooling.sampled_ranks`). A collection in parts is asked for
+# the histories of the very same sources: they are the statistic that is merged, its size does not
+# grow with the log, and the prior is the same to the bit.
 
 
 def joined(tables: Iterable[pa.Table]) -> VisitLog:

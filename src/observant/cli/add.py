@@ -421,11 +421,20 @@ def look_at_new(store: Store, config: Config) -> list[Visit]:
 
 def look_again(store: Store, config: Config, names: Sequence[str]) -> list[Visit]:
     """Visit those of these sources again that no visit could read so far."""
+    from observant.cli.console import progress_bar
     from observant.observer.loop import Observer
 
     rows = [store.sources.get(name) for name in names]
     unread = [r.name for r in rows if r.state == "active" and r.visits and r.good_at is None]
-    return asyncio.run(Observer(store, config).check_all(unread)) if unread else []
+    if not unread:
+        return []
+    with progress_bar("first visits", "seen", len(unread)) as advance:
+
+        async def look() -> list[Visit]:
+            observer = Observer(store, config)
+            return await observer.check_all(unread, lambda _: advance(1), firsts_only=True)
+
+        return asyncio.run(look())
 
 
 def tell_first_visits(visits: list[Visit]) -> None:

@@ -119,7 +119,7 @@ def audit(
     in Brewington's thesis (3.20), which is too strict; and the plain count, which is too kind.
 
     The index's period is that of an index visiting at regular times with the same currency; the
-    population of sources is found from the claims, unless --weibull tells it.
+    population of sources is found from the claims, unless --weibull gives it.
 
     With --query the index is a standing query whose results carry dates, and the truth is what the
     results tell themselves; they must be watched.

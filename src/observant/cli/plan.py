@@ -564,8 +564,8 @@ def _print_summary(answer: Plan) -> None:
         )
     if starved > still:
         click.echo(
-            f"never visited: {counted(starved - still, 'source')}. For a visit to last they change "
-            "too often or matter too little (--max-period visits them all the same)"
+            f"never visited: {counted(starved - still, 'source')}, too fast or too unimportant "
+            "to be worth the price of a visit (--max-period visits them all the same)"
         )
     for host, price in list(answer.saturated_hosts.items())[:5]:
         click.echo(f"host {host} is at its cap; one more visit there would gain {price:.4g}")

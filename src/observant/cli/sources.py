@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from observant.service.answers import SourceRow
     from observant.store import StoredSource
 
+NOT_PLANNED = "not planned"
+
 _tag_option = click.option("--tag", metavar="TAG", help="Only sources with this tag.")
 
 
@@ -77,6 +79,12 @@ def list_(
     _print_table(rows)
     if total > len(rows):
         click.echo(f"{len(rows):,} of {total:,}; --limit shows more.")
+    if any(_next_visit(row, 0.0) == NOT_PLANNED for row in rows):
+        click.echo(
+            f"{NOT_PLANNED}: the next visits are planned as soon as an observer runs "
+            "(observant serve, or observant run)",
+            err=True,
+        )
     tell_remedies((row.error, row.status) for row in rows if row.failed_in_row)
 
 
@@ -249,7 +257,7 @@ def _next_visit(row: StoredSource | SourceRow, now: float) -> str:
         return "paused"
     good, planned = seconds(row.good_at), seconds(row.due_at)
     is_planned = good is None or (planned or 0.0) > good
-    return due(planned, now) if is_planned else "not planned"
+    return due(planned, now) if is_planned else NOT_PLANNED
 
 
 def _state(row: StoredSource | SourceRow, now: float) -> str:

@@ -136,9 +136,9 @@ def change_probability(
     """How likely has each source changed since it was last visited?
 
     `at` is the moment asked about (a datetime, ISO 8601 text, or seconds since 1970); the last
-    visit of the log unless told. `method` is "pooled", the belief of `estimate_rates`, or one of
+    visit of the log by default. `method` is "pooled", the belief of `estimate_rates`, or one of
     `drift` ("auto" weighs them), whose `prior` and `season` go with it; give a `DriftTable` instead
-    of the log, and what it has learnt is used.
+    of the log, and what it has learned is used.
 
     >>> from observant import VisitLog
     >>> seen = [None] + [1, 0] * 15

@@ -59,7 +59,7 @@ STRENGTH = 10.0
 """Sources of the parent that a group's prior starts from."""
 
 _SOURCES_TO_FIT = 20_000
-"""From which the prior is learnt, evenly spread over the alphabet: enough to know it well."""
+"""From which the prior is learned, evenly spread over the alphabet: enough to know it well."""
 _SOURCES_OF_A_GROUP = 500
 
 
@@ -177,7 +177,7 @@ def learn_prior(
 
 
 def sampled_ranks(sources: int) -> Integers:
-    """Places in the alphabet of the sources from which the prior of so many is learnt.
+    """Places in the alphabet of the sources from which the prior of so many is learned.
 
     >>> sampled_ranks(3).tolist(), len(sampled_ranks(1_000_000))
     ([0, 1, 2], 20000)

@@ -354,7 +354,7 @@ def rate_grid(evidence: Evidence) -> Floats:
     shortest = np.min(evidence.gaps[evidence.gaps > 0])
     low = np.floor(np.log2(0.1 / longest))
     high = np.ceil(np.log2(20.0 / shortest))
-    # Beyond 40 octaves (12 decades) nothing can be learnt that the ends do not say.
+    # Beyond 40 octaves (12 decades) nothing can be learned that the ends do not say.
     low = max(low, high - 40)
     return np.asarray(2.0 ** np.arange(low, high + 0.5 / POINTS_PER_OCTAVE, 1 / POINTS_PER_OCTAVE))
 

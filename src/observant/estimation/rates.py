@@ -213,7 +213,7 @@ def estimate_rates(
         What `estimate_signals` found for this log: signals, and their silence, are evidence of the
         rates as well (pooled methods).
     threads
-        How many blocks are worked on at once; all cores unless told. The answer is the same.
+        How many blocks are worked on at once; all cores by default. The answer is the same.
     progress
         Called with the number of sources done, block by block.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from observant.figures.style import COLOURS, data, log_scale, styled
+from observant.figures.style import COLOURS, data, log_scale, span_axis, styled
 from observant.units import format_duration
 
 if TYPE_CHECKING:
@@ -41,7 +41,11 @@ def interval_figure(estimate: IntervalEstimate) -> alt.LayerChart:
         "x:Q",
         # G of a lattice is made of straight lines, which a logarithm would bend.
         scale=log_scale() if estimate.identified else alt.Scale(nice=False),
-        axis=alt.Axis(title="days", format="~g", tickCount=8),
+        axis=(
+            alt.Axis(title="days", format="~g", tickCount=8)
+            if estimate.identified
+            else span_axis("", float(x[-1]))
+        ),
     )
     up = alt.Y("p:Q", title="probability", scale=alt.Scale(domain=[0, 1]))
     colour = alt.Color(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,35 @@ def decades(title: str) -> Any:
 
     powers = [10.0**k for k in range(-12, 13)]
     return alt.Axis(title=title, values=powers, format="~g")
+
+
+_SPANS = (("days", 1.0), ("hours", 1 / 24), ("minutes", 1 / 1440), ("seconds", 1 / 86400))
+"""Units of time, in days; each is taken from two of it on, and the last below that too."""
+
+
+def unit_of(days: float) -> tuple[str, float]:
+    """The unit in which a person would tell times up to so many days, and its length in days.
+
+    >>> unit_of(30)[0], unit_of(0.5)[0], unit_of(1e-4)[0]
+    ('days', 'hours', 'seconds')
+    """
+    return next((one for one in _SPANS if days >= 2 * one[1]), _SPANS[-1])
+
+
+def span_axis(title: str, most: float) -> Any:
+    """An axis of times from 0 to so many days, in the unit that a person would take."""
+    import altair as alt
+
+    unit, days = unit_of(most)
+    wanted = most / days / 5
+    power = 10.0 ** math.floor(math.log10(wanted)) if wanted > 0 else 1.0
+    step = next(step * power for step in (1, 2, 5, 10) if step * power >= wanted)
+    ticks = [step * k for k in range(math.floor(most / days / step + 1e-9) + 1)]
+    return alt.Axis(
+        title=f"{title} ({unit})" if title else unit,
+        values=[tick * days for tick in ticks],
+        labelExpr=f"format(datum.value / {days!r}, '.3~g')",
+    )
 
 
 def styled(chart: Any) -> Any:

@@ -213,11 +213,17 @@ class Observer:
         return (await self.check_all([name]))[0]
 
     async def check_all(
-        self, names: Sequence[str], on_visit: Callable[[Visit], None] | None = None
+        self,
+        names: Sequence[str],
+        on_visit: Callable[[Visit], None] | None = None,
+        *,
+        firsts_only: bool = False,
     ) -> list[Visit]:
         """Visit these sources now, whether they are due or not, many at a time; hosts are asked as
-        politely as ever. All are tried before an error is raised.
+        politely as ever. All are tried before an error is raised. With `firsts_only` none of them
+        was read so far, and an observer plans the visits that follow.
         """
+        self.watchlist.firsts_only = firsts_only
         self.patience.give_up()  # somebody waits for the answer: none is one too
         shards: dict[int, list[str]] = {}
         for name in names:

@@ -72,9 +72,9 @@ def plan(
     grace
         How late, in days, the copy may be and still count as current. Every plan reports α at it.
     importance
-        Weight of each source; 0 means never worth a visit. All alike unless told.
+        Weight of each source; 0 means never worth a visit. All alike by default.
     cost
-        Of one visit to each source: 1 unless told; bytes or seconds make the budget one of those.
+        Of one visit to each source: 1 by default; bytes or seconds make the budget one of those.
     hosts, host_caps
         The host of each source, and the most a host may spend a day: one number for every host or
         one each by name.
@@ -185,7 +185,7 @@ class Plan(Table):
         return self._problem.other_penalties(self.period_days)
 
     def budget_curve(self, budgets: Sequence[float] | None = None) -> BudgetCurve:
-        """What other budgets would buy; from a tenth of this one to ten times it unless told.
+        """What other budgets would buy; from a tenth of this one to ten times it by default.
 
         >>> curve = plan([1, 2, 3, 4, 5], budget=5).budget_curve([5, 10, 20])
         >>> print(curve.alpha.round(3))

@@ -41,8 +41,8 @@ class Solution:
 class Doubt:
     """What is not known of the mean currency of a plan, as sums that can be added up.
 
-    Each source adds its own posterior variance. The prior behind the posteriors was learnt from the
-    same visits, and its error is common to all: where visits tell but a share of what makes sources
+    Each source adds its own posterior variance. The prior behind them was learned from the same
+    visits, and its error is common to all: where visits tell but a share of what makes sources
     differ, the error is larger by one over the root of that share (for normal errors this is exact;
     the share is taken with all sources visited alike).
     """

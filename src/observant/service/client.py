@@ -190,13 +190,13 @@ class Client:
     snapshot = _op("GET /sources/{source}/versions/{digest}", bytes,
         doc="The content of a version.")
     diff = _op("GET /sources/{source}/diff", a.DiffAnswer, query="old new by",
-        doc="What changed between two kept versions; the last two unless told.")
+        doc="What changed between two kept versions; by default the last two.")
     pictures = _op("GET /sources/{source}/pictures", list[a.VersionItem], query="limit",
         doc="Kept pictures of a page, newest first.")
     picture = _op("GET /sources/{source}/pictures/{digest}", bytes,
         doc="A kept picture of a page or an image, by its bytes.")
     picture_diff = _op("GET /sources/{source}/pictures/diff", s.PictureDiff, query="old new",
-        doc="Where two kept pictures of a page differ; the last two unless told.")
+        doc="Where two kept pictures of a page differ; by default the last two.")
     page_picture = _op("POST /sources/{source}/picture", s.PagePictureAnswer,
         doc="The page as a browser shows it now, with boxes to choose from.")
     try_steps = _op("POST /sources/{source}/steps", s.StepTrial, body="",
@@ -216,9 +216,9 @@ class Client:
     # -- notifications ------------------------------------------------------------------------
 
     subscriptions = _op("GET /subscriptions", list[a.SubscriptionItem], query="owner",
-        doc="Who is told of what, everybody or one owner.")
+        doc="Who is notified of what: all subscriptions, or those of one owner.")
     subscribe = _op("POST /subscriptions", a.NewSubscription, body="name channel",
-        doc="Tell somebody: filter, subject, template, digest, quiet, timezone, secret.")
+        doc="Add a subscription: filter, subject, template, digest, quiet, timezone, secret.")
     subscription = _op("GET /subscriptions/{subscription}", a.SubscriptionItem,
         doc="One subscription.")
     update_subscription = _op("PATCH /subscriptions/{subscription}", a.SubscriptionItem, body="",
@@ -232,7 +232,7 @@ class Client:
     test_mail = _op("POST /mail/test", s.Tried, body="to",
         doc="Send a test message to an address.")
     unsubscribe = _op("DELETE /subscriptions/{subscription}", _NOTHING,
-        doc="Tell no more.")
+        doc="End a subscription.")
     deliveries = _op("GET /deliveries", a.DeliveryPage, query="state subscription limit after",
         doc="The delivery log, newest first.")
 

@@ -46,7 +46,7 @@ class Serving:
     """0 takes any free one."""
     prefix: str = ""
     proxies: tuple[str, ...] = field(default=())
-    """Addresses of reverse proxies whose X-Forwarded headers are believed; none unless told."""
+    """Addresses of reverse proxies whose X-Forwarded headers are believed; by default none."""
 
 
 async def serve(

@@ -21,7 +21,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     kind: str = "ping"
     received_at: float | None = None
-    """Now, unless told."""
+    """By default now."""
     changed_at: float | None = None
     """When the change was, as the signal says."""
     listing: str | None = None

@@ -56,7 +56,7 @@ class Subscription(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Signs what is sent to a webhook."""
     filter: Filter = Filter()
     subject: str = ""
-    """Templates; the built-in ones unless told."""
+    """Templates; by default the built-in ones."""
     template: str = ""
     digest: str | float = 0.0
     """Collect events for so long, as in ``1h`` or ``1d``, and send them as one message."""

@@ -190,7 +190,7 @@ class Visits(StorePiece):
         oldest_first: bool = False,
         details: bool = False,
     ) -> list[Visit]:
-        """Visits, newest first unless told otherwise: of one source in order of time, of all in
+        """Visits, by default newest first: of one source in order of time, of all in
         order of commit.
 
         `after` is the `id` of the last visit of the page before. `changed=True` gives changes

@@ -66,12 +66,12 @@ def estimate_rates(
         Pool within the groups of this column (method ``pooled``); ``host`` is taken from URLs
         where there is no such column. A source must belong to one group.
     prior
-        What `pool` found, to be used again; learnt from `df` unless given.
+        What `pool` found, to be used again; learned from `df` unless given.
     partitions
         Into how many parts the visits are put; Spark decides unless told.
 
     The other options are those of `observant.estimate_rates` and `observant.read_visits`. The
-    answer is lazy, as data frames are, except that a prior is learnt at once.
+    answer is lazy, as data frames are, except that a prior is learned at once.
     """
     require_spark()
     from pyspark.sql import functions as F  # noqa: N812 - as everybody does
@@ -119,7 +119,7 @@ def pool(
     """
     require_spark()
     if method not in {"pooled", "pooled-gamma"}:
-        raise InputError(f"a prior is learnt by pooled or pooled-gamma, not by {method!r}")
+        raise InputError(f"a prior is learned by pooled or pooled-gamma, not by {method!r}")
     visits = _visits(df, None)
     with errors_told():
         names = visits.select("source").distinct()

@@ -111,7 +111,7 @@ class Follower:
         return replace(ready, experts=ready._learnt())
 
     def on(self, log: VisitLog) -> Follower:
-        """Follow another log with what was learnt from this one."""
+        """Follow another log with what was learned from this one."""
         if len(self.seasons) > 1:
             raise InputError("the seasons of groups cannot be carried over to another log")
         prior, group = _prior_and_groups(log, self.experts.prior)

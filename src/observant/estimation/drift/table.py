@@ -144,7 +144,7 @@ class DriftTable(Table):
     """The method asked for."""
     notes: tuple[str, ...]
     follower: Follower = field(repr=False)
-    """What was learnt, ready for `path` and for predictions."""
+    """What was learned, ready for `path` and for predictions."""
 
     @property
     def method(self) -> NDArray[np.str_]:

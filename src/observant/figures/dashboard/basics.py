@@ -45,10 +45,16 @@ def data(rows: list[dict[str, Any]]) -> Any:
     return alt.Data(values=text, format=alt.DataFormat(type="json"))  # type: ignore[no-untyped-call]
 
 
-def log_axis(title: str, low: float, high: float) -> Any:
-    """Label a logarithmic axis: powers of ten, and what is between them where there is room."""
+def log_axis(title: str, low: float, high: float, unit: float = 1.0) -> Any:
+    """Label a logarithmic axis: powers of ten, and what is between them where there is room.
+
+    The labels count in units of so many of what is drawn.
+    """
     import altair as alt
 
     steps = (1, 2, 5) if high / max(low, 1e-300) < 300 else (1,)
-    values = [m * 10.0**k for k in range(-9, 9) for m in steps]
-    return alt.Axis(title=title, values=[v for v in values if low <= v <= high], format="~g")
+    values = [unit * m * 10.0**k for k in range(-9, 9) for m in steps]
+    inside = [value for value in values if low <= value <= high]
+    if unit == 1:
+        return alt.Axis(title=title, values=inside, format="~g")
+    return alt.Axis(title=title, values=inside, labelExpr=f"format(datum.value / {unit!r}, '~g')")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from observant.figures.dashboard.basics import BLUE, CHANGE, GREY, data, log_axis
-from observant.figures.style import SERIES, decades, styled
+from observant.figures.style import SERIES, decades, styled, unit_of
+from observant.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,13 +38,19 @@ def plan_figure(answer: Any, most: int = 1500) -> Any:
             "rate": float(answer.rate[i]),
             "period": math.sqrt(edge * top) if starving[i] else float(period[i]),
             "importance": float(answer.weight[i]),
-            "visited": "not worth a visit" if starving[i] else f"every {period[i]:.3g} d",
+            "visited": "not worth a visit"
+            if starving[i]
+            else f"every {format_duration(float(period[i]))}",
         }
         for i in some
     ]
+    rates = [rate for i in some if (rate := float(answer.rate[i])) > 0]
     across = alt.Scale(type="log", nice=False, padding=8)  # no dot on the edge
+    if rates and max(rates) < 1.1 * min(rates):  # one point has no scale of its own
+        across = alt.Scale(type="log", nice=False, domain=[min(rates) / 12, max(rates) * 12])
     x = alt.X("rate:Q", scale=across, axis=decades("updates per day"))
-    up = log_axis("days between visits", lowest * 0.8, edge)
+    unit, days = unit_of(lowest)
+    up = log_axis(f"{unit} between visits", lowest * 0.8, edge, unit=days)
     scale = alt.Scale(type="log", nice=False, domain=[lowest * 0.8, top])
     y = alt.Y("period:Q", scale=scale, axis=up)
     weights = np.asarray(answer.weight, float)[some]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from observant.figures.dashboard.basics import BLUE, CHANGE, DAY_LABELS, GREY, data, log_axis
-from observant.figures.style import COLOURS, SERIES, decades, log_scale, styled
+from observant.figures.style import COLOURS, SERIES, decades, log_scale, span_axis, styled
 from observant.times import DAY
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def timeline_figure(
     most = max(tooth["age"] for tooth in teeth)
     up = alt.Y(
         "age:Q",
-        axis=_age_axis(most),
+        axis=span_axis("age", most),
         scale=alt.Scale(domain=[-0.16 * most, 1.04 * most], nice=False),
     )
     line = (
@@ -88,26 +87,6 @@ def timeline_figure(
         .encode(x=x, y=up, y2=alt.datum(0))
     )
     return styled(area + line + marks)
-
-
-_AGES = (("days", 1.0), ("hours", 1 / 24), ("minutes", 1 / 1440), ("seconds", 1 / 86400))
-"""Units of ages, in days; each is taken from two of it on, and the last below that too."""
-
-
-def _age_axis(most: float) -> Any:
-    """An axis of ages up to so many days, in the unit that a person would take."""
-    import altair as alt
-
-    unit, days = next((one for one in _AGES if most >= 2 * one[1]), _AGES[-1])
-    wanted = most / days / 5
-    power = 10.0 ** math.floor(math.log10(wanted)) if wanted > 0 else 1.0
-    step = next(step * power for step in (1, 2, 5, 10) if step * power >= wanted)
-    ticks = [step * k for k in range(math.floor(most / days / step + 1e-9) + 1)]
-    return alt.Axis(
-        title=f"age ({unit})",
-        values=[tick * days for tick in ticks],
-        labelExpr=f"format(datum.value / {days!r}, '.3~g')",
-    )
 
 
 def posterior_figure(

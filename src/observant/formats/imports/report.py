@@ -115,7 +115,7 @@ class Report:
         if not self.accepted & {assumption, "all"}:
             raise InputError(
                 f"this cannot support rates, unless it is true that {sentence}. If it is, say "
-                f"--accept {assumption}; what the files hold is told by --dry-run",
+                f"--accept {assumption}; --dry-run shows what the files hold",
                 file=self.file or None,
             )
         self.assumed[assumption] = sentence

@@ -204,7 +204,7 @@ def _add(
 
 
 def _priority(text: str) -> float:
-    """The priority, which is 0.5 unless told, as importance, which is 1 unless told."""
+    """The priority (0.5 if none is given) as importance (1 if none is given)."""
     try:
         value = float(text or 0.5)
     except ValueError:

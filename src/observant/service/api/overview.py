@@ -23,7 +23,8 @@ spec = specs_of("collection")
 Grace = Annotated[
     str | None,
     QueryParameter(
-        max_length=50, description="How late a copy may be: 6h, 2d; the settings' own unless told."
+        max_length=50,
+        description="How late a copy may be: 6h, 2d; by default that of the settings.",
     ),
 ]
 _TYPES = {

@@ -296,7 +296,7 @@ def picture_diff(
     old: OtherDigest = None,
     new: OtherDigest = None,
 ) -> PictureDiff:
-    """Where two kept pictures of a page differ; the last two unless told."""
+    """Where two kept pictures of a page differ; by default the last two."""
     return collection.pictures.diff(source_id, old, new)
 
 
@@ -333,5 +333,5 @@ def diff(
     new: OtherDigest = None,
     by: FromQuery[Literal["auto", "lines", "words", "json"]] = "auto",
 ) -> DiffAnswer:
-    """What changed between two kept versions; the last two unless told."""
+    """What changed between two kept versions; by default the last two."""
     return collection.sources.diff(source_id, old, new, by=by)

@@ -31,13 +31,13 @@ OneSubscription = Annotated[int | None, QueryParameter(ge=1, le=LARGEST_ID)]
 def subscriptions(
     collection: GivenCollection, owner: FromQuery[str | None] = None
 ) -> list[SubscriptionItem]:
-    """Who is told of what, everybody or one owner; secrets masked."""
+    """Who is notified of what: all subscriptions, or those of one owner; secrets masked."""
     return collection.subscriptions.list(owner)
 
 
 @post("/subscriptions", **spec("subscribe"))
 def subscribe(collection: GivenCollection, data: JSONBody[Subscription]) -> NewSubscription:
-    """Tell somebody. The secret that signs a webhook is shown this once."""
+    """Add a subscription. The secret that signs a webhook is shown this once."""
     return collection.subscriptions.add(data)
 
 
@@ -57,7 +57,7 @@ def update_subscription(
 
 @delete("/subscriptions/{number:int}", **spec("unsubscribe"))
 def unsubscribe(collection: GivenCollection, number: Number) -> None:
-    """Tell no more."""
+    """End a subscription."""
     collection.subscriptions.remove(number)
 
 

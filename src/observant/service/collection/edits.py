@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import BusyError, InputError, UnknownSourceError, WorkerError
-from observant.observer.browser.need import BrowserNeed
+from observant.observer.browser.need import BrowserNeed, has_scripts
 from observant.observer.browser.settings import missing
 from observant.observer.connections import make_transport
 from observant.observer.content import Comparer, Rules
@@ -244,11 +244,15 @@ def preview(context: Context, asked: PreviewRequest, *, trusted: bool = False) -
             rendered = BrowserNeed.is_rendered(context.store.sources.previous(row.name, text=False))
     fetched, form = _page(context, source, after, rendered and not missing(config.browser))
     found = _taken(fetched, form, after)
-    versions, note = (
-        ([], "")
-        if row is None or before is None
-        else _kept(context, row, before, after, found.text or "")
-    )
+    versions, note = list[PreviewVersion](), ""
+    if row is not None and before is not None:
+        versions, note = _kept(context, row, before, after, found.text or "")
+    elif after.render == "auto" and not rendered and _is_shell(fetched, found, after):
+        if why := missing(config.browser):
+            note = f"This page looks empty without a browser. {why[:1].upper()}{why[1:]}."
+        else:
+            fetched, form = _page(context, source, after, rendered=True)
+            found = _taken(fetched, form, after)
     text = found.text or ""
     conditions = _rules(after).conditions if found.text is not None else ()
     return PreviewAnswer(
@@ -262,6 +266,12 @@ def preview(context: Context, asked: PreviewRequest, *, trusted: bool = False) -
         versions=versions,
         note=note,
     )
+
+
+def _is_shell(fetched: Fetched, found: Comparison, settings: SourceSettings) -> bool:
+    """Whether a page of which nothing is known yet may show more in a browser."""
+    whole = not any(getattr(_rules(settings), name) for name in (*SELECTORS[:4], "regex"))
+    return BrowserNeed().read_plainly(found, scripts=has_scripts(fetched), whole=whole).shell
 
 
 def _watched(context: Context, asked: PreviewRequest, trusted: bool) -> StoredSource | None:

@@ -100,7 +100,7 @@ class NewSource(Entered, frozen=True, kw_only=True):
     kind: Annotated[str, Meta(max_length=100)] = "http"
     """http, feed, sitemap, query."""
     name: Name = ""
-    """Its canonical address, unless told."""
+    """Its canonical address by default."""
     title: Title = ""
     tags: Annotated[tuple[Tag, ...], Meta(max_length=100)] = ()
     importance: Importance = 1.0

@@ -102,7 +102,7 @@ class CollectionPictures(CollectionPiece):
     def diff(
         self, source: int | str, old: str | None = None, new: str | None = None
     ) -> PictureDiff:
-        """The same as an answer; the last two pictures unless told."""
+        """The same as an answer; by default the last two pictures."""
         kept = [one.digest.hex() for one in self.list(source, 2)]
         if len(kept) < 2 and not (old and new):
             raise InputError("fewer than two pictures of this page are kept")

@@ -52,10 +52,10 @@ def why(collection: Context, source: StoredSource) -> str:
         }
         return (
             ngettext(
-                "The last visit failed (%(error)s), so it is tried again at growing intervals, "
+                "The last visit failed: %(error)s. It is tried again at growing intervals, next "
+                "%(when)s.",
+                "The last %(n)s visits failed: %(error)s. It is tried again at growing intervals, "
                 "next %(when)s.",
-                "The last %(n)s visits failed (%(error)s), so it is tried again at growing "
-                "distances, next %(when)s.",
                 source.failed_in_row,
             )
             % failed

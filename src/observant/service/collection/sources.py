@@ -191,7 +191,7 @@ class CollectionSources(CollectionPiece):
     def diff(
         self, source: int | str, old: str | None = None, new: str | None = None, *, by: str = "auto"
     ) -> DiffAnswer:
-        """What changed between two kept versions, by their digests; the last two unless told."""
+        """What changed between two kept versions, by their digests; by default the last two."""
         if by not in DIFFS:
             raise InputError(f"differences are by auto, lines, words or json, not {by!r}")
         row, snapshots = self._in.find(source), self._in.store.snapshots

@@ -52,7 +52,7 @@ class MailTest(Entered, frozen=True, kw_only=True):
 
 
 class CollectionSubscriptions(CollectionPiece):
-    """Who is told of what, and what was delivered."""
+    """Who is notified of what, and what was delivered."""
 
     def get(self, number: int) -> SubscriptionItem:
         """One subscription, secrets masked."""
@@ -60,7 +60,7 @@ class CollectionSubscriptions(CollectionPiece):
         return _item(found, self._in.store.deliveries.count().get(found.name, {}))
 
     def add(self, entry: Subscription) -> NewSubscription:
-        """Tell somebody; the secret that signs a webhook is shown this once."""
+        """Add a subscription; the secret that signs a webhook is shown this once."""
         entry = self.watching(checked(entry))
         stored = self._in.store.subscriptions.add(entry, now=self._in.now())
         return NewSubscription(subscription=_item(stored, {}), secret=stored.secret)
@@ -91,7 +91,7 @@ class CollectionSubscriptions(CollectionPiece):
         return self.get(number)
 
     def remove(self, number: int) -> None:
-        """Tell no more."""
+        """End a subscription."""
         self._in.store.subscriptions.remove(self._stored(number).name)
 
     def deliveries(
@@ -164,7 +164,7 @@ class CollectionSubscriptions(CollectionPiece):
         raise MissingError(f"there is no subscription {number}")
 
     def list(self, owner: str | None = None) -> list[SubscriptionItem]:
-        """Who is told of what, everybody or one owner; secrets masked."""
+        """Who is notified of what: all subscriptions, or those of one owner; secrets masked."""
         counts = self._in.store.deliveries.count()
         return [
             _item(one, counts.get(one.name, {}))

@@ -88,8 +88,10 @@ def _in_short(view: Overview) -> str:
     if more is None or more.alpha <= view.alpha.value or more.factor <= 1:
         return f"{text}."
     extra, share = more.per_day - view.budget.per_day, _in_words_of(more.alpha)
-    if share == _in_words_of(view.alpha.value):
-        return f"{text}."
+    planned = bought.get(1.0)
+    promised = _in_words_of(planned.alpha) if planned else ""
+    if share in {_in_words_of(view.alpha.value), promised}:
+        return f"{text}."  # more visits would buy nothing, or what is planned already
     return _("%(now)s; %(extra)s more visits a day would make it %(then)s, in the long run.") % {
         "now": text,
         "extra": localized(f"{extra:,.0f}"),

@@ -161,6 +161,27 @@ def query_of(params: Mapping[str, Any]) -> str:
     return f"?{urlencode(kept)}" if kept else ""
 
 
+def _points(share: float) -> str:
+    """A difference of two shares in points.
+
+    >>> _points(0.0123), _points(-0.0123), _points(-1e-5)
+    ('+1.2', '−1.2', '0.0')
+    """
+    text = f"{100 * share:+.1f}"
+    return localized("0.0" if float(text) == 0 else text).replace("-", "−")
+
+
+def _short(value: float | None) -> str:
+    """A number in three digits, or in whole ones where it has more.
+
+    >>> _short(0.12345), _short(123.4), _short(1728)
+    ('0.123', '123', '1,728')
+    """
+    if value is None:
+        return "?"
+    return localized(f"{value:,.3g}" if abs(value) < 999.5 else f"{value:,.0f}")
+
+
 @functools.cache
 def environment() -> jinja2.Environment:
     """The templates. Escaping is always on, and a name that is not there is an error."""
@@ -177,14 +198,14 @@ def environment() -> jinja2.Environment:
         t=lambda word: _(str(word)) if word else "",
         duration=_duration,
         grace=lambda days: "0" if not days else _duration(days),
-        points=lambda value: localized(f"{100 * value:+.1f}").replace("-", "−"),
+        points=_points,
         seconds=lambda value: _duration(None if value is None else value / DAY),
         rate=lambda value: "?" if value is None else localized(format_rate(value)),
         percent=_percent,
         share=lambda value: "?" if value is None else f"{100 * value:.0f} %",
         local=localized,
         number=lambda value: "?" if value is None else localized(f"{value:,.0f}"),
-        short=lambda value: "?" if value is None else localized(f"{value:,.3g}"),
+        short=_short,
         size=_size,
         query=query_of,
         failure=failure,
