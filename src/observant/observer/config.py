@@ -554,7 +554,7 @@ def _check_inner(settings: SourceSettings, source: str, *, whole: bool = True) -
     if settings.compare:
         from observant.observer.content import Rules
 
-        given = {} if whole else {"query": {"a": 1.0}}
+        given: dict[str, Any] = {} if whole else {"query": {"a": 1.0}}
         _converted(given | settings.compare, Rules, None, source or None)
     _check_limits(settings.limits, None, source or None)
     if settings.query:
