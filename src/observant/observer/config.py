@@ -42,8 +42,7 @@ __all__ = [
 PREFIX = "OBSERVANT_"
 _OFTEN = 50
 """So many sources can each be visited every hour, and nobody minds."""
-_MANY = 200
-"""Headers, hours and the like of one source: no more are of use."""
+_LEFT_TO_SOURCES = {"compare": {"query": {"a": 1.0}}, "query": {"items": "a"}}  # by [tags]
 _KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
 """What IndexNow takes for a key."""
 _LISTS = frozenset({"allow", "files", "kinds"})
@@ -148,15 +147,11 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise InputError(f"min_period {self.min_period} is above max_period {self.max_period}")
         if self.grace is not None:
             bounds.duration("grace", self.grace)
-        bounds.several("active", self.active, _MANY)
         ActiveHours.parse(list(self.active), self.timezone)
         if self.headers:
             from observant.observer.transport.headers import checked_headers
 
-            bounds.several("headers", self.headers, _MANY)
-            bounds.several("headers: the letters of all", "".join(self.headers.values()), 32 << 10)
             checked_headers(self.headers.items())
-        bounds.several("origins", self.origins, _MANY)
         for origin in self.origins:
             if not _origin(origin):
                 raise InputError(f"origins: {origin!r} is none; write https://example.org")
@@ -475,7 +470,7 @@ def load_config(
     tags = {f"[tags.{tag}]": own for tag, own in config.tags.items()}
     for table, own in (tags | {"[defaults]": config.defaults}).items():
         try:
-            _check_inner(_settings(own, ""), "", whole=False)
+            _check_inner(_settings(_merged(_LEFT_TO_SOURCES, own), ""), "")
         except InputError as error:
             raise InputError(f"{table}: {error.message}", file=where) from error
     for entry in config.sources:
@@ -546,22 +541,17 @@ def _settings(values: dict[str, Any], source: str, where: str | None = None) -> 
     return settings
 
 
-def _check_inner(settings: SourceSettings, source: str, *, whole: bool = True) -> None:
-    """Complain now about rules and limits that no visit could use.
-
-    In tables that sources share, what the rest needs may be left to each of them.
-    """
+def _check_inner(settings: SourceSettings, source: str) -> None:
+    """Complain now about rules and limits that no visit could use."""
     if settings.compare:
         from observant.observer.content import Rules
 
-        given: dict[str, Any] = {} if whole else {"query": {"a": 1.0}}
-        _converted(given | settings.compare, Rules, None, source or None)
+        _converted(settings.compare, Rules, None, source or None)
     _check_limits(settings.limits, None, source or None)
     if settings.query:
         from observant.observer.sources.query import StandingQuery
 
-        given = {} if whole else {"items": "a"}
-        _converted(given | settings.query, StandingQuery, None, source or None)
+        _converted(settings.query, StandingQuery, None, source or None)
 
 
 def _check_limits(limits: dict[str, Any], file: str | None, source: str | None = None) -> None:
