@@ -1,6 +1,6 @@
 """Attacks on the whole product, as tables.
 
-    python -m benchmarks.attack [TABLE ...] [--seconds SECONDS]
+    python -m benchmarks.attack [TABLE ...] [--seconds SECONDS] [--settings NUMBER]
 
 inside    forms of addresses that lead inside × ways in: asked, refused, connected
 routes    routes × roles: asked, let through, refused, and how often the rules were not kept
@@ -8,7 +8,7 @@ document  requests that the OpenAPI document allows and forbids (schemathesis, f
           many, and answers that are a fault or not what the document says
 readers   bombs × readers: what each body costs a worker, in processor seconds and megabytes
 at-once   the worst that a body can cost which is read without a worker
-settings  400 random settings by every way in: accepted, refused, and not survived
+settings  random settings (--settings, 400) by every way in: accepted, refused, and not survived
 kills     observers and writers killed at random moments: visits and events lost or doubled
 database  PostgreSQL away under two observers, also for 40 seconds: visits lost or doubled
 serve     `observant serve` while twenty hosts serve the whole collection: how long /health takes,
@@ -35,6 +35,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -196,12 +197,12 @@ def at_once(_seconds):
     return max(worst.values())
 
 
-def accepted_settings(_seconds):
+def accepted_settings(_seconds, number=400):
     """What is accepted by a way in has to be survived by a start."""
     from benchmarks.settings import survive
 
     with tempfile.TemporaryDirectory() as folder:
-        told = survive(400, 1, Path(folder))
+        told = survive(number, 1, Path(folder))
     print(told)
     return told
 
@@ -507,11 +508,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
     parser.add_argument("--seconds", type=float, default=60.0, help="of serve and document")
+    parser.add_argument("--settings", type=int, default=400, help="how many are drawn")
     options = parser.parse_args()
+    tables = TABLES | {"settings": partial(accepted_settings, number=options.settings)}
     logging.disable()  # they say a lot, each time
     for name in options.tables or TABLES:
         print(f"\n{name}: {(TABLES[name].__doc__ or '').splitlines()[0]}", flush=True)
-        TABLES[name](options.seconds)
+        tables[name](options.seconds)
 
 
 if __name__ == "__main__":

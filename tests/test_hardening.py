@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +13,7 @@ from observant.cli import cli
 from observant.errors import InputError, SignInError, StoreError, TooManyError
 from observant.notifications.channels import check_channel
 from observant.service.access import Access
+from observant.service.collection import edits
 from observant.store import Source, open_store
 
 from .patience import PATIENCE
@@ -46,6 +48,18 @@ def test_nested_json_is_a_bad_request(world, inner, caplog):
             answer = client.post(path, content=inner, headers=headers)
             assert answer.status_code in {400, 422}, path
     assert "Traceback" not in caplog.text
+
+
+def test_who_is_turned_away_is_no_fault_in_the_log(world, caplog, monkeypatch):
+    monkeypatch.setattr(edits, "_AT_ONCE", threading.BoundedSemaphore(1))
+    with world.client("write") as program, edits.asked_for():
+        added = program.post("/api/v1/sources", json={"url": "https://busy.example/"}).json()
+        answer = program.post(f"/api/v1/sources/{added['source']['id']}/check")
+        assert answer.status_code == 503
+        assert "at once" in answer.json()["detail"]
+    (said,) = (one for one in caplog.records if one.name == "observant.service")
+    assert (said.levelname, said.exc_info) == ("WARNING", None)
+    assert "at once" in said.reason
 
 
 def test_nested_json_in_a_file_is_refused(tmp_path):

@@ -177,6 +177,13 @@ def test_an_alias_bomb_does_not_go_off(tmp_path):
         assert "aliases" in imported(tmp_path, "url: https://example.org/\nname: &a [*a, *a]\n")
 
 
+@pytest.mark.parametrize("number", ["1:" * 20_000 + "1", "0x" + "f" * 9_000, "9" * 9_000])
+def test_a_number_that_nobody_could_print_is_refused(tmp_path, number):
+    pytest.importorskip("yaml")
+    told = imported(tmp_path, f"url: https://example.org/\nname: {number}\n")
+    assert "a number of" in told
+
+
 def test_usual_aliases_are_read(tmp_path):
     pytest.importorskip("yaml")
     text = "url: https://example.org/\nheaders: &h {Accept: a}\n---\nurl: https://example.org/b\n"

@@ -21,6 +21,7 @@ from observant.observer.loop import Observer
 from observant.observer.permission import objective_of
 from observant.observer.program import describe
 from observant.observer.settings import KEPT, SettingsChanges, in_force, keep, settings_of
+from observant.observer.sources.query import StandingQuery
 from observant.service.collection import Collection, NewSource
 from observant.service.server import Serving, serve
 from observant.service.studies import plan_study
@@ -197,6 +198,23 @@ def test_an_objective_of_ones_own_is_planned_for_and_shown(own):
         ({"headers": {"Host": "elsewhere.example"}}, "Host"),
         ({"limits": {"body": 2**70}}, "body"),
         ({"timezone": "Nowhere/Else"}, "time zone"),
+        ({"active": ["08:00-18:00"] * 1000}, "active"),
+        ({"headers": {f"X-{i}": "1" for i in range(1000)}}, "headers"),
+        ({"headers": {"X-Key": "x" * 100_000}}, "headers"),
+        ({"compare": {"css": "p["}}, "css"),
+        ({"query": {"top": 0}}, "top"),
+        ({"compare": {"drop": ["p"] * 1000}}, "drop"),
+        ({"compare": {"ignore": ["a"] * 1000}}, "ignore"),
+        ({"compare": {"ignore": ["((a{250}){250})"] * 3}}, "ignore"),
+        ({"compare": {"conditions": ["below 5"] * 1000}}, "conditions"),
+        ({"compare": {"change": "columns", "columns": 2**62}}, "columns"),
+        ({"compare": {"change": "query", "query": {"a": 1e308}}}, "query"),
+        ({"compare": {"change": "query", "query": {"a": -1}}}, "query"),
+        ({"compare": {"change": "query", "query": {"a": 1}, "other_terms": 1e308}}, "other_terms"),
+        (
+            {"compare": {"change": "query", "query": dict.fromkeys(map(str, range(20_000)), 1)}},
+            "query",
+        ),
     ],
 )
 def test_settings_of_a_source_that_no_visit_could_use_are_refused(tmp_path, settings, word):
@@ -218,6 +236,19 @@ def test_settings_of_a_source_that_no_visit_could_use_are_refused(tmp_path, sett
 
 
 @pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ({"importance": 1e300}, "importance"),
+        ({"other_terms": 1e308}, "other_terms"),
+        ({"terms": {"a": 1e308}}, "terms"),
+    ],
+)
+def test_a_query_that_no_visit_could_use_is_refused(query, word):
+    with pytest.raises(InputError, match=word):
+        StandingQuery(**query)
+
+
+@pytest.mark.parametrize(
     "settings",
     [
         {"downloaders": 0},
@@ -236,6 +267,18 @@ def test_settings_of_a_source_that_no_visit_could_use_are_refused(tmp_path, sett
 def test_what_a_start_could_not_use_is_refused_when_it_is_read(settings):
     with pytest.raises(InputError):
         load_config(None, settings, environment={})
+
+
+def test_tables_may_leave_to_their_sources_what_the_rest_needs(tmp_path):
+    file = tmp_path / "observant.toml"
+    file.write_text(
+        '[tags.terms]\ncompare = {change = "query"}\n[tags.lists]\nquery = {form = "html"}\n'
+        '[[sources]]\nurl = "https://a.example/"\ntags = ["terms"]\n'
+        "settings = {compare = {query = {bees = 1}}}\n"
+        '[[sources]]\nurl = "https://b.example/"\nkind = "query"\ntags = ["lists"]\n'
+        'settings = {query = {items = "li"}}\n'
+    )
+    assert len(load_config(str(file), environment={}).sources) == 2
 
 
 def test_a_tag_whose_settings_do_not_go_with_those_of_a_source_is_refused():

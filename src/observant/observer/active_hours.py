@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from observant.errors import InputError
+from observant.observer import bounds
 from observant.times import zone_of
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -37,6 +38,7 @@ class ActiveHours:
     @classmethod
     def parse(cls, windows: list[str], zone: str = "UTC") -> ActiveHours:
         where = zone_of(zone)
+        bounds.several("active", windows, 200)
         found: list[tuple[int, int, int]] = []
         for text in windows:
             match = _WINDOW.fullmatch(text.strip().lower())

@@ -7,14 +7,21 @@ that exists can be used.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from observant.errors import InputError, UnitError
 from observant.times import DAY
 from observant.units import format_duration, parse_budget, parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sized
 
 LONGEST = 365_250.0
 """Days: a thousand years. More would leave what databases and calendars can count."""
 LARGEST = 2**31 - 1
 """Of anything that is counted; what libcurl and databases take everywhere."""
+HEAVIEST = 1e9
+"""Of weights, which are squared and added up."""
 SECOND = 1 / DAY
 _LEAST_BUDGET, _MOST_BUDGET = 1 / LONGEST, 1e6 * DAY
 
@@ -59,3 +66,28 @@ def number(name: str, value: float, least: float, most: float = LARGEST) -> None
     if not least <= value <= most:
         shown = "a number that is longer than this line" if abs(value) > 1e18 else f"{value:g}"
         raise InputError(f"{name} must be between {least:,} and {most:,}, not {shown}")
+
+
+def several(name: str, values: Sized, most: int) -> None:
+    """Refuse a list that is too long: it is gone through at every visit.
+
+    >>> several("drop", ["aside"] * 300, 200)
+    Traceback (most recent call last):
+        ...
+    observant.errors.InputError: drop: at most 200, not 300
+    """
+    if len(values) > most:
+        raise InputError(f"{name}: at most {most:,}, not {len(values):,}")
+
+
+def weights(name: str, terms: Mapping[str, float]) -> None:
+    """Refuse weights of terms that cannot be added up, or too many of them.
+
+    >>> weights("query", {"bees": -1})
+    Traceback (most recent call last):
+        ...
+    observant.errors.InputError: query: bees must be between 0 and 1e+09, not -1
+    """
+    several(name, terms, 10_000)
+    for term, weight in terms.items():
+        number(f"{name}: {term}", weight, 0, HEAVIEST)

@@ -42,6 +42,7 @@ __all__ = [
 PREFIX = "OBSERVANT_"
 _OFTEN = 50
 """So many sources can each be visited every hour, and nobody minds."""
+_LEFT_TO_SOURCES = {"compare": {"query": {"a": 1.0}}, "query": {"items": "a"}}  # by [tags]
 _KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
 """What IndexNow takes for a key."""
 _LISTS = frozenset({"allow", "files", "kinds"})
@@ -469,7 +470,7 @@ def load_config(
     tags = {f"[tags.{tag}]": own for tag, own in config.tags.items()}
     for table, own in (tags | {"[defaults]": config.defaults}).items():
         try:
-            _check_limits(_settings(own, "").limits, None)
+            _check_inner(_settings(_merged(_LEFT_TO_SOURCES, own), ""), "")
         except InputError as error:
             raise InputError(f"{table}: {error.message}", file=where) from error
     for entry in config.sources:

@@ -62,8 +62,11 @@ def handlers(prefix: str) -> dict[Any, Any]:
 
     def handle(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
         status, detail, headers = _told(error)
-        if status >= 500:
-            log.error("a request failed", exc_info=error, extra={"path": request.scope["path"]})
+        about = {"path": request.scope["path"]}
+        if status >= 500 and "Retry-After" in headers:  # nobody's fault, and soon over
+            log.warning("a request was turned away", extra=about | {"reason": str(error)})
+        elif status >= 500:
+            log.error("a request failed", exc_info=error, extra=about)
         inside = request.scope["path"].removeprefix(prefix)
         title = _TITLES.get(status, "this did not work")
         if inside.startswith("/api/"):

@@ -123,6 +123,11 @@ def _jobs(file: ImportFile) -> list[Any]:
     return [job for job in jobs if job is not None]
 
 
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_LONGEST_NUMBER = 1_000
+"""Characters: what 1:1:1:… stands for grows without end, and nobody could print it."""
+
+
 def _check_expansion(node: Any, sizes: dict[int, int]) -> int:
     """How many values a part of a document has, written out; InputError if that is absurd.
 
@@ -133,6 +138,8 @@ def _check_expansion(node: Any, sizes: dict[int, int]) -> int:
     if size:
         return size
     children = getattr(node, "value", None)
+    if node is not None and node.tag in _NUMBERS and len(str(children)) > _LONGEST_NUMBER:
+        raise InputError(f"has a number of {len(str(children)):,} characters")
     sizes[id(node)] = _MOST_VALUES  # a part that holds itself never ends
     size = 1
     for child in children if isinstance(children, list) else ():

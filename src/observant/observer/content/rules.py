@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from observant.errors import InputError
+from observant.observer import bounds
 from observant.observer.content.document import Document, short_digest
 from observant.observer.content.numbers import parse_condition
 from observant.observer.content.pictures import parse_box
@@ -23,6 +24,8 @@ Change = Literal["bytes", "text", "structure", "magnitude", "columns", "query", 
 CHANGES: tuple[str, ...] = get_args(Change)
 
 LONGEST_EXPRESSION = 2_000
+MOST_EXPRESSIONS = 200
+"""Of one list: every one is compiled, and all of them are tried at every visit."""
 MOST_REPEATS = 100_000
 SELECTORS = ("css", "xpath", "jsonpath", "jmespath", "regex")
 
@@ -91,10 +94,15 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise InputError(f"choose one of {' and '.join(chosen)}: a source has one selection")
         for name in SELECTORS:
             check_expression(name, getattr(self, name))
+        for name in ("drop", "ignore", "masks", "attributes", "conditions"):
+            bounds.several(name, getattr(self, name), MOST_EXPRESSIONS)
+        bounds.several("keep", self.keep, 10_000)
         for expression in self.drop:
             check_expression("css", expression, named="drop")
         for expression in self.ignore:
             check_expression("regex", expression, named="ignore")
+        if sum(map(_written_out, self.ignore)) > MOST_REPEATS:
+            raise InputError(f"ignore: these repeat too much (more than {MOST_REPEATS:,} parts)")
         if self.change not in CHANGES:
             raise InputError(f"change: {self.change!r} is none of {', '.join(CHANGES)}")
         if not 0 <= self.threshold <= 1:
@@ -106,8 +114,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 check_expression("css", mask, named="masks")
         if self.columns < 0:
             raise InputError(f"columns: {self.columns} is below 0")
+        bounds.number("columns", self.columns, 0)
         if not 0 <= self.confirm <= 10:
             raise InputError(f"confirm: {self.confirm} is not between 0 and 10 further visits")
+        bounds.weights("query", self.query)
+        bounds.number("other_terms", self.other_terms, 0, bounds.HEAVIEST)
         if self.change == "query" and not self.query:
             raise InputError('query: change = "query" needs the terms that matter')
         for condition in self.conditions:

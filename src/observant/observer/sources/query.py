@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from observant.errors import InputError, UnreadableError
+from observant.observer import bounds
 from observant.observer.content import Comparer
 from observant.observer.sources.http import HttpSource
 from observant.observer.sources.results import ResultRules, results_of
 from observant.observer.tasks import read
 from observant.store import Member
+from observant.store.validation import checked_importance
 
 if TYPE_CHECKING:
     from observant.observer.fetched import Fetched
@@ -53,10 +55,9 @@ class StandingQuery(ResultRules, frozen=True, kw_only=True, forbid_unknown_field
         super().__post_init__()
         if not 0 < self.share <= 1:
             raise InputError(f"share: a part of the budget lies between 0 and 1, not {self.share}")
-        if not (self.importance >= 0 and self.other_terms >= 0):
-            raise InputError("importance and other_terms must be zero or more")
-        if any(not weight >= 0 for weight in self.terms.values()):
-            raise InputError("terms: every weight must be zero or more")
+        checked_importance(self.importance)
+        bounds.number("other_terms", self.other_terms, 0, bounds.HEAVIEST)
+        bounds.weights("terms", self.terms)
 
 
 class QuerySource(HttpSource):

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from observant.errors import InputError
+from observant.observer import bounds
 from observant.times import http_date
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def checked_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]
             raise InputError(f"the header {name} is set by the transport; leave it out")
         checked_value(f"header {name}", value)
         checked.append((name, value))
+    bounds.several("headers", checked, 200)
+    bounds.several("headers: letters", "".join(value for _, value in checked), 32 << 10)
     return checked
 
 
