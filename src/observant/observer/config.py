@@ -42,7 +42,8 @@ __all__ = [
 PREFIX = "OBSERVANT_"
 _OFTEN = 50
 """So many sources can each be visited every hour, and nobody minds."""
-_LEFT_TO_SOURCES = {"compare": {"query": {"a": 1.0}}, "query": {"items": "a"}}  # by [tags]
+_LEFT_TO_SOURCES = {"compare": {"query": {"a": 1.0}}, "query": {"items": "a"}}
+"""What each source of [defaults] and [tags.NAME] may say for itself: for the check, anything."""
 _KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
 """What IndexNow takes for a key."""
 _LISTS = frozenset({"allow", "files", "kinds"})
@@ -470,7 +471,8 @@ def load_config(
     tags = {f"[tags.{tag}]": own for tag, own in config.tags.items()}
     for table, own in (tags | {"[defaults]": config.defaults}).items():
         try:
-            _check_inner(_settings(_merged(_LEFT_TO_SOURCES, own), ""), "")
+            left = {part: what for part, what in _LEFT_TO_SOURCES.items() if part in own}
+            _check_inner(_settings(_merged(left, own), ""), "")
         except InputError as error:
             raise InputError(f"{table}: {error.message}", file=where) from error
     for entry in config.sources:
