@@ -25,6 +25,9 @@ ALIVE = r"""() => {
 }"""
 """Elements that could do something that we have not written."""
 
+COMPUTED = "() => document.readyState === 'complete' && !document.querySelector('[data-reload]')"
+"""Whether the page will not load itself again."""
+
 FOCUSED = """() => {
   const element = document.activeElement, style = getComputedStyle(element);
   const box = element.getBoundingClientRect();

@@ -15,7 +15,7 @@ from observant.observer.browser.settings import BrowserSettings
 from observant.observer.clock import AcceleratedClock
 from observant.times import DAY
 
-from .browser_scripts import ALARM
+from .browser_scripts import ALARM, COMPUTED
 from .patience import PATIENCE, patience_here, until
 
 SIZES = {"desktop": (1440, 900), "phone": (390, 844)}
@@ -211,7 +211,15 @@ class Visitor:
 
     def computed(self):
         """Wait until the page has stopped loading itself again."""
-        until(lambda: self.page.locator("[data-reload]").count() == 0, "the page to be computed")
+        until(self._is_computed, "the page to be computed")
+
+    def _is_computed(self):
+        from playwright.sync_api import Error
+
+        try:
+            return self.page.evaluate(COMPUTED)
+        except Error:  # it has just begun to load itself again
+            return False
 
     def settled(self):
         """Wait until the page has stopped loading itself again, and its figures are drawn."""

@@ -47,7 +47,9 @@ def lease(place, name, seconds):
                     held[lease][1] = min(held[lease][1], time.time())
                 store.leases.release(name, fences)
             time.sleep(rng.choice([0.02, 0.1, 0.3]))
-    print(json.dumps([[*lease, *span] for lease, span in held.items() if span[0] < span[1]]))
+        gone = time.time()  # who has ended holds nothing: others may take it at once
+    spans = {lease: (begin, min(end, gone)) for lease, (begin, end) in held.items()}
+    print(json.dumps([[*lease, *span] for lease, span in spans.items() if span[0] < span[1]]))
 
 
 def hold(place, name, seconds):

@@ -113,7 +113,7 @@ def _by_price(
         bought = _("there is budget for every visit")
     said = {"value": f"{index:.3g}", "bought": bought}
     worth = _("a visit now is worth %(value)s, and %(bought)s") % said
-    if index < price / 100:
+    if index < price / 10:
         worth = _("a visit now is worth next to nothing, and %(bought)s") % said
     if period <= settings.shortest * 1.02:
         span = settings.shortest
