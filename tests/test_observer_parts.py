@@ -19,9 +19,10 @@ from observant.estimation.belief import Likelihoods
 from observant.observer import loop
 from observant.observer.active_hours import ActiveHours
 from observant.observer.clock import AcceleratedClock, SteadyClock
-from observant.observer.config import load_config, who_else_can_write
+from observant.observer.config import load_config
 from observant.observer.multiplexer import Multiplexer
 from observant.observer.outage import Outage
+from observant.observer.permission import who_else_can_write
 from observant.observer.schedule import Planned, Schedule
 from observant.observer.spot_checks import SpotChecks
 from observant.observer.synthetic.web import KINDS, DemoWorld

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from observant.errors import InputError
-from observant.observer.config import who_else_can_write
+from observant.observer.permission import who_else_can_write
 from observant.observer.transport.curl import watch
 
 from .patience import PATIENCE

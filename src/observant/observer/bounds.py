@@ -20,7 +20,7 @@ LONGEST = 365_250.0
 """Days: a thousand years. More would leave what databases and calendars can count."""
 LARGEST = 2**31 - 1
 """Of anything that is counted; what libcurl and databases take everywhere."""
-HEAVIEST = 1e9
+HEAVIEST = 10**9
 """Of weights, which are squared and added up."""
 SECOND = 1 / DAY
 _LEAST_BUDGET, _MOST_BUDGET = 1 / LONGEST, 1e6 * DAY
@@ -86,7 +86,7 @@ def weights(name: str, terms: Mapping[str, float]) -> None:
     >>> weights("query", {"bees": -1})
     Traceback (most recent call last):
         ...
-    observant.errors.InputError: query: bees must be between 0 and 1e+09, not -1
+    observant.errors.InputError: query: bees must be between 0 and 1,000,000,000, not -1
     """
     several(name, terms, 10_000)
     for term, weight in terms.items():

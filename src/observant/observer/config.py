@@ -11,7 +11,6 @@ import difflib
 import functools
 import os
 import re
-import stat
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,6 @@ __all__ = [
     "SourceSettings",
     "load_config",
     "usual_budget",
-    "who_else_can_write",
 ]
 
 PREFIX = "OBSERVANT_"
@@ -480,28 +478,6 @@ def load_config(
             raise InputError("every source needs a url", file=where, source=entry.name or None)
         config.settings_of(entry.tags, entry.settings, entry.name or entry.url, kind=entry.kind)
     return config
-
-
-def who_else_can_write(file: str | Path) -> str:
-    """Say who besides us (and root) can write a file or swap it; empty if nobody can.
-
-    Commands and callables are run as us, so they are taken only from such a file.
-    """
-    path = Path(file).resolve()
-    if not hasattr(os, "getuid"):
-        return "this system does not say who can write a file"
-    for place in (path, path.parent):
-        found = place.stat()
-        if found.st_uid not in (0, os.getuid()):
-            return f"{place} belongs to another user"
-        sticky = place is path.parent and found.st_mode & stat.S_ISVTX
-        if found.st_mode & stat.S_IWOTH and not sticky:
-            return f"{place} can be written by everybody"
-        if found.st_mode & stat.S_IWGRP and found.st_gid != os.getgid():
-            return f"{place} can be written by another group"
-        if found.st_mode & stat.S_IWGRP and place is path:
-            return f"{place} can be written by its group"
-    return ""
 
 
 def read_toml(file: str) -> dict[str, Any]:

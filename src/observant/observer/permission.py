@@ -8,13 +8,14 @@ names it whole (its kind, and its very command line, function or path), or its f
 
 from __future__ import annotations
 
+import os
+import stat
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from observant.errors import InputError
 from observant.names import OBJECTIVES
-from observant.observer.config import who_else_can_write
 from observant.observer.sources import is_added_here, kinds
 from observant.observer.sources.base import ON_THE_WEB, file_path
 from observant.plugins import load_own
@@ -120,3 +121,25 @@ _WORDS = {
     "callable": ("a function is called", f"{_NAMED} function"),
     "file": ("a file is read", f"{_NAMED} path, or its folder among the files"),
 }
+
+
+def who_else_can_write(file: str | Path) -> str:
+    """Say who besides us (and root) can write a file or swap it; empty if nobody can.
+
+    Commands and callables are run as us, so they are taken only from such a file.
+    """
+    path = Path(file).resolve()
+    if not hasattr(os, "getuid"):
+        return "this system does not say who can write a file"
+    for place in (path, path.parent):
+        found = place.stat()
+        if found.st_uid not in (0, os.getuid()):
+            return f"{place} belongs to another user"
+        sticky = place is path.parent and found.st_mode & stat.S_ISVTX
+        if found.st_mode & stat.S_IWOTH and not sticky:
+            return f"{place} can be written by everybody"
+        if found.st_mode & stat.S_IWGRP and found.st_gid != os.getgid():
+            return f"{place} can be written by another group"
+        if found.st_mode & stat.S_IWGRP and place is path:
+            return f"{place} can be written by its group"
+    return ""

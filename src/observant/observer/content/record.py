@@ -122,7 +122,7 @@ def gone_and_come(old: list[str], new: list[str]) -> tuple[Counter[str], Counter
     """The lines that went and those that came, and how often. Where is not asked.
 
     >>> gone_and_come(["a", "b", "c"], ["b", "x", "b", "c"])
-    (Counter({'a': 1}), Counter({'x': 1, 'b': 1}))
+    (Counter({'a': 1}), Counter({'b': 1, 'x': 1}))
     """
     shorter = min(len(old), len(new))
     start = 0
