@@ -1,9 +1,10 @@
 """`make test` again and again, each time on a fresh clone: does it pass, and how long does it take?
 
-    python -m benchmarks.suite [--quiet 5] [--busy 5] [--loops 2]
+    python -m benchmarks.suite [--quiet 5] [--busy 5] [--loops 2] [--together 0]
 
---quiet  runs with nothing beside them
---busy   runs with --loops busy loops for each core beside them
+--quiet     runs with nothing beside them
+--busy      runs with --loops busy loops for each core beside them
+--together  runs that are made all at once, each beside the others
 
 A run is a clone of what is committed, its set-up, and everything that CI asks for. The output of a
 run that fails is kept, and what failed is told.
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,12 +26,21 @@ ROOT = Path(__file__).parents[1]
 TESTS = re.compile(r"^=+ (.*\d+ passed.*) in ([\d.]+)s.* =+$", re.MULTILINE)
 
 
-def main(quiet, busy, loops):
-    print(f"{'beside it':24}{'whole':>9}{'tests':>9}{'CPU':>9}  outcome", flush=True)
-    for beside in [0] * quiet + [loops * (os.cpu_count() or 1)] * busy:
-        named = f"{beside} busy loops" if beside else "nothing of ours"
-        whole, tests, cpu, outcome = one(beside)
-        print(f"{named:24}{whole:>9}{tests:>9}{cpu:>9}  {outcome}", flush=True)
+def main(quiet, busy, loops, together):
+    row("beside it", "whole", "tests", "CPU", " outcome")
+    for _ in range(quiet):
+        row("nothing of ours", *one(0))
+    beside = loops * (os.cpu_count() or 1)
+    for _ in range(busy):
+        row(f"{beside} busy loops", *one(beside))
+    if together:
+        with ThreadPoolExecutor(together) as threads:
+            for told in threads.map(one, [0] * together):
+                row(f"{together - 1} such runs", *told)
+
+
+def row(beside, whole, tests, cpu, outcome):
+    print(f"{beside:24}{whole:>9}{tests:>9}{cpu:>9}  {outcome}", flush=True)
 
 
 def one(loops):
@@ -68,4 +79,5 @@ if __name__ == "__main__":
     parser.add_argument("--quiet", type=int, default=5)
     parser.add_argument("--busy", type=int, default=5)
     parser.add_argument("--loops", type=int, default=2)
+    parser.add_argument("--together", type=int, default=0)
     main(**vars(parser.parse_args()))
