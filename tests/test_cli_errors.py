@@ -606,6 +606,23 @@ def test_an_answer_is_never_written_over_what_is_read(words, world):
     assert (world / file).read_bytes() == before
 
 
+def test_what_a_wildcard_finds_is_read_too(world):
+    before = (world / "visits.csv").read_bytes()
+    assert "visits.csv: is what is read here" in complaint("import", "visits*", "-o", "visits.csv")
+    assert (world / "visits.csv").read_bytes() == before
+
+
+def test_a_demo_replaces_no_store_but_that_of_a_demo(world):
+    before = (world / "observant.db").read_bytes()
+    assert "observant.db: this store is not of a demo" in complaint("demo", "-d", ".")
+    assert (world / "observant.db").read_bytes() == before
+
+
+def test_a_long_address_is_no_file():
+    told = complaint("add", f"example.org?q={'a' * 300}", "--preview", "--set", "x=1")
+    assert "File name too long" not in told
+
+
 def test_a_folder_is_no_store():
     assert complaint("list", "--store", "folder.csv").startswith("folder.csv: is a folder")
 

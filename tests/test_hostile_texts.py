@@ -184,6 +184,12 @@ def test_a_number_that_nobody_could_print_is_refused(tmp_path, number):
     assert "a number of" in told
 
 
+def test_a_number_that_is_too_large_is_refused(tmp_path):
+    pytest.importorskip("yaml")
+    told = imported(tmp_path, f"url: https://example.org/\nname: {'1:' * 200}1.0\n")
+    assert "this is no YAML" in told
+
+
 def test_usual_aliases_are_read(tmp_path):
     pytest.importorskip("yaml")
     text = "url: https://example.org/\nheaders: &h {Accept: a}\n---\nurl: https://example.org/b\n"

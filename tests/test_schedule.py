@@ -791,6 +791,18 @@ def test_state_is_saved_and_restored_exactly(learned):
     assert json.dumps(scheduler.state()) == json.dumps(again.state())
 
 
+def test_a_restored_scheduler_learns_its_prior_when_the_first_would_have():
+    """What was known when a source was added counts as visits do."""
+    taught = Scheduler(30.0, prior="learn")
+    taught.add(range(20), last=-1.0)
+    drive(taught, 20.0, poisson_outcomes(np.full(20, 1.0), 1))
+    scheduler = Scheduler(30.0, prior="learn")
+    scheduler.add(range(20), last=-1.0, likelihood=[taught.likelihood_of(i) for i in range(20)])
+    drive(scheduler, 5.0, poisson_outcomes(np.full(20, 1.0), 2))
+    again = Scheduler.restore(json.loads(json.dumps(scheduler.state(), allow_nan=False)))
+    assert again._taught == scheduler._taught > again._seen
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

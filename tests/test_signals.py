@@ -348,6 +348,26 @@ def test_a_liar_does_not_spoil_the_honest_channel_of_the_same_sources():
     assert scheduler.due_at(7) < min(scheduler.due_at(i) for i in range(members) if i != 7) + 1
 
 
+@pytest.mark.parametrize("level", [0, 12])
+def test_who_changes_too_often_gets_its_least_share_whatever_is_announced(level):
+    """And costs no more than that: else the price would be beyond what anybody pays."""
+    scheduler, budget = make_scheduler(10.0, jitter=0.0), 10.0
+    fast, slow = [f"fast{k}" for k in range(30)], [f"slow{k}" for k in range(20)]
+    scheduler.add([*fast, *slow], last=0.0)
+    signals = host(scheduler, fast, "feed")
+    channel = signals._state.channels[signals.places["feed", "a.example"]]
+    for visit in range(1, 25):
+        for k, name in enumerate([*fast, *slow]):
+            scheduler.visited(name, visit / 20 + k / 1e4, changed=name in fast)
+    channel["level"], channel["false"] = level, 0.01
+    scheduler._price.settle()
+    assert 0.1 < scheduler.price < 10
+    longest = 10 * 50 / budget
+    waits = np.array([scheduler.due_at(name) - 1.2 for name in fast])
+    assert waits == pytest.approx(longest, rel=0.01)
+    assert all(scheduler.due_at(name) - 1.2 < longest for name in slow)
+
+
 def test_channels_of_a_source_are_saved_and_freed_with_it():
     scheduler = two_channels()
     scheduler.signals.receive(["a"], [0.5], "feed", "feed")

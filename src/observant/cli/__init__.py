@@ -162,7 +162,7 @@ def cli(ctx: click.Context, store: str | None, config: str | None, as_json: bool
             click.echo(told)
 
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Why a file that standard output goes to may take no more."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +15,7 @@ from observant.cli.options import (
     SettingCommand,
     allow_option,
     grace_option,
+    is_file,
     max_period_option,
     min_period_option,
     robots_option,
@@ -192,7 +192,7 @@ def add(
     if name and len(addresses) != 1:
         raise click.UsageError("--name goes with exactly one address")
     for address in addresses:
-        if kind is None and Path(address).is_file():
+        if kind is None and is_file(address):
             raise click.UsageError(
                 f"{address} is a file: --file {address} watches the addresses in it,"
                 " --kind file the file itself"

@@ -69,6 +69,11 @@ def demo(pages: int, seconds: float | None, seed: int, directory: str, as_json: 
     from observant.errors import InputError
 
     folder = Path(directory)
+    if (folder / "observant.db").exists() and not (folder / "history.parquet").exists():
+        raise InputError(
+            "this store is not of a demo, which would replace it; name another folder with -d",
+            file=str(folder / "observant.db"),
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("observant.db*"):

@@ -9,7 +9,9 @@ is told, which store (`ORDER`).
 from __future__ import annotations
 
 import difflib
+import os
 from functools import partial, wraps
+from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -416,16 +418,29 @@ _WRITTEN = frozenset({"output", "plot"})
 
 def _spare_input(output: str | None) -> None:
     """Refuse to write the answer over a file that the command reads: a log exists only once."""
-    if output is None or not Path(output).is_file():
+    if output is None or not is_file(output):
         return
     for name, given in click.get_current_context().params.items():
-        files = given if isinstance(given, tuple) else (given,)
-        for file in () if name in _WRITTEN else files:
-            if isinstance(file, str) and Path(file).is_file() and Path(file).samefile(output):
+        words = given if isinstance(given, tuple) else (given,)
+        for word in () if name in _WRITTEN else words:
+            if isinstance(word, str) and any(Path(file).samefile(output) for file in _files(word)):
                 raise InputError(
                     "is what is read here, and would be written over; give -o another name",
                     file=output,
                 )
+
+
+def _files(word: str) -> list[str]:
+    """The files that a word of the command line may name, also with wildcards."""
+    if is_file(word):
+        return [word]
+    found = glob(word, recursive=True) if has_magic(word) else []  # noqa: PTH207 (absolute ones too)
+    return [file for file in found if is_file(file)]
+
+
+def is_file(word: str) -> bool:
+    """Whether a word of the command line names a file: also if it is longer than any name."""
+    return os.path.isfile(word)  # noqa: PTH113 (which Path.is_file does not answer)
 
 
 def plot_option(what: str) -> Decorator:

@@ -12,9 +12,9 @@ import io
 import json
 import sys
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,9 +81,8 @@ def draw(
 def _finish_importing() -> None:
     """Altair looks into tables of every kind that is loaded: not while a thread is loading it."""
     for name in _TABLES:
-        if name in sys.modules or name == "pandas":  # which PyArrow loads, except in our program
-            with suppress(ModuleNotFoundError):
-                import_module(name)
+        if name in sys.modules or (name == "pandas" and find_spec(name) is not None):
+            import_module(name)
 
 
 def drawn(collection: Collection, name: str, params: Mapping[str, str]) -> bytes:

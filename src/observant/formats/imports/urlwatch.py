@@ -117,7 +117,7 @@ def _jobs(file: ImportFile) -> list[Any]:
         for document in yaml.compose_all(text, yaml.SafeLoader):
             _check_expansion(document, {})
         jobs = list(yaml.safe_load_all(text))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
         told = " ".join(str(error).split())
         raise InputError(f"this is no YAML: {told[:200]}") from error
     return [job for job in jobs if job is not None]

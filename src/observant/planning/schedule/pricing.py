@@ -92,18 +92,38 @@ def longest_wait(source, clock, known, i, period):
     """Days that a source waits at most; right after `period_at`, with its belief.
 
     Where it changes so often that visits cannot keep it current, none of them is worth its price.
-    It gets its least share of them all the same.
+    It gets its least share of them all the same; of changes that are announced it will hear.
     """
-    if clock.learning == 0 or source.importance <= 0 or listens(clock, known, i):
+    if clock.learning == 0 or source.importance <= 0:
         return source.maximum
     longest = clock.longest * max(clock.importance / source.importance, 1.0)
     if period <= longest:
         return source.maximum
+    mean = mean_rate(known, i)
+    if listens(clock, known, i):
+        mean *= 1 - announced_of(known, i)[0]
+    return min(source.maximum, max(longest, source.grace + HOPELESS / mean))
+
+
+@inner
+def announced_of(known, i):
+    """The share of its changes that is announced, and how many false signals come a day."""
+    heard = known.heard[i]
+    if heard.next > 0:
+        recall, false, _, _ = combined(known, i)
+        return recall, false
+    channel = known.channels[heard.channel - 1]
+    return LEVELS[channel.level], channel.false
+
+
+@inner
+def mean_rate(known, i):
+    """The mean of the rates that `believe` has weighed."""
     list_rates(known, i)
     mean = 0.0
     for k in range(POINTS):
         mean += known.weights[k] * known.rates[k]
-    return min(source.maximum, max(longest, source.grace + HOPELESS / mean))
+    return mean
 
 
 @inner
@@ -204,14 +224,8 @@ def solve_price(sources, clocks, chosen, known, budget):
 @inner
 def cycle_of(known, i, period):
     """How long a cycle is on average that ends then, or before by signals."""
-    heard = known.heard[i]
-    channel = known.channels[heard.channel - 1]
-    recall, false, mean = LEVELS[channel.level], channel.false, 0.0
-    if heard.next > 0:
-        recall, false, _, _ = combined(known, i)
-    list_rates(known, i)
-    for k in range(POINTS):
-        mean += known.weights[k] * known.rates[k]
+    recall, false = announced_of(known, i)
+    mean = mean_rate(known, i)
     true = recall * mean
     return cycle(mean - true, true + false, false, period)[0]
 
@@ -227,13 +241,14 @@ def spending(sources, clock, chosen, known, price):
         else:
             own = price * source.cost / source.importance
             period = period_at(source, clock, own, known, i)
-            period = min(period, longest_wait(source, clock, known, i, period))
+            longest = longest_wait(source, clock, known, i, period)
             if clock.learning == 0 and period < math.inf:
                 given = known.given[i]
                 if given.signal > 0:
                     period = cycle(given.silent, given.signal, given.false, period)[0]
             elif period < math.inf and listens(clock, known, i):
                 period = cycle_of(known, i, period)
+            period = min(period, longest)
         period = max(min(period, source.maximum), source.minimum)
         if period > 0:
             total += source.cost / period

@@ -53,7 +53,7 @@ def state_of(scheduler: Scheduler) -> dict[str, Any]:
         "members": dict(state.groups.members),
         "learned": own["_prior"].state(),
         "learning": [state.learning, own["_adapting"], own["_price"].patient, own["pace"].follows],
-        "seen": [own["_seen"], own["_price"].touched, own["_next_look"]],
+        "seen": [own["_seen"], own["_price"].touched, own["_next_look"], own["_brought"]],
         "hints": [list(row) for row in own["signals"].compared.rows],
         "arrays": {name: _pack(array) for name, array in arrays.items()},
         "channels": [list(key) for key in own["signals"].places],
@@ -93,7 +93,7 @@ def load_state(kind: type[T], saved: dict[str, Any]) -> T:
     own["_adapting"], own["signals"].compared = adapting, SignalledVisits(saved["hints"])
     own["_prior"] = Prior.restore(saved["learned"])
     own["_bounds"] = tuple(float(x) for x in saved["bounds"])
-    own["_seen"], own["_price"].touched, own["_next_look"] = saved["seen"]
+    own["_seen"], own["_price"].touched, own["_next_look"], own["_brought"] = saved["seen"]
     own["signals"].places = {tuple(key): c for c, key in enumerate(saved["channels"])}
     own["signals"].spare = list(saved["spare"])
     own["signals"].lists = {name: (np.array(some), at) for name, some, at in saved["lists"]}

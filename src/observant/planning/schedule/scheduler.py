@@ -262,7 +262,7 @@ class Scheduler(OldNames):
         while begin < slots:
             left, look = slots - begin, int(self._next_look * len(self))
             if self._adapting:
-                left = min(left, max(look - self._seen, 1))
+                left = min(left, max(look - self._taught, 1))
             now = start + (begin + 0.5) / slots_a_day
             self.pace.follow(now)
             if self.pace.follows:  # until the next day, at which it looks again
@@ -274,7 +274,7 @@ class Scheduler(OldNames):
             )
             paid, begin = paid + many, stop
             self._seen += left
-            if self._adapting and self._seen >= look and begin < slots:
+            if self._adapting and self._taught >= look and begin < slots:
                 self.learn_prior()
         return who[:paid], when[:paid], failed[:paid]
 

@@ -75,6 +75,7 @@ def _by_price(
 ) -> str:
     from observant.currency import RateMixture
     from observant.planning.objectives import objective
+    from observant.planning.policy import SAMPLING
     from observant.planning.schedule.price import HOPELESS
     from observant.service.posteriors import beliefs_of
 
@@ -87,9 +88,10 @@ def _by_price(
     waited = max(now - (source.good_at or now), 0.0) / DAY
     period = max((source.due_at or now) - (source.good_at or now), 0.0) / DAY
     cost = (source.cost or 1.0) if config.counts_cost else 1.0
-    index, at_due = (
+    kept = 1 - SAMPLING[config.sampling]  # of a period, where its visit was moved forward
+    index, at_most = (
         settings.importance * float(model.index(np.array([days]))[0]) / cost
-        for days in (waited, period)
+        for days in (waited, period / kept)
     )
     missed = float((known.rates * known.weights).sum()) * (period - grace)
     wish = collection.store.subscriptions.wishes().period(source.name, source.tags, source.host)
@@ -126,7 +128,7 @@ def _by_price(
             "that price is never reached, so it is due %(when)s, after its longest period of "
             "%(span)s"
         )
-    elif missed > 0.9 * HOPELESS and at_due < price:  # jitter takes up to a twentieth
+    elif missed > 0.95 * kept * HOPELESS and at_most < price:
         span = period
         limit = _(
             "it changes too often for visits to keep it current, and is due %(when)s all the same, "
