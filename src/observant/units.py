@@ -241,6 +241,8 @@ def rate_in_words(
 
     >>> rate_in_words(1 / 1.42, 1 / 3, 1.0)
     'about every 34 hours (24 hours to 3 days)'
+    >>> rate_in_words(1190, 45, 2000)
+    'about every minute (a minute to 32 minutes)'
     >>> rate_in_words(None), rate_in_words(0.0)
     ('not known yet', 'never')
     """
@@ -249,11 +251,14 @@ def rate_in_words(
     if per_day <= 0:
         return _("never")
     span = {"span": duration_in_words(1 / per_day)}
+    often = _("about every %(span)s") % span
+    if span["span"] == _("a minute"):
+        often = _("about every minute")
     bounds = [duration_in_words(1 / rate) for rate in (high, low) if rate]
     if len({*bounds}) < 2:
-        return _("about every %(span)s") % span
-    within = span | {"low": bounds[0], "high": bounds[1]}
-    return _("about every %(span)s (%(low)s to %(high)s)") % within
+        return often
+    within = {"often": often, "low": bounds[0], "high": bounds[1]}
+    return _("%(often)s (%(low)s to %(high)s)") % within
 
 
 def format_rate(per_day: float) -> str:

@@ -64,8 +64,8 @@ def why(collection: Context, source: StoredSource) -> str:
         return _("It was never seen, so it is visited as soon as the budget and its host allow.")
     if source.due_at <= source.good_at:  # by a command that does not plan
         return _(
-            "When it is visited next is planned as soon as an observer runs: observant serve, or "
-            "observant run."
+            "Its next visit is not planned yet: an observer does that in its first moments "
+            "(observant serve, or observant run)."
         )
     return _by_price(collection, source, settings, now)
 
