@@ -185,7 +185,7 @@ class Walk:
                 if name in FRONT[1:]:
                     for definition in self.modules[name].definitions.values():
                         self.reach(definition)
-        self.resolve("observant.__main__", "program")
+        self.resolve("observant.cli", "main")
         for module in self.modules.values():
             for definition in module.definitions.values():
                 if definition.is_handler:
