@@ -167,7 +167,7 @@ def test_the_metadata_is_that_of_the_project(built, tmp_path):
     assert (script.group, script.name, script.value) == (
         "console_scripts",
         "observant",
-        "observant.__main__:program",
+        "observant.cli:main",
     )
 
 

@@ -144,7 +144,9 @@ class Listening:
         self.service.now = value
 
     def close(self):
-        self.store.engine.write(lambda session: session.change("DELETE FROM websub", {}))
+        """The next hub may get the port of this one, and so the address of its topic."""
+        for table in ("websub", "signals"):
+            self.store.engine.write(lambda session, t=table: session.change(f"DELETE FROM {t}", {}))
 
     async def _with(self, work, config=None):
         async with transport_to(0) as transport:
