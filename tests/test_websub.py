@@ -145,8 +145,8 @@ class Listening:
 
     def close(self):
         """The next hub may get the port of this one, and so the address of its topic."""
-        for table in ("websub", "signals"):
-            self.store.engine.write(lambda session, t=table: session.change(f"DELETE FROM {t}", {}))
+        for forget in ("DELETE FROM websub", "DELETE FROM signals"):
+            self.store.engine.write(lambda session, text=forget: session.change(text, {}))
 
     async def _with(self, work, config=None):
         async with transport_to(0) as transport:
