@@ -392,6 +392,22 @@ def test_a_population_of_two_rates_is_found():
     assert (prior > 0).all()  # nothing is impossible
 
 
+def test_of_very_many_sources_some_are_copied_of_those_that_were_seen(monkeypatch):
+    """A million would hold up an observer, and take the memory twice."""
+    monkeypatch.setattr("observant.planning.schedule.scheduler.MOST", 50)
+    scheduler = Scheduler(10.0, prior="learn")
+    names = [f"{'ab'[k % 2]}.example/{k}" for k in range(200)]
+    scheduler.add(names, group=[name.split("/")[0] for name in names], last=0.0)
+    for k in range(120):
+        scheduler.visited(names[k], 1.0 + k / 1e3, k % 3 == 0)
+    lesson = scheduler.lesson((), 9)
+    assert len(lesson.likelihoods) == len(lesson.age) == len(lesson.node) == 40
+    assert (lesson.likelihoods.place[:, 1] >= 0).all()
+    assert len(lesson.everybody) == 200
+    assert lesson.one_in == 3
+    assert len(learn_prior(lesson).prior) == 3  # of all, and of two groups of a hundred
+
+
 def test_a_large_group_has_a_prior_of_its_own_drawn_to_the_whole():
     rates = np.where(np.arange(460) < 400, 0.02, 2.0)
     node = np.repeat([1, 2], [400, 60])

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SAMPLE = 5_000
 """Sources, at most, that the prior of a collection is learned from."""
+MOST = 20 * SAMPLE
+"""Sources, at most, that the priors of its groups are learned from."""
 _GROUP_STEPS = 20
 _LEAST_OF_A_GROUP, _PARENT_STANDS_FOR = 30, 10.0
 _AGE_WEIGHTS = (0.0, 0.5, 1.0)
@@ -38,6 +40,8 @@ class Lesson(NamedTuple):
     elsewhere: Likelihoods = Likelihoods.empty(0)
     """Of sources that others visit, one in so many; they count for the prior of all alone."""
     one_in: int = 1
+    everybody: Integers | None = None
+    """The group of every source, where only some of them are in the rows above."""
 
 
 class Learned(NamedTuple):
@@ -57,14 +61,14 @@ def learn_prior(lesson: Lesson) -> Learned:
     The age at the first visit counts fully, half, or not at all: whichever predicts the outcomes
     of the visits best.
     """
-    likelihoods, age, node, parent, before, others, one_in = lesson
+    likelihoods, age, node, parent, before, others, one_in, everybody = lesson
     tell = others.place[:, 1] >= 0
     elsewhere = Likelihoods(others.values[tell], others.place[tell])
     known = np.flatnonzero((age >= 0) | (likelihoods.place[:, 1] >= 0))
     if len(known) + len(elsewhere) < FEWEST:
         nobody = np.zeros(len(parent), np.int64)
         return Learned(before[None, :], nobody, np.zeros(1, np.int64), 1.0)
-    rows, owners = _rows_of_groups(node, parent)
+    rows, owners = _rows_of_groups(node if everybody is None else everybody, parent)
     groups = int(rows.max()) + 1
     step = max(-(-len(known) // SAMPLE), one_in)
     chosen = known[:: step if groups == 1 else 1]

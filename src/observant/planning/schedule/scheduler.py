@@ -29,7 +29,7 @@ from observant.planning.schedule.admission import (
     lasting,
     times,
 )
-from observant.planning.schedule.learning import Learned, Lesson, learn_prior
+from observant.planning.schedule.learning import MOST, Learned, Lesson, learn_prior
 from observant.planning.schedule.pace import Pace
 from observant.planning.schedule.price import Price
 from observant.planning.schedule.quality import OldNames, SignalQuality
@@ -380,16 +380,23 @@ class Scheduler(OldNames):
         self.take_in(learn_prior(self.lesson()))
 
     def lesson(self, elsewhere: Sequence[bytes] = (), one_in: int = 1) -> Lesson:
-        """What the prior is learned from (also elsewhere, at one source in so many)."""
+        """What the prior is learned from (also elsewhere, at one source in so many).
+
+        Of very many sources those are copied that are known of, and of these so many at most.
+        """
         state, here = self._state, self._state.here()
+        taught = (state.sources["age"][here] >= 0) | (state.place[here, 1] >= 0)
+        step = max(-(-int(taught.sum()) // MOST), 1)
+        some = here[taught][::step]
         self._next_look = max(2 * self._taught / max(len(self), 1), _FIRST_LOOK)
         return Lesson(
-            Likelihoods(state.values[here], state.place[here]),
-            state.sources["age"][here].astype(np.float64),
-            state.sources["node"][here].astype(np.int64),
+            Likelihoods(state.values[some], state.place[some]),
+            state.sources["age"][some].astype(np.float64),
+            state.sources["node"][some].astype(np.int64),
             state.groups.parent.copy(),
             state.prior[0].copy(),
-            *(Likelihoods.unpack(elsewhere), one_in),
+            *(Likelihoods.unpack(elsewhere), -(-one_in // step)),
+            state.sources["node"][here].astype(np.int64),
         )
 
     def take_in(self, learned: Learned) -> None:
